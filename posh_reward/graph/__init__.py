@@ -1,0 +1,1 @@
+"""Text -> scene graph: parse, link mentions, read components, build entities and relations."""

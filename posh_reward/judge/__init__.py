@@ -1,0 +1,1 @@
+"""Scene graph -> questions -> verdicts: what is asked, and who answers."""

@@ -1,0 +1,1 @@
+"""Scores -> rewards: what a trainer imports."""

@@ -1,0 +1,1 @@
+"""Scores of many generations -> figures and pages for people."""

@@ -1,0 +1,250 @@
+"""The records that pass between stages. All are frozen, all are plain data.
+
+Offsets: a *span* is ``(start, end)``, character offsets into the *stripped* text that the
+element came from, end exclusive. Token and sentence indices count from 0 within one text.
+A *grade* is a real number from 1 (absent) to 5 (explicit), the mean of the labels under a
+judge's distribution; a *score* is a mean of grades divided by 5, so 0.2 to 1.
+
+Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Request`` -> ``Verdict``
+-> ``Element`` -> ``Scores``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Span = tuple[int, int]
+"""Character offsets (start, end) into a stripped text, end exclusive."""
+
+Mention = tuple[int, int]
+"""Token indices (first, last) of a mention, both inclusive."""
+
+Clusters = tuple[tuple[Mention, ...], ...]
+"""Coreference clusters of one text: each is the mentions of one thing."""
+
+Direction = Literal["precision", "recall"]
+"""precision: elements of the generation, looked for in the reference (mistakes).
+recall: elements of the reference, looked for in the generation (omissions)."""
+
+Kind = Literal["entity", "attribute", "relation"]
+
+RelationSource = Literal["poss", "verb", "prep"]
+"""The construction that a relation was read from: a possessive, a verb, or a preposition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word of a parsed text."""
+
+    text: str
+    lemma: str
+    pos: str
+    """Universal part of speech."""
+    dep: str
+    """ClearNLP dependency label."""
+    head: int
+    """Token index of the syntactic head; a root points at itself."""
+    sentence: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A property of one entity, e.g. ``"mustard-yellow"`` of a shawl (paper, section 3)."""
+
+    text: str
+    sentences: tuple[int, ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Something that a text mentions, with all its mentions merged."""
+
+    head: str
+    """Text of the first mention."""
+    heads: tuple[str, ...]
+    """Texts of all mentions, in text order; ``heads[0] == head``."""
+    attributes: tuple[Attribute, ...]
+    sentences: tuple[int, ...]
+    """Sentence of each mention, aligned with ``heads``."""
+    spans: tuple[Span, ...]
+    us: bool = False
+    """The viewer: "we", "us", "our"."""
+    left: bool = False
+    """"our left"."""
+    right: bool = False
+    """"our right"."""
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the entity belongs to the viewer's frame and is left out of the scores."""
+        return self.us or self.left or self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A directed edge between two entities of one graph."""
+
+    subject: int
+    """Index into ``SceneGraph.entities``."""
+    object: int
+    """Index into ``SceneGraph.entities``."""
+    text: str
+    source: RelationSource
+    sentences: tuple[int, ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SceneGraph:
+    """Entities with attributes, and the relations between them, in text order."""
+
+    entities: tuple[Entity, ...]
+    relations: tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A text with everything that was read from it. Identity of content is ``text``."""
+
+    text: str
+    """Stripped; every span of ``graph`` and ``tokens`` points into it."""
+    graph: SceneGraph
+    tokens: tuple[Token, ...] = ()
+    clusters: Clusters = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a judge, in structure; LLM judges render it to a prompt.
+
+    Entity: is ``identifier`` mentioned in ``target``? Attribute: is ``identifier`` described
+    there as ``text``? Relation: is what joins ``identifier`` to ``other`` there ``text``?
+    """
+
+    direction: Direction
+    kind: Kind
+    identifier: str
+    """How the (subject) entity is called: its confirmed or its candidate identifier."""
+    source: Description
+    """The description that the element comes from."""
+    target: Description
+    """The description that it is looked for in."""
+    entity: int
+    """Index of the (subject) entity in ``source.graph.entities``."""
+    text: str | None = None
+    """The attribute's or the relation's text; None for an entity."""
+    other: str | None = None
+    """How the object entity is called; None unless a relation."""
+    other_entity: int | None = None
+    """Index of the object entity; None unless a relation."""
+    images: tuple[object, ...] = ()
+    """Pictures that go with the question, for metrics that look (unused by POSH)."""
+    rubric: str | None = None
+    """Text of a grading rubric that replaces the judge's own guide (unused by POSH)."""
+    scale: tuple[str, ...] = ("1", "2", "3", "4", "5")
+    """The labels to choose from, worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's answer to one request: a distribution over its labels, or why there is none."""
+
+    probabilities: tuple[float, ...] | None
+    """One per label of ``Request.scale``, summing to 1; None if the judgment failed."""
+    failure: str | None = None
+    """Why there are no probabilities; None if there are."""
+    unparsed: bool = False
+    """The reply held no label and was read as the lowest one (the release's policy)."""
+
+    @property
+    def grade(self) -> float | None:
+        """Mean label under the distribution, counting labels from 1; None if failed."""
+        if self.probabilities is None:
+            return None
+        return sum((rank + 1) * p for rank, p in enumerate(self.probabilities))
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRequest:
+    """A raw candidate identifier that a judge turns into a fluent noun phrase."""
+
+    text: str
+    kind: Literal["attribute", "relation"]
+    """Which of the two rewrite instructions applies (paper, A.1.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A judge's answer to a rewrite request: a phrase, or why there is none."""
+
+    text: str | None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a judge has done so far. The one mutable record: a running total."""
+
+    requests: int = 0
+    """Questions graded."""
+    rewrites: int = 0
+    prompt_tokens_submitted: int = 0
+    prompt_tokens_computed: int = 0
+    tokens_decoded: int = 0
+    cache_hits: int = 0
+    unparsed: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    """Failed judgments by reason."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One graded element of a scene graph: what a score is the mean of."""
+
+    direction: Direction
+    kind: Kind
+    text: str
+    """The entity's identifier, or the attribute's or relation's text."""
+    grade: float | None
+    """1-5; None if its judgment failed."""
+    spans: tuple[Span, ...]
+    """Into the generation for precision, into the reference for recall."""
+    identifier: str
+    """The (subject) entity as the judge was asked about it."""
+    other: str | None = None
+    """The object entity of a relation."""
+    asked: bool = True
+    """False where the grade follows from an absent entity, without a question."""
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """POSH of one generation against one reference (paper, section 3).
+
+    ``precision`` (the paper's *mistakes*), ``recall`` (*omissions*) and their harmonic mean
+    ``f1`` lie in [0.2, 1], higher is better; each is None where a judgment that it rests on
+    failed, and ``failure`` then says why.
+    """
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    signature: str
+    """Everything that another run needs to reproduce the figures."""
+    elements: tuple[Element, ...] = ()
+    failure: str | None = None
+    unparsed: int = 0
+    """Judge replies among ``elements`` that were read as the lowest label."""
+    generation: str = ""
+    """The stripped text that precision spans point into."""
+    reference: str = ""
+    """The stripped text that recall spans point into."""
+
+    def count(self, direction: Direction) -> int:
+        """How many elements the mean of one direction is over."""
+        return sum(element.direction == direction for element in self.elements)

@@ -1,0 +1,38 @@
+"""Opt-in flags, and the shared specs and data, which users may not have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+OPT_IN = {
+    "slow": "takes minutes or several processes",
+    "gpu": "needs a CUDA device",
+    "vllm": "needs a vLLM engine",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    for name, why in OPT_IN.items():
+        parser.addoption(f"--run-{name}", action="store_true", help=f"run tests that {why}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        for name, why in OPT_IN.items():
+            if name in item.keywords and not config.getoption(f"--run-{name}"):
+                item.add_marker(pytest.mark.skip(reason=f"{why}: pass --run-{name}"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder ``shared`` (specs, goldens, data) that lies beside the checkout."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip("../shared (specs, goldens and data) is not here")
+    return folder
