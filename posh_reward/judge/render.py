@@ -1,0 +1,81 @@
+"""Requests -> prompts. The wording is data: ``prompts/<preset>.txt``, one ``[section]`` each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from posh_reward.errors import InputError
+from posh_reward.types import Request, RewriteRequest
+
+PRESETS = ("released", "paper", "prefix-first")
+"""released: what the published numbers came from. paper: the wording of its appendix A.1.4.
+prefix-first: the instruction before the descriptions, so that most of a prompt is shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A user message in two parts: what many questions share, and what is this one's own."""
+
+    prefix: str
+    suffix: str
+
+    @property
+    def text(self) -> str:
+        """The message as one string."""
+        return self.prefix + self.suffix
+
+
+def question(request: Request, preset: str = "released") -> str:
+    """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
+    template = _sections(preset)[f"{request.kind}.{request.direction}"]
+    values = {
+        "identifier": request.identifier,
+        "text": request.text or "",
+        "other": request.other or "",
+    }
+    return _fill(template, values)
+
+
+def prompt(request: Request, preset: str = "released") -> Prompt:
+    """The whole message: descriptions, question, guide and instruction."""
+    precision = request.direction == "precision"
+    reference, generation = (
+        (request.target, request.source) if precision else (request.source, request.target)
+    )
+    before, after = _sections(preset)[f"prompt.{request.direction}"].split("{question}")
+    values = {"reference": reference.text, "generation": generation.text}
+    return Prompt(_fill(before, values), question(request, preset) + after)
+
+
+def rewrite_prompt(request: RewriteRequest, preset: str = "released") -> Prompt:
+    """The message that asks for a fluent noun phrase."""
+    before, after = _sections(preset)[f"rewrite.{request.kind}"].split("{phrase}")
+    return Prompt(before, request.text + after)
+
+
+def check_preset(preset: str) -> str:
+    """Returns ``preset`` if there is one of that name.
+
+    Raises:
+        InputError: there is none; the message lists those there are.
+    """
+    if preset not in PRESETS:
+        raise InputError(f"no preset {preset!r}: choose one of {', '.join(PRESETS)}")
+    return preset
+
+
+@cache
+def _sections(preset: str) -> Mapping[str, str]:
+    folder = resources.files("posh_reward.judge") / "prompts"
+    text = (folder / f"{check_preset(preset)}.txt").read_text(encoding="utf-8")
+    pieces = re.split(r"^\[([a-z.]+)\]\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """Substitutes in one pass, so that a description that holds ``{text}`` keeps it."""
+    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
