@@ -1,0 +1,131 @@
+"""Texts -> descriptions: the whole first stage, with bad texts as values."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.errors import PoshError
+from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.types import Description
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+MAX_CHARACTERS = 20_000
+"""Longest text that is read: fifteen times a museum's. Longer ones are a runaway generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A text that no description could be made of, and why."""
+
+    reason: str
+
+
+class Reader:
+    """Parses texts, links their mentions, and builds their scene graphs.
+
+    Descriptions that are asked to be kept (references) are made once, up to ``capacity`` of
+    them; the parser is loaded when first needed and is left out of pickles.
+
+    Args:
+        parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
+        coref: a name ("rules", "none") or a ``Coreferencer``.
+        max_characters: longer texts are unreadable.
+        capacity: how many descriptions are kept; beyond it, the longest unused goes.
+    """
+
+    def __init__(
+        self,
+        parser: str = "embedded",
+        coref: str | Coreferencer = "rules",
+        *,
+        max_characters: int = MAX_CHARACTERS,
+        capacity: int = 4096,
+    ) -> None:
+        self.coref = load_coref(coref) if isinstance(coref, str) else coref
+        self._parser = parser
+        self._max_characters = max_characters
+        self._capacity = capacity
+        self._kept: OrderedDict[str, Description] = OrderedDict()
+        self._nlp: Language | None = None
+
+    @property
+    def nlp(self) -> Language:
+        """The spaCy pipeline, loaded on first use."""
+        if self._nlp is None:
+            from posh_reward.graph.parse import load_parser
+
+            self._nlp = load_parser(self._parser)
+        return self._nlp
+
+    @property
+    def parser_name(self) -> str:
+        """Name and version of the pipeline, for signatures."""
+        from posh_reward.graph.parse import parser_version
+
+        return parser_version(self.nlp)
+
+    def read(
+        self, texts: Sequence[object], *, keep: bool = False
+    ) -> list[Description | Unreadable]:
+        """One description per text, in order; equal texts are parsed once.
+
+        Args:
+            texts: anything; what is no usable text comes back as ``Unreadable``.
+            keep: remember the descriptions for later calls.
+        """
+        stripped = [self._usable(text) for text in texts]
+        wanted = {text for text in stripped if isinstance(text, str)}
+        known: dict[str, Description | Unreadable] = {}
+        for text in sorted(wanted & self._kept.keys()):
+            self._kept.move_to_end(text)
+            known[text] = self._kept[text]
+        new = [text for text in dict.fromkeys(stripped) if text in wanted and text not in known]
+        known.update(zip(new, self._describe([t for t in new if isinstance(t, str)]), strict=True))
+        if keep:
+            self._keep(known)
+        return [known[text] if isinstance(text, str) else text for text in stripped]
+
+    def _usable(self, text: object) -> str | Unreadable:
+        if not isinstance(text, str):
+            return Unreadable(f"is no text but {type(text).__name__}")
+        stripped = text.strip()
+        if len(stripped) > self._max_characters:
+            return Unreadable(
+                f"has {len(stripped):,} characters, more than the {self._max_characters:,} "
+                "that are read: shorten it, or raise max_characters"
+            )
+        if any("\ud800" <= character <= "\udfff" for character in stripped):
+            return Unreadable("holds half a surrogate pair, which is no Unicode text")
+        return stripped
+
+    def _describe(self, texts: list[str]) -> list[Description | Unreadable]:
+        from posh_reward.graph.build import describe
+        from posh_reward.graph.parse import parse
+
+        if not texts:
+            return []
+        try:
+            docs = parse(self.nlp, texts)
+            clusters = self.coref.resolve(docs)
+            return [describe(doc, links) for doc, links in zip(docs, clusters, strict=True)]
+        except (PoshError, MemoryError):
+            raise
+        except Exception as error:  # a library stumbled over one text: spare the others
+            if len(texts) == 1:
+                return [Unreadable(f"could not be parsed: {type(error).__name__}: {error}")]
+            return [described for text in texts for described in self._describe([text])]
+
+    def _keep(self, known: dict[str, Description | Unreadable]) -> None:
+        for text, description in known.items():
+            if isinstance(description, Description):
+                self._kept[text] = description
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_nlp": None, "_kept": OrderedDict()}

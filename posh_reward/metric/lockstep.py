@@ -1,0 +1,106 @@
+"""Runs many examinations side by side, so that each call to the judge serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from posh_reward.errors import JudgeError
+from posh_reward.judge.base import Judge
+from posh_reward.metric.examine import Answers, Ask, Examination, Steps, is_rewrites
+from posh_reward.types import Request, Rewrite, RewriteRequest
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+Progress = Callable[[int], None]
+"""Told how many examinations have ended since it was last told."""
+
+
+class Rewriter:
+    """Remembers rewrites by text: they do not depend on the descriptions.
+
+    Bounded: beyond ``capacity`` phrases the oldest is forgotten and would be asked for again.
+    """
+
+    def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
+        self._judge = judge
+        self._capacity = capacity
+        self._known: dict[RewriteRequest, Rewrite] = {}
+
+    def __call__(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+        """One rewrite per request, in order; failures are answered but not remembered."""
+        new = [r for r in dict.fromkeys(requests) if r not in self._known]
+        fresh = dict(zip(new, self._judge.rewrite(new), strict=True)) if new else {}
+        answers = [self._known[r] if r in self._known else fresh[r] for r in requests]
+        self._known.update((r, answer) for r, answer in fresh.items() if answer.text is not None)
+        while len(self._known) > self._capacity:
+            del self._known[next(iter(self._known))]
+        return answers
+
+
+def run_together(
+    examinations: Sequence[Steps],
+    judge: Judge,
+    rewriter: Rewriter,
+    progress: Progress | None = None,
+) -> list[Examination]:
+    """Answers all examinations, one call to the judge per step for all that are at it.
+
+    Returns:
+        The results, in the order of ``examinations``.
+    """
+    results: dict[int, Examination] = {}
+    waiting: dict[int, Ask] = {}
+    for index, steps in enumerate(examinations):
+        _advance(index, steps, None, waiting, results)
+    reported = 0
+    while waiting:
+        answers = _answer(waiting, judge, rewriter)
+        waiting = {}
+        for index, answer in answers.items():
+            _advance(index, examinations[index], answer, waiting, results)
+        if progress is not None:
+            progress(len(results) - reported)
+            reported = len(results)
+    return [results[index] for index in range(len(examinations))]
+
+
+def _advance(
+    index: int,
+    steps: Steps,
+    answers: Answers | None,
+    waiting: dict[int, Ask],
+    results: dict[int, Examination],
+) -> None:
+    """Sends one examination its answers; files what it asks next, or its result."""
+    try:
+        waiting[index] = next(steps) if answers is None else steps.send(answers)
+    except StopIteration as end:
+        results[index] = end.value
+
+
+def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewriter) -> dict[int, Answers]:
+    rewrites: dict[int, list[RewriteRequest]] = {}
+    questions: dict[int, list[Request]] = {}
+    for index, ask in waiting.items():
+        if is_rewrites(ask):
+            rewrites[index] = ask
+        else:
+            questions[index] = ask
+    return {**_in_one_call(rewrites, rewriter), **_in_one_call(questions, judge.grade)}
+
+
+def _in_one_call(
+    asks: dict[int, list[Q]], answer: Callable[[Sequence[Q]], list[A]]
+) -> dict[int, list[A]]:
+    """Answers everyone's questions with one call, and hands each asker its own."""
+    if not asks:
+        return {}
+    answers = answer([item for ask in asks.values() for item in ask])
+    expected = sum(map(len, asks.values()))
+    if len(answers) != expected:
+        raise JudgeError(f"the judge gave {len(answers)} answers to {expected} questions")
+    each = iter(answers)
+    return {index: list(islice(each, len(ask))) for index, ask in asks.items()}
