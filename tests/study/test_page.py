@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from posh_reward.study.marks import stretches
+from posh_reward.study.page import Item, page
+from posh_reward.types import Element, Kind, Scores
+
+
+def element(text: str, start: int, end: int, grade: float | None, kind: Kind = "entity") -> Element:
+    failure = None if grade is not None else "timed out"
+    return Element("precision", kind, text, grade, ((start, end),), text, failure=failure)
+
+
+GENERATION = "A red dog sleeps."
+SCORES = Scores(
+    0.5,
+    0.6,
+    0.55,
+    "posh|preset:released",
+    (
+        element("red", 2, 5, 1.2, "attribute"),
+        element("dog", 6, 9, 4.8),
+        element("dog", 6, 16, 2.4, "relation"),
+    ),
+    generation=GENERATION,
+    reference="A brown dog.",
+)
+
+
+def test_stretches_join_to_the_text() -> None:
+    cut = list(stretches(SCORES, "precision"))
+    assert "".join(stretch.text for stretch in cut) == GENERATION
+    assert [(s.text, s.level) for s in cut if s.elements] == [
+        ("red", "absent"),
+        ("dog", "weak"),
+        (" sleeps", "weak"),
+    ]
+
+
+class Outline(HTMLParser):
+    """Collects the marks of a page, and any tag that has no business in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "mark":
+            self.marks.append(dict(attrs)["class"] or "")
+
+
+def outline(html: str) -> Outline:
+    parser = Outline()
+    parser.feed(html)
+    return parser
+
+
+def test_mistakes_are_marked_by_grade() -> None:
+    html = page([Item("One", SCORES)])
+    in_key = ["absent", "weak", "partial"]
+    assert outline(html).marks == [*in_key, "absent", "weak", "weak"]
+    assert "Is &quot;red&quot; from DESCRIPTION 2 described as" in html
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{items} {title}"]
+)
+def test_texts_stay_texts(text: str) -> None:
+    scores = Scores(
+        0.2, 0.2, 0.2, text, (element(text, 0, len(text), 1.0),), generation=text, reference=text
+    )
+    tags = outline(page([Item(text, scores)], title=text)).tags
+    assert not tags & {"script", "img"}
+
+
+def test_a_pair_without_a_score_says_why() -> None:
+    failed = Scores(None, None, None, "s", failure="the reference is empty")
+    assert "No score: the reference is empty" in page([Item("One", failed)])
