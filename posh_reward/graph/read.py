@@ -67,7 +67,8 @@ class Reader:
         """Name and version of the pipeline, for signatures."""
         from posh_reward.graph.parse import parser_version
 
-        return parser_version(self.nlp)
+        version: str = parser_version(self.nlp)
+        return version
 
     def read(
         self, texts: Sequence[object], *, keep: bool = False
@@ -109,8 +110,9 @@ class Reader:
 
         if not texts:
             return []
+        nlp = self.nlp  # a parser that cannot be loaded is no text's fault
         try:
-            docs = parse(self.nlp, texts)
+            docs = parse(nlp, texts)
             clusters = self.coref.resolve(docs)
             return [describe(doc, links) for doc, links in zip(docs, clusters, strict=True)]
         except (PoshError, MemoryError):

@@ -1,0 +1,72 @@
+"""A Doc's annotations as plain tuples: asking spaCy token by token, rule by rule, is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from posh_reward.types import Span
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+NOMINAL = frozenset({"NOUN", "PROPN"})
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """The tokens of one text; every tuple has one item per token."""
+
+    text: tuple[str, ...]
+    lemma: tuple[str, ...]
+    pos: tuple[str, ...]
+    tag: tuple[str, ...]
+    dep: tuple[str, ...]
+    head: tuple[int, ...]
+    """A root points at itself."""
+    sentence: tuple[int, ...]
+    span: tuple[Span, ...]
+    children: tuple[tuple[int, ...], ...]
+    """In text order; a root is no child of itself."""
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def parent_pos(self, token: int) -> str:
+        """Part of speech of a token's head; empty for a root."""
+        head = self.head[token]
+        return "" if head == token else self.pos[head]
+
+    def phrase(self, tokens: Iterable[int]) -> str:
+        """Texts of tokens, in the order given, with a space between."""
+        return " ".join([self.text[token] for token in tokens])
+
+
+def read_syntax(doc: Doc) -> Syntax:
+    """Copies the annotations of a Doc; a missing one is an empty string, or one sentence."""
+    rows = [
+        (t.text, t.lemma_, t.pos_, t.tag_, t.dep_, t.head.i, t.idx, t.is_sent_start) for t in doc
+    ]
+    text, lemma, pos, tag, dep, head, begin, starts = zip(*rows, strict=True) if rows else ((),) * 8
+    children: list[list[int]] = [[] for _ in rows]
+    for token, parent in enumerate(head):
+        if parent != token:
+            children[parent].append(token)
+    return Syntax(
+        text=text,
+        lemma=lemma,
+        pos=pos,
+        tag=tag,
+        dep=dep,
+        head=head,
+        sentence=sentences(starts),
+        span=tuple([(first, first + len(word)) for first, word in zip(begin, text, strict=True)]),
+        children=tuple(map(tuple, children)),
+    )
+
+
+def sentences(starts: Sequence[bool | None]) -> tuple[int, ...]:
+    """Sentence of each token, from whether it starts one; the first token always does."""
+    return tuple(accumulate(int(i > 0 and bool(start)) for i, start in enumerate(starts)))
