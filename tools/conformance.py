@@ -1,0 +1,259 @@
+"""Checks graphs, questions and scores against what the public release computed.
+
+    python tools/conformance.py GOLDENS.jsonl
+
+One line a claim; exit status 0 only if every claim holds on every text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.graph.build import build
+from posh_reward.judge.render import question, rewrite_prompt
+from posh_reward.metric.aggregate import harmonic_mean, mean_score
+from posh_reward.metric.examine import Examination, examine
+from posh_reward.metric.lockstep import Rewriter, run_together
+from posh_reward.types import (
+    Attribute,
+    Clusters,
+    Description,
+    Entity,
+    Relation,
+    Request,
+    Rewrite,
+    RewriteRequest,
+    SceneGraph,
+    Usage,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
+
+Golden = dict[str, Any]
+SIDES = ("generation", "reference")
+DIRECTIONS = ("precision", "recall")
+TOLERANCE = 1e-9
+
+
+def load(path: Path) -> list[Golden]:
+    """Reads a file of goldens, one JSON object a line."""
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
+    """The Doc and the clusters that the release was given for one text."""
+    from spacy.tokens import Doc
+
+    given = golden["parsed"][side]
+    names = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
+    doc = Doc(vocab, **{name: given[name] for name in names})
+    return doc, tuple(tuple((a, b) for a, b in cluster) for cluster in given["clusters"])
+
+
+def expected(golden: Golden, side: str) -> SceneGraph:
+    """The scene graph that the release made of one text."""
+    graph = golden["graphs"][side]
+    return SceneGraph(
+        entities=tuple(expected_entity(entity) for entity in graph["entities"]),
+        relations=tuple(
+            Relation(**{**relation, **evidence(relation)}) for relation in graph["relations"]
+        ),
+    )
+
+
+def expected_entity(entity: dict[str, Any]) -> Entity:
+    """One entity of the release, as our record."""
+    attributes = tuple(Attribute(a["text"], **evidence(a)) for a in entity["attributes"])
+    heads = tuple(entity["heads"])
+    return Entity(**{**entity, **evidence(entity), "heads": heads, "attributes": attributes})
+
+
+def evidence(element: dict[str, Any]) -> dict[str, Any]:
+    """Where an element was read, hashable."""
+    return {
+        "sentences": tuple(element["sentences"]),
+        "spans": tuple((start, end) for start, end in element["spans"]),
+    }
+
+
+def elements(graph: SceneGraph) -> Iterator[tuple[object, ...]]:
+    """Every entity, attribute and relation, with all that identifies it in its text."""
+    for entity in graph.entities:
+        yield entity.heads, entity.sentences, entity.spans, entity.us, entity.left, entity.right
+        for attribute in entity.attributes:
+            yield entity.spans, attribute
+    for relation in graph.relations:
+        ends = graph.entities[relation.subject].spans, graph.entities[relation.object].spans
+        yield *ends, relation.text, relation.source, relation.sentences, relation.spans
+
+
+def check_graphs(goldens: Sequence[Golden]) -> bool:
+    """Claim 1: the parses that the release was given become the graphs that it made."""
+    from spacy.vocab import Vocab
+
+    vocab = Vocab()
+    equal = matched = ours = theirs = 0
+    for golden in goldens:
+        for side in SIDES:
+            graph, release = build(*parsed(golden, side, vocab)), expected(golden, side)
+            found, wanted = Counter(elements(graph)), Counter(elements(release))
+            equal += graph == release
+            matched += (found & wanted).total()
+            ours += found.total()
+            theirs += wanted.total()
+            if graph != release:
+                print(f"graph differs: {golden['id']} {side}")
+    precision, recall, f1 = matched / ours, matched / theirs, 2 * matched / (ours + theirs)
+    texts = len(goldens) * len(SIDES)
+    print(
+        f"graphs: {equal}/{texts} equal, "
+        f"element precision/recall/F1 {precision:.4f}/{recall:.4f}/{f1:.4f} of {theirs}"
+    )
+    return equal == texts
+
+
+class ReplayJudge:
+    """Answers with what the release's judge said of one pair, and notes what it was asked."""
+
+    def __init__(self, golden: Golden) -> None:
+        self.golden = golden
+        self.name = "replay"
+        self.usage = Usage()
+        self.asked: dict[str, set[str]] = {"precision": set(), "recall": set()}
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The recorded distribution of each question; a failure if there is none."""
+        verdicts = []
+        for request in requests:
+            text = question(request)
+            self.asked[request.direction].add(text)
+            recorded = self.golden["grades"][request.direction].get(text)
+            verdicts.append(
+                Verdict(tuple(recorded)) if recorded else Verdict(None, f"never asked: {text}")
+            )
+        return verdicts
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+        """The recorded phrases."""
+        recorded = self.golden["rewrites"]
+        texts = [recorded.get(rewrite_prompt(request).text) for request in requests]
+        return [Rewrite(text, None if text else "never rewritten") for text in texts]
+
+    def sleep(self) -> None:
+        """Nothing to give back."""
+
+    def wake(self) -> None:
+        """Nothing to load."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def examined(golden: Golden, *, lazy: bool) -> tuple[dict[str, Examination], ReplayJudge]:
+    """Both directions of one pair, from the release's own graphs."""
+    told = {side: Description(golden[side], expected(golden, side)) for side in SIDES}
+    judge = ReplayJudge(golden)
+    steps = [
+        examine(told["generation"], told["reference"], "precision", lazy=lazy),
+        examine(told["reference"], told["generation"], "recall", lazy=lazy),
+    ]
+    precision, recall = run_together(steps, judge, Rewriter(judge))
+    return {"precision": precision, "recall": recall}, judge
+
+
+def check_questions(goldens: Sequence[Golden]) -> bool:
+    """Claim 2: asked eagerly, the release's questions; asked lazily, some of them."""
+    agreeing = eager_total = lazy_total = 0
+    for golden in goldens:
+        wanted = {direction: set(golden["grades"][direction]) for direction in DIRECTIONS}
+        eager = examined(golden, lazy=False)[1].asked
+        lazy = examined(golden, lazy=True)[1].asked
+        agrees = eager == wanted and all(lazy[d] <= wanted[d] for d in DIRECTIONS)
+        agreeing += agrees
+        eager_total += sum(map(len, eager.values()))
+        lazy_total += sum(map(len, lazy.values()))
+        if not agrees:
+            print(f"questions differ: {golden['id']}")
+    print(
+        f"questions: {agreeing}/{len(goldens)} pairs agree; {eager_total} asked eagerly, "
+        f"{lazy_total} lazily"
+    )
+    return agreeing == len(goldens)
+
+
+def check_scores(goldens: Sequence[Golden]) -> bool:
+    """Claim 3: identifiers, presence, grades of elements, and the three scores."""
+    agreeing, largest = 0, 0.0
+    for golden in goldens:
+        examinations, _ = examined(golden, lazy=True)
+        means = {d: mean_score(examinations[d].elements) for d in DIRECTIONS}
+        ours = {**means, "f1": harmonic_mean(means["precision"], means["recall"])}
+        gaps = [
+            abs(value - golden["scores"][name]) if value is not None else math.inf
+            for name, value in ours.items()
+        ]
+        largest = max(largest, *gaps)
+        agrees = max(gaps) <= TOLERANCE and all(
+            kept_agrees(examinations[d], golden["kept"][d])
+            and elements_agree(examinations[d], golden["elements"][d])
+            for d in DIRECTIONS
+        )
+        agreeing += agrees
+        if not agrees:
+            print(f"scores differ: {golden['id']}")
+    print(f"scores: {agreeing}/{len(goldens)} pairs agree, largest difference {largest:.1e}")
+    return agreeing == len(goldens)
+
+
+def kept_agrees(examination: Examination, kept: Sequence[dict[str, Any]]) -> bool:
+    """Whether each entity goes by the release's identifier and is present where it was."""
+    found = examination.found
+    return len(found) == len(kept) and all(
+        found[row["entity"]].identifier == row["identifier"]
+        and found[row["entity"]].present == row["present"]
+        and abs(found[row["entity"]].grade - row["grade"]) <= TOLERANCE
+        for row in kept
+    )
+
+
+def elements_agree(examination: Examination, wanted: Sequence[dict[str, Any]]) -> bool:
+    """Whether the same elements enter the mean, in the same order, with the same grades."""
+    ours = examination.elements
+    return len(ours) == len(wanted) and all(
+        element.kind == row["kind"]
+        and (element.kind != "attribute" or element.text == row["text"])
+        and element.grade is not None
+        and abs(element.grade - row["grade"]) <= TOLERANCE
+        for element, row in zip(ours, wanted, strict=True)
+    )
+
+
+CLAIMS: tuple[Callable[[Sequence[Golden]], bool], ...] = (
+    check_graphs,
+    check_questions,
+    check_scores,
+)
+
+
+def main() -> int:
+    """Checks every claim, also after one has failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("goldens", type=Path, help="goldens.jsonl")
+    goldens = load(parser.parse_args().goldens)
+    holds = [claim(goldens) for claim in CLAIMS]
+    return 0 if all(holds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
