@@ -1,0 +1,148 @@
+"""The reward function under TRL's contract."""
+
+from __future__ import annotations
+
+import logging
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+from posh_reward import InputError, JudgeError, PoSh, PoshReward
+from posh_reward.judge.fake import FakeJudge
+from posh_reward.reward.shaping import WORST, Shaping
+from posh_reward.reward.trl import EXTRAS, METRICS, completion_text
+from posh_reward.types import Request
+
+REFERENCE = "A tall woman in a red dress holds a basket."
+TEXTS = ["A woman in a red dress.", "A man with a green hat."]
+
+
+class Log:
+    """Collects what a reward hands to TRL."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, list[float]] = {}
+        self.extras: dict[str, list[Any]] = {}
+
+    def metric(self, name: str, value: float) -> None:
+        self.metrics.setdefault(name, []).append(value)
+
+    def extra(self, name: str, values: list[Any]) -> None:
+        self.extras.setdefault(name, []).extend(values)
+
+
+def call(reward: PoshReward, completions: list[Any], log: Log | None = None) -> list[float | None]:
+    log = log or Log()
+    return reward(
+        prompts=["Describe."] * len(completions),
+        completions=completions,
+        completion_ids=[[1, 2]] * len(completions),
+        reference=[REFERENCE] * len(completions),
+        image=[None] * len(completions),
+        trainer_state=None,
+        log_metric=log.metric,
+        log_extra=log.extra,
+    )
+
+
+@pytest.fixture(scope="module")
+def reward() -> PoshReward:
+    return PoshReward()
+
+
+def test_plain_and_conversational_completions_get_the_same_rewards(reward: PoshReward) -> None:
+    turns = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    parts = [[{"role": "assistant", "content": [{"type": "text", "text": text}]}] for text in TEXTS]
+    plain = call(reward, TEXTS)
+    assert plain == call(reward, turns) == call(reward, parts)
+    assert plain[0] > plain[1]  # type: ignore[operator]
+
+
+def test_names_never_change_whatever_happens(reward: PoshReward) -> None:
+    good, bad = Log(), Log()
+    call(reward, TEXTS, good)
+    call(reward, [None, "x" * 30_000], bad)
+    for log in (good, bad):
+        assert tuple(log.metrics) == METRICS
+        assert tuple(log.extras) == EXTRAS
+        assert all(len(values) == 2 for values in log.extras.values())
+    assert math.isnan(bad.metrics["posh/f1"][0])
+    assert bad.metrics["posh/failed_share"] == [1.0]
+
+
+def test_a_failure_is_none_with_its_reason_logged(
+    reward: PoshReward, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log()
+    with caplog.at_level(logging.WARNING):
+        rewards = call(reward, [TEXTS[0], None], log)
+    assert rewards[1] is None
+    assert rewards[0] == call(reward, TEXTS)[0]
+    assert "1 of 2 completions have no reward: 1 x the generation is no text" in caplog.text
+    assert log.extras["posh_failure"][0] == ""
+    assert "is no text" in log.extras["posh_failure"][1]
+
+
+def test_saying_nothing_gets_the_worst_reward(reward: PoshReward) -> None:
+    assert call(reward, ["", "Quickly."])[0] == WORST
+
+
+def test_a_missing_column_is_named_with_the_remedy(reward: PoshReward) -> None:
+    with pytest.raises(InputError, match=r"'reference'.*caption.*reference_column"):
+        reward(completions=TEXTS, caption=TEXTS)
+    named = PoshReward(reference_column="caption")
+    assert len(named(completions=TEXTS, caption=[REFERENCE] * 2)) == 2
+
+
+def test_weights_reach_the_reward() -> None:
+    short, full = "A woman.", "A tall woman in a red dress holds a basket and a black umbrella."
+    careful = PoshReward(shaping=Shaping("weighted", precision_weight=1, recall_weight=0))
+    thorough = PoshReward(shaping=Shaping("weighted", precision_weight=0, recall_weight=1))
+    assert call(careful, [short])[0] > call(careful, [full])[0]  # type: ignore[operator]
+    assert call(thorough, [short])[0] < call(thorough, [full])[0]  # type: ignore[operator]
+
+
+def test_it_pickles_and_has_a_name_of_its_own(reward: PoshReward) -> None:
+    copy = pickle.loads(pickle.dumps(reward))
+    assert copy.__name__ == "posh"
+    assert call(copy, TEXTS) == call(reward, TEXTS)
+
+
+class BrokenJudge(FakeJudge):
+    """A judge whose engine is gone."""
+
+    def grade(self, requests: object) -> Any:
+        raise JudgeError("the engine is gone")
+
+
+def test_a_dead_judge_gives_none_and_then_one_clear_message() -> None:
+    reward = PoshReward(PoSh(BrokenJudge()), max_failed_calls=3)
+    assert call(reward, TEXTS) == [None, None]
+    assert call(reward, TEXTS) == [None, None]
+    with pytest.raises(JudgeError, match=r"3 calls in a row.*engine is gone.*checkpoint"):
+        call(reward, TEXTS)
+
+
+def test_one_good_completion_ends_a_run_of_failures() -> None:
+    def grader(request: Request) -> float | str:
+        return "hiccup" if "green" in request.source.text + request.target.text else 3.0
+
+    reward = PoshReward(PoSh(FakeJudge(grader)), max_failed_calls=2)
+    for _ in range(3):
+        assert call(reward, [TEXTS[1]]) == [None]
+        assert call(reward, TEXTS)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("completion", "text"),
+    [
+        ("plain", "plain"),
+        ([{"role": "assistant", "content": "turn"}], "turn"),
+        ([{"role": "tool", "content": "no"}, {"role": "assistant", "content": "yes"}], "yes"),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "part"}]}], "part"),
+    ],
+)
+def test_the_description_is_found_in_a_completion(completion: object, text: str) -> None:
+    assert completion_text(completion) == text
