@@ -1,0 +1,237 @@
+"""Base noun phrases, found from tags and word lists more than from syntax.
+
+Small parsers mistake verbs for plural nouns ("a ewe sniffs at") far more often than they miss
+a determiner or an adjective, so phrases are read off the tags from the noun leftwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from posh_reward.graph.coref import lexicon
+from posh_reward.graph.coref.words import Words
+
+DETERMINERS = frozenset("the a an this that these those some any no every each another".split())
+SIDES = frozenset(("left", "right"))
+HYPHENS = frozenset(("-", "\u2010", "\u2011", "\u2013"))
+PARTICIPLES = frozenset(("VBN", "VBG", "VBD"))
+LONGEST = 14
+"""Tokens that a phrase may have before its noun; longer ones are parse errors."""
+REPAIRED = 5
+"""Tokens before an odd one among which a determiner is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One base noun phrase: determiner, modifiers and noun, without what follows."""
+
+    start: int
+    head: int
+    """Its noun, always its last token (or what stands for one: "the third", "one")."""
+    possessor: int | None
+    """The token of its possessor: "his", or the noun before "'s"."""
+    elliptical: bool = False
+    """It has no noun of its own."""
+
+
+def find_chunks(words: Words) -> list[Chunk]:
+    """All base noun phrases in text order. They do not overlap, except by a possessor."""
+    chunks: list[Chunk] = []
+    for token in range(len(words)):
+        if token and is_noun(words, token) and ends_before_verb(words, token - 1):
+            continue
+        if ends_noun_run(words, token):
+            floor = chunks[-1].head + 1 if chunks else 0
+            chunks.append(chunk_at(words, token, floor, chunks[-1] if chunks else None))
+        elif stands_for_noun(words, token):
+            chunks.append(Chunk(elliptical_start(words, token), token, None, True))
+    return chunks
+
+
+def is_noun(words: Words, token: int) -> bool:
+    """Nouns, and what the tagger should have seen to be one."""
+    if not 0 <= token < len(words):
+        return False
+    word = words.lower[token]
+    if word in ("one", "ones") or word in lexicon.PRONOUNS or lexicon.has("distinguishing", word):
+        return False
+    if words.pos[token] in ("NOUN", "PROPN"):
+        if words.tag[token].startswith("VB"):
+            return False
+        return words.lower[token] not in SIDES or words.dep[token] not in ("amod", "compound")
+    return mistaken_noun(words, token)
+
+
+def mistaken_noun(words: Words, token: int) -> bool:
+    """Nouns tagged otherwise: "a brown donkey/ADJ", "a lantern/ADJ burns", "that book/VERB"."""
+    determined = token > 0 and is_determiner(words, token - 1)
+    if words.tag[token] in ("VB", "VBP"):
+        return determined
+    if words.pos[token] != "ADJ":
+        return False
+    if words.dep[token] != "amod":
+        return lexicon.gender_of(words.lower[token]) not in (None, lexicon.THING)
+    after = token + 1
+    return (
+        determined
+        and words.same_sentence(token, after)
+        and (lexicon.has("stance", words.lower[after]))
+    )
+
+
+def ends_noun_run(words: Words, token: int) -> bool:
+    """Whether a token is the noun that a phrase ends in: "square" in "a market square"."""
+    if not is_noun(words, token):
+        return False
+    after = token + 1
+    if not words.same_sentence(token, after):
+        return True
+    if words.lower[after] in HYPHENS and words.same_sentence(after, after + 1):
+        return False
+    if not is_noun(words, after):
+        return words.dep[token] != "amod"
+    return verb_after(words, token, after)
+
+
+def ends_before_verb(words: Words, noun: int) -> bool:
+    """Whether a noun is followed by a verb that was tagged as a noun."""
+    return is_noun(words, noun) and verb_after(words, noun, noun + 1)
+
+
+def verb_after(words: Words, noun: int, after: int) -> bool:
+    """Whether a "plural" right after a noun is rather its verb.
+
+    So it is after "a" ("a ewe sniffs"), after a plural, and if it is a verb that descriptions
+    are full of ("the angel kneels").
+    """
+    if words.tag[noun] == "NNS" or lexicon.has("stance", words.lower[after]):
+        return words.same_sentence(noun, after)
+    if words.tag[after] not in ("NNS", "NNPS"):
+        return False
+    for token in range(noun - 1, max(noun - LONGEST, -1), -1):
+        if words.lower[token] in ("a", "an"):
+            return words.sentence[token] == words.sentence[noun]
+        if is_determiner(words, token) or words.pos[token] in ("ADP", "VERB", "PRON", "PUNCT"):
+            return False
+    return False
+
+
+def is_determiner(words: Words, token: int) -> bool:
+    """Determiners, not the "that" of a relative clause."""
+    return words.lower[token] in DETERMINERS and words.tag[token] in ("DT", "PDT", "CD", "")
+
+
+def is_possessive(words: Words, token: int) -> bool:
+    """Whether "his", "whose" ... stands here, also where there are no tags."""
+    return words.tag[token] in ("PRP$", "WP$") or (
+        words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
+    )
+
+
+def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chunk:
+    """The phrase that ends in the noun ``head`` and starts no earlier than ``floor``."""
+    start = head
+    for token in range(head - 1, max(floor, head - LONGEST) - 1, -1):
+        if not words.same_sentence(token, head) or is_own_side(words, token):
+            break
+        if is_possessive(words, token):
+            return Chunk(token, head, token)
+        if is_determiner(words, token):
+            return Chunk(token, head, None)
+        if words.tag[token] == "POS" and previous is not None and previous.head == token - 1:
+            return Chunk(previous.start, head, previous.head)
+        if not modifies(words, token):
+            determiner = determiner_before(words, token, max(floor, token - REPAIRED))
+            return Chunk(
+                trimmed(words, start, head) if determiner is None else determiner, head, None
+            )
+        start = token
+    return Chunk(trimmed(words, start, head), head, None)
+
+
+def determiner_before(words: Words, token: int, floor: int) -> int | None:
+    """A determiner that reaches over oddly tagged modifiers: "a" of "a frozen, greenish pond"."""
+    for i in range(token, floor - 1, -1):
+        if is_determiner(words, i):
+            return i if words.same_sentence(i, token) else None
+        listed = words.lower[i] in (",", "and", *HYPHENS) and words.pos[i - 1] != "NOUN"
+        if not listed and words.pos[i] not in ("ADJ", "ADV") and words.tag[i] not in PARTICIPLES:
+            return None
+    return None
+
+
+def is_own_side(words: Words, token: int) -> bool:
+    """Whether this is the side of "our left", after which no noun belongs to it."""
+    return words.lower[token] in SIDES and token > 0 and words.lower[token - 1] == "our"
+
+
+def modifies(words: Words, token: int) -> bool:
+    """Whether a token can stand between a determiner and its noun."""
+    pos, word, after = words.pos[token], words.lower[token], token + 1
+    if pos in ("NOUN", "PROPN") or word in HYPHENS or adjectival(words, token):
+        return True
+    if words.tag[token] in PARTICIPLES:
+        return words.dep[token] == "compound" or words.lower[token - 1] in DETERMINERS
+    if pos == "ADV" and words.pos[after] in ("ADJ", "VERB", "NUM", "ADV"):
+        return True
+    if word in (",", "and", "or", "but"):
+        before = token > 0 and adjectival(words, token - 1)
+        return before and (adjectival(words, after) or words.pos[after] in ("VERB", "ADV"))
+    return words.lower[token - 1] in HYPHENS or words.lower[after] in HYPHENS
+
+
+def adjectival(words: Words, token: int) -> bool:
+    """Adjectives, numbers and participles, as far as any of the annotations says so."""
+    if words.pos[token] in ("ADJ", "NUM") or words.tag[token].startswith("JJ"):
+        return True
+    if lexicon.has("numbers", words.lower[token]):
+        return True
+    return words.tag[token] in PARTICIPLES and words.dep[token] == "amod"
+
+
+def trimmed(words: Words, start: int, head: int) -> int:
+    """Without a determiner, a phrase cannot open with a comma, or with what a comma cuts off."""
+    for token in range(start, head):
+        listed = words.lower[token] in (",", "and", "or", "but")
+        if listed and words.dep[token - 1] not in ("amod", "conj"):
+            return trimmed(words, token + 1, head)
+    while start < head and words.lower[start] in (",", "and", "or", "but", *HYPHENS):
+        start += 1
+    return start
+
+
+def stands_for_noun(words: Words, token: int) -> bool:
+    """Heads without a noun: "the third", "the elder", "the other", "one of them", "both"."""
+    word, after = words.lower[token], token + 1
+    if word in lexicon.PRONOUNS or phrase_goes_on(words, token):
+        return False
+    before = words.lower[token - 1] if words.same_sentence(token, token - 1) else ""
+    if word in ("one", "ones") and words.dep[token] != "nummod":
+        return True
+    if lexicon.has("container", word) and words.same_sentence(token, after):
+        return words.lower[after] == "of" or (word == "both" and words.tag[token] != "CC")
+    if lexicon.has("distinguishing", word) or words.tag[token] in ("JJR", "JJS"):
+        return before in ("the", "this", "that") and words.pos[token] != "ADV"
+    return word in ("another", "others") and words.dep[token] != "det"
+
+
+def phrase_goes_on(words: Words, token: int) -> bool:
+    """Whether a noun or an adjective follows, so that a token is only a modifier."""
+    after = token + 1
+    if not words.same_sentence(token, after) or lexicon.has("stance", words.lower[after]):
+        return False
+    adjective = words.pos[after] in ("ADJ", "NUM") or words.lower[after] in HYPHENS
+    return adjective or is_noun(words, after)
+
+
+def elliptical_start(words: Words, head: int) -> int:
+    """Where "the smaller one" or "the third" starts."""
+    start = head
+    while words.same_sentence(start - 1, head) and head - start < 4:
+        if words.pos[start - 1] == "ADJ" or is_determiner(words, start - 1):
+            start -= 1
+        else:
+            break
+        if words.lower[start] in DETERMINERS:
+            break
+    return start

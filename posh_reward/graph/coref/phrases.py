@@ -1,0 +1,165 @@
+"""What a base noun phrase is like, and which words after it belong to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from posh_reward.graph.coref import lexicon
+from posh_reward.graph.coref.chunks import DETERMINERS, SIDES, Chunk
+from posh_reward.graph.coref.lexicon import ANY, EITHER, PLURAL, PRONOUNS, SINGULAR
+from posh_reward.graph.coref.words import Words
+
+Form = Literal["pronoun", "definite", "indefinite", "bare", "name", "group"]
+Role = Literal["subject", "object", "oblique", "possessor"]
+
+LONGEST_LIST = 20
+"""Conjuncts after which the role of the first is not looked up any more."""
+DEFINITE = frozenset("the this that these those both".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where a phrase ends with the prepositional phrases that belong to it."""
+
+    end: int
+    """Last token, inclusive."""
+    noun: int | None = None
+    """What the first preposition governs: "table" in "the edge of the table in the room"."""
+
+
+def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
+    """The tail of each phrase, from the last to the first, as one may end in another."""
+    starts = {chunk.start: index for index, chunk in enumerate(chunks)}
+    tails = [Tail(chunk.head) for chunk in chunks]
+    for index in range(len(chunks) - 1, -1, -1):
+        chunk = chunks[index]
+        preposition, after = chunk.head + 1, chunk.head + 2
+        if not words.same_sentence(chunk.head, after) or not attaches(words, chunk, preposition):
+            continue
+        target, number = starts.get(after, -1), number_after(words, preposition)
+        if side_after(words, after):
+            tails[index] = Tail(after + 1, after + 1)
+        elif target > index:
+            tails[index] = Tail(tails[target].end, chunks[target].head)
+        elif words.lower[after] in PRONOUNS:
+            tails[index] = Tail(after, after)
+        elif number is not None:
+            tails[index] = Tail(number, number)
+    return tails
+
+
+def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
+    """Whether a preposition right after a phrase belongs to it and not to the verb.
+
+    Only "of", "in", "with" and sides may: what the others say ("holds a hat above the boy") is
+    mostly of the verb, which small parsers cannot tell; so is "with its chin on its paws".
+    """
+    word = words.lower[preposition]
+    if word == "of":
+        return True
+    inside = chunk.start <= words.head[preposition] <= chunk.head
+    if word in ("in", "with") and words.lower[preposition + 1] != "front":
+        own = words.tag[preposition + 1] == "PRP$"
+        return inside and words.dep[preposition] == "prep" and not own
+    opens = chunk.start == 0 or words.sentence[chunk.start - 1] != words.sentence[chunk.start]
+    return word in ("to", "on", "at") and side_after(words, preposition + 1) and (opens or inside)
+
+
+def number_after(words: Words, preposition: int) -> int | None:
+    """Where the age ends in "a man of about fifty"."""
+    for token in (preposition + 1, preposition + 2):
+        if words.same_sentence(preposition, token) and words.pos[token] == "NUM":
+            return token
+    return None
+
+
+def side_after(words: Words, token: int) -> bool:
+    """Whether "our left", "the right" ... stands here."""
+    if not words.same_sentence(token, token + 1):
+        return False
+    return words.lower[token] in ("our", "the") and words.lower[token + 1] in SIDES
+
+
+def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
+    """The words that describe the noun: {"small", "black"}; quoted ones after it, too."""
+    first = chunk.start if chunk.possessor is None else chunk.possessor + 1
+    inside = (i for i in range(first, chunk.head))
+    found = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
+    comparing = words.tag[chunk.head] in ("JJR", "JJS")
+    if chunk.elliptical and (comparing or lexicon.has("distinguishing", words.lower[chunk.head])):
+        found.add(words.lower[chunk.head])
+    if words.same_sentence(chunk.head, chunk.head + 2) and words.tag[chunk.head + 1] == "``":
+        found.add(words.lower[chunk.head + 2])
+    return frozenset(found) - DETERMINERS - lexicon.classes()["generic"]
+
+
+def count_of(words: Words, chunk: Chunk) -> str:
+    """The number of things: "two" of "two dogs", and of "both dogs"; else empty."""
+    if words.lower[chunk.start] == "both":
+        return "two"
+    numbers = (words.lower[i] for i in range(chunk.start, chunk.head))
+    return next((word for word in numbers if lexicon.has("numbers", word)), "")
+
+
+def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> lexicon.Gender | None:
+    """By the noun; of names also by what stands before it: "the Virgin Mary"."""
+    gender = None if chunk.elliptical else lexicon.gender_of(noun)
+    if words.pos[chunk.head] != "PROPN" or chunk.elliptical:
+        return gender
+    named = lexicon.gender_of_name(words.lower[chunk.start : chunk.head + 1])
+    return named if named != ANY else gender or ANY
+
+
+def form_of(words: Words, chunk: Chunk) -> Form:
+    """Definite phrases may resume; indefinite ones introduce; the rest may do either."""
+    first = words.lower[chunk.start]
+    singular = words.tag[chunk.head] == "NN" and words.capital[chunk.head]
+    if not chunk.elliptical and (words.pos[chunk.head] == "PROPN" or singular):
+        return "name"
+    if chunk.possessor is not None or first in DEFINITE:
+        return "definite"
+    return "indefinite" if first in DETERMINERS or chunk.elliptical else "bare"
+
+
+def number_of(words: Words, chunk: Chunk) -> lexicon.Number:
+    """Singular, plural or (collectives: "a family") either."""
+    head, first = words.lower[chunk.head], words.lower[chunk.start]
+    if lexicon.has("pair", words.lemma[chunk.head]):
+        return EITHER
+    if any(lexicon.has("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
+        return PLURAL
+    if first in ("a", "an", "this", "that", "another", "every", "each", "one") or head == "one":
+        return SINGULAR
+    if chunk.elliptical:
+        return PLURAL if head in ("most", "some", "many", "few", "others", "ones") else SINGULAR
+    plural = words.tag[chunk.head] in ("NNS", "NNPS") or first in ("these", "those")
+    if not words.tag[chunk.head]:
+        plural = head != words.lemma[chunk.head] and head.endswith(("s", "men", "ren", "ople"))
+    return PLURAL if plural else SINGULAR
+
+
+def role_of(words: Words, head: int) -> Role:
+    """The grammatical role that decides how prominent a mention is."""
+    for _ in range(LONGEST_LIST):
+        if words.dep[head] != "conj" or words.head[head] > head:
+            break
+        head = words.head[head]
+    dep = words.dep[head]
+    if dep == "poss":
+        return "possessor"
+    if words.tag[head] == "PRP$" or words.lower[head] in ("its", "their", "our", "my", "your"):
+        return "possessor"
+    if dep in ("nsubj", "nsubjpass", "csubj", "ROOT", "expl"):
+        return "subject"
+    if dep == "attr":
+        existential = words.child(words.head[head], "expl", "nsubj")
+        return "subject" if existential is None or words.dep[existential] == "expl" else "object"
+    return "object" if dep in ("dobj", "obj", "dative", "oprd") else "oblique"
+
+
+def role_of_chunk(words: Words, chunk: Chunk) -> Role:
+    """The same for a phrase; none is a subject right after a preposition, whatever the parse."""
+    role, before = role_of(words, chunk.head), chunk.start - 1
+    fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
+    return "oblique" if fronted and role == "subject" else role

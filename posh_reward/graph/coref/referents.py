@@ -1,0 +1,143 @@
+"""What a text has talked about so far, and how prominent each thing is.
+
+Prominence follows Lappin and Leass (1994), "An algorithm for pronominal anaphora resolution":
+each mention adds weight for its grammatical role, and weights halve with every sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+
+from posh_reward.graph.coref.lexicon import Gender
+from posh_reward.graph.coref.mentions import Mention
+
+ACTIVE = 40
+"""Referents that a pronoun may choose from: the most recently mentioned ones."""
+RECALLED = 12
+"""Referents of one noun that a definite phrase is compared with, latest first."""
+
+LARGEST_GROUP = 8
+"""Members that keep a group in mind."""
+
+RECENCY = 100.0
+FADING = 0.5
+"""What is left of prominence a sentence later."""
+ROLE = {"subject": 80.0, "object": 50.0, "oblique": 30.0, "possessor": 40.0}
+NOT_EMBEDDED = 60.0
+
+
+@dataclass(eq=False, slots=True)
+class Referent:
+    """One thing, and everything that its mentions have said of it. Grows while reading."""
+
+    mentions: list[Mention]
+    lemmas: set[str]
+    number: frozenset[str]
+    gender: Gender | None
+    facts: set[str]
+    ofs: set[str]
+    count: str = ""
+    possessor: Referent | None = None
+    members: list[Referent] = field(default_factory=list)
+    weight: float = 0.0
+    """Prominence up to ``sentence``, without ``boost``."""
+    boost: float = 0.0
+    """The most prominent mention of the latest sentence."""
+    sentence: int = 0
+
+    @property
+    def last(self) -> Mention:
+        """Its latest mention."""
+        return self.mentions[-1]
+
+    def salience(self, sentence: int) -> float:
+        """Prominence seen from a sentence; of a group, at least that of its members."""
+        own = (self.weight + self.boost) * FADING ** (sentence - self.sentence)
+        if not 2 <= len(self.members) <= LARGEST_GROUP:
+            return own
+        return max(own, 0.9 * min(member.salience(sentence) for member in self.members))
+
+    def mention(self, mention: Mention) -> None:
+        """Adds a mention: its prominence, and what it says."""
+        if mention.sentence != self.sentence:
+            passed = mention.sentence - self.sentence
+            self.weight = (self.weight + self.boost) * FADING**passed
+            self.boost, self.sentence = 0.0, mention.sentence
+        self.boost = max(self.boost, prominence(mention))
+        self.mentions.append(mention)
+        self.facts |= mention.modifiers
+        if mention.lemma and mention.form != "pronoun":
+            self.lemmas.add(mention.lemma)
+        if mention.of:
+            self.ofs.add(mention.of)
+        if self.gender and mention.gender and self.gender & mention.gender:
+            self.gender &= mention.gender
+        elif mention.form == "pronoun" and mention.number == frozenset("s"):
+            self.gender = mention.gender
+        self.number = self.number & mention.number or self.number
+
+
+def prominence(mention: Mention) -> float:
+    """Weight of one mention in its own sentence."""
+    inside = mention.embedded or mention.role == "possessor"
+    return RECENCY + ROLE[mention.role] + (0.0 if inside else NOT_EMBEDDED)
+
+
+def new_referent(mention: Mention) -> Referent:
+    """The referent that a mention introduces."""
+    referent = Referent(
+        mentions=[],
+        lemmas=set(),
+        number=mention.number,
+        gender=mention.gender,
+        facts=set(),
+        ofs=set(),
+        count=mention.count,
+        sentence=mention.sentence,
+    )
+    referent.mention(mention)
+    return referent
+
+
+class Discourse:
+    """The referents of one text, found again by noun, by token and by recency."""
+
+    def __init__(self) -> None:
+        self.referents: list[Referent] = []
+        self.active: list[Referent] = []
+        self.owner: dict[int, Referent] = {}
+        self._by_lemma: dict[str, dict[Referent, None]] = {}
+
+    def introduce(self, mention: Mention) -> Referent:
+        """A mention of something new."""
+        referent = new_referent(mention)
+        self.referents.append(referent)
+        self._note(referent, mention)
+        return referent
+
+    def resume(self, referent: Referent, mention: Mention) -> None:
+        """A mention of something known."""
+        referent.mention(mention)
+        self._note(referent, mention)
+
+    def known_as(self, lemma: str) -> list[Referent]:
+        """Referents that were called by a noun, latest first."""
+        return list(islice(reversed(self._by_lemma.get(lemma, {})), RECALLED))
+
+    def call(self, referent: Referent, lemma: str) -> None:
+        """Lets a referent be found by a noun, as the latest one of that noun."""
+        named = self._by_lemma.setdefault(lemma, {})
+        named.pop(referent, None)
+        named[referent] = None
+
+    def _note(self, referent: Referent, mention: Mention) -> None:
+        if referent in self.active:
+            self.active.remove(referent)
+        self.active.append(referent)
+        del self.active[:-ACTIVE]
+        if mention.form != "group":
+            own = mention.core if mention.possessor is None else mention.possessor + 1
+            self.owner.update(dict.fromkeys(range(own, mention.head + 1), referent))
+        for lemma in referent.lemmas:
+            self.call(referent, lemma)
