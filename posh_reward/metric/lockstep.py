@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from posh_reward.errors import JudgeError
+from posh_reward.errors import JudgeError, PoshError
 from posh_reward.judge.base import Judge
 from posh_reward.metric.examine import Answers, Ask, Examination, Steps, is_rewrites
-from posh_reward.types import Request, Rewrite, RewriteRequest
+from posh_reward.types import Request, Rewrite, RewriteRequest, Verdict
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -89,16 +89,34 @@ def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewriter) -> dict[i
             rewrites[index] = ask
         else:
             questions[index] = ask
-    return {**_in_one_call(rewrites, rewriter), **_in_one_call(questions, judge.grade)}
+    return {
+        **_in_one_call(rewrites, rewriter, lambda why: Rewrite(None, why)),
+        **_in_one_call(questions, judge.grade, lambda why: Verdict(None, why)),
+    }
 
 
 def _in_one_call(
-    asks: dict[int, list[Q]], answer: Callable[[Sequence[Q]], list[A]]
+    asks: dict[int, list[Q]],
+    answer: Callable[[Sequence[Q]], list[A]],
+    failure: Callable[[str], A],
 ) -> dict[int, list[A]]:
-    """Answers everyone's questions with one call, and hands each asker its own."""
+    """Answers everyone's questions with one call, and hands each asker its own.
+
+    A judge should not raise, but if one does, each asker is answered alone, so that only the
+    one that it stumbled over fails.
+    """
     if not asks:
         return {}
-    answers = answer([item for ask in asks.values() for item in ask])
+    try:
+        answers = answer([item for ask in asks.values() for item in ask])
+    except (PoshError, MemoryError):
+        raise
+    except Exception as error:
+        if len(asks) > 1:
+            alone = (_in_one_call({i: ask}, answer, failure) for i, ask in asks.items())
+            return {i: each for answered in alone for i, each in answered.items()}
+        reason = f"the judge raised {type(error).__name__}: {error}"
+        return {i: [failure(reason) for _ in ask] for i, ask in asks.items()}
     expected = sum(map(len, asks.values()))
     if len(answers) != expected:
         raise JudgeError(f"the judge gave {len(answers)} answers to {expected} questions")

@@ -138,6 +138,15 @@ def test_one_failed_judgment_fails_its_direction_and_no_other_pair() -> None:
     assert good.failure is None
 
 
+def test_a_judge_that_raises_fails_only_the_pair_that_it_stumbled_over() -> None:
+    def grader(request: Request) -> float:
+        return 1 / (request.source.text != MISTAKEN) + 2.0
+
+    bad, good = PoSh(FakeJudge(grader)).score([MISTAKEN, FAITHFUL], [REFERENCE, REFERENCE])
+    assert bad.failure == "the judge raised ZeroDivisionError: division by zero"
+    assert good.failure is None
+
+
 def test_order_batch_and_repeats_do_not_matter() -> None:
     texts = [FAITHFUL, MISTAKEN, REFERENCE, "A dog.", FAITHFUL]
     expected = dict(zip(texts, PoSh().score(texts, [REFERENCE] * 5), strict=True))
