@@ -1,0 +1,192 @@
+"""The embedded judge on hand-parsed sentences: what it must get right without any model."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from posh_reward.graph.build import describe
+from posh_reward.judge.embedded import EmbeddedJudge
+from posh_reward.types import Description, Kind, Request, RewriteRequest
+from tests.parses import parse
+
+SHAWL = "A/DET/det/1 {who}/NOUN/nsubj/2 wears/VERB/ROOT/2 a/DET/det/5 {what}/ADJ/amod/5 shawl/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+HAT = "A/DET/det/1 {who}/NOUN/nsubj/2 wears/VERB/ROOT/2 a/DET/det/5 {what}/ADJ/amod/5 hat/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+COUNT = "{n}/NUM/nummod/1 {who}/NOUN/nsubj/2 sew/VERB/ROOT/2 ./PUNCT/punct/2"
+ON = "A/DET/det/1 {a}/NOUN/nsubj/2 lies/VERB/ROOT/2 {on}/ADP/prep/2 a/DET/det/5 {b}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
+
+SIDE = "A/DET/det/1 {who}/NOUN/nsubj/2 stands/VERB/ROOT/2 on/ADP/prep/2 the/DET/det/5 {side}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
+DOG = "The/DET/det/2 {size}/ADJ/amod/2 dog/NOUN/nsubj/3 wears/VERB/ROOT/3 a/DET/det/5 {what}/NOUN/dobj/3 ./PUNCT/punct/3"  # noqa: E501
+
+
+def read(*sentences: str) -> Description:
+    return describe(parse(*sentences), ())
+
+
+def find(description: Description, head: str) -> int:
+    return [entity.head for entity in description.graph.entities].index(head)
+
+
+def grade(
+    source: Description,
+    target: Description,
+    head: str,
+    text: str | None = None,
+    other: str | None = None,
+    identifier: str | None = None,
+) -> float:
+    """Grade of an entity, or of its attribute, or of its relation to another entity."""
+    kind: Kind = "relation" if other else "attribute" if text else "entity"
+    request = Request(
+        "precision", kind, identifier or head, source, target, find(source, head), text,
+        other, find(source, other) if other else None,
+    )  # fmt: skip
+    (verdict,) = EmbeddedJudge().grade([request])
+    assert verdict.grade is not None
+    return verdict.grade
+
+
+def test_what_is_there_is_explicit_and_what_is_not_is_absent() -> None:
+    source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="donkey", what="old"))
+    target = read(SHAWL.format(who="woman", what="red"))
+    assert grade(source, target, "shawl") > 4.5
+    assert grade(source, target, "shawl", "red") > 4.5
+    assert grade(source, target, "woman", "wears", "shawl") > 4.5
+    assert grade(source, target, "donkey") < 2
+
+
+def test_synonyms_are_clear_and_genera_a_little_less() -> None:
+    source = read(SHAWL.format(who="infant", what="small"))
+    verbatim, synonym, genus = (
+        grade(source, read(SHAWL.format(who=who, what="little")), "infant")
+        for who in ("infant", "baby", "child")
+    )
+    assert verbatim > synonym > genus > 3
+    assert grade(source, read(SHAWL.format(who="baby", what="little")), "shawl", "small") > 4
+
+
+def test_an_attribute_of_another_thing_does_not_count() -> None:
+    source = read(SHAWL.format(who="woman", what="blue"))
+    both = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
+    assert grade(source, both, "shawl", "blue") < 2
+
+
+@pytest.mark.parametrize(
+    ("claimed", "stated", "agrees"),
+    [
+        ("red", "green", False),
+        ("crimson", "red", True),
+        ("woolen", "leather", False),
+        ("large", "small", False),
+        ("large", "big", True),
+    ],
+)
+def test_colours_stuffs_and_opposites(claimed: str, stated: str, agrees: bool) -> None:
+    source, target = (read(SHAWL.format(who="woman", what=what)) for what in (claimed, stated))
+    given = grade(source, target, "shawl", claimed)
+    assert given > 4 if agrees else given < 1.5
+
+
+def test_counts() -> None:
+    source = read(COUNT.format(n="two", who="women"))
+    same, digits, more = (read(COUNT.format(n=n, who="women")) for n in ("two", "2", "three"))
+    assert grade(source, same, "women", "two") > 4.5
+    assert grade(source, digits, "women", "two") > 4.5
+    assert grade(source, more, "women", "two") < 1.5
+    assert grade(source, more, "women") > 3.5
+
+
+def test_a_relation_has_a_direction() -> None:
+    source = read(ON.format(a="book", on="on", b="box"))
+    assert grade(source, read(ON.format(a="book", on="on", b="box")), "book", "lies on", "box") > 4
+    turned = grade(source, read(ON.format(a="box", on="on", b="book")), "book", "lies on", "box")
+    below = grade(source, read(ON.format(a="book", on="under", b="box")), "book", "lies on", "box")
+    assert turned < 3
+    assert below < 4
+
+
+def test_a_relation_of_someone_else_is_no_relation() -> None:
+    source = read(HAT.format(who="boy", what="old"), SHAWL.format(who="woman", what="red"))
+    swapped = read(HAT.format(who="woman", what="old"), SHAWL.format(who="boy", what="red"))
+    assert grade(source, swapped, "boy", "wears", "hat") < 2
+
+
+def test_a_side_is_judged_by_what_stands_there() -> None:
+    source = read(SIDE.format(who="heron", side="left"))
+    same = read(SIDE.format(who="heron", side="left"), SIDE.format(who="donkey", side="right"))
+    swapped = read(SIDE.format(who="heron", side="right"), SIDE.format(who="donkey", side="left"))
+    assert grade(source, same, "left") > 4
+    assert grade(source, swapped, "left") < 2
+
+
+def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:
+    target = read(DOG.format(size="large", what="ruff"), DOG.format(size="small", what="ribbon"))
+    right, wrong = (read(DOG.format(size=size, what="ribbon")) for size in ("small", "large"))
+    assert grade(right, target, "dog", "small") > 4
+    assert grade(wrong, target, "dog", "large") < 3
+
+
+def test_verdicts_are_distributions_over_the_scale() -> None:
+    source = read(SHAWL.format(who="woman", what="red"))
+    request = Request("recall", "entity", "shawl", source, source, 1, scale=("no", "yes"))
+    (verdict,) = EmbeddedJudge().grade([request])
+    assert verdict.probabilities is not None
+    assert len(verdict.probabilities) == 2
+    assert sum(verdict.probabilities) == pytest.approx(1)
+    assert verdict.probabilities[1] > 0.9
+
+
+def test_neither_order_nor_company_changes_a_verdict() -> None:
+    source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
+    target = read(HAT.format(who="boy", what="red"), SHAWL.format(who="girl", what="blue"))
+    requests = [
+        Request("precision", "entity", entity.head, source, target, index)
+        for index, entity in enumerate(source.graph.entities)
+    ] + [Request("recall", "entity", "hat", target, source, find(target, "hat"))]
+    together = EmbeddedJudge().grade(requests)
+    assert EmbeddedJudge().grade(requests[::-1]) == together[::-1]
+    assert [EmbeddedJudge().grade([request])[0] for request in requests] == together
+
+
+def test_the_same_text_read_otherwise_is_judged_otherwise() -> None:
+    judge = EmbeddedJudge()
+    source = read(SHAWL.format(who="woman", what="red"))
+    unparsed = Description(source.text, type(source.graph)((), ()))
+    ask = [Request("recall", "attribute", "shawl", source, t, 1, "red") for t in (source, unparsed)]
+    assert [judge.grade([a]) for a in ask] == [EmbeddedJudge().grade([a]) for a in ask]
+
+
+def test_a_target_without_a_parse_is_searched_by_its_words() -> None:
+    source = read(SHAWL.format(who="woman", what="red"))
+    bare = Description("A red shawl.", type(source.graph)((), ()))
+    assert 2 < grade(source, bare, "shawl") < 4
+    assert grade(source, bare, "woman") < 2
+    assert grade(source, Description("", bare.graph), "shawl") < 2
+
+
+def test_a_text_that_repeats_itself_is_judged_in_bounded_time() -> None:
+    source = read(*[SHAWL.format(who="woman", what="red")] * 200)
+    target = read(*[SHAWL.format(who="woman", what="blue")] * 200)
+    requests = [
+        Request("precision", "attribute", "shawl", source, target, index, "red")
+        for index, entity in enumerate(source.graph.entities)
+        if entity.head == "shawl"
+    ]
+    start = time.perf_counter()
+    grades = {verdict.grade for verdict in EmbeddedJudge().grade(requests)}
+    assert time.perf_counter() - start < 20
+    assert max(grade_ or 0 for grade_ in grades) < 1.5
+
+
+def test_rewrites_and_what_was_used() -> None:
+    judge = EmbeddedJudge()
+    (rewrite,) = judge.rewrite([RewriteRequest("small dog", "attribute")])
+    assert rewrite.text == "the small dog"
+    source = read(SHAWL.format(who="woman", what="red"))
+    judge.wake()
+    judge.grade([Request("recall", "entity", "shawl", source, source, 1)])
+    judge.sleep()
+    judge.close()
+    assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
+    assert judge.name == "embedded-1"

@@ -1,0 +1,156 @@
+"""How well a judge finds planted mistakes and omissions.
+
+    python tools/eval_planted.py ../shared/data/planted/planted_dev.json [--judge embedded]
+
+Prints: how often the faithful text outranks the mistaken (precision) and the omitting (recall)
+one; macro F1 over marked and unmarked tokens, at the best threshold and at thresholds fixed on
+the other half of the items; per kind of mistake how many are caught. A token's grade is the
+lowest among the elements whose spans cover it; it raises an alert below the threshold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posh_reward.types import Direction, Scores, Span
+
+TOKEN = re.compile(r"\w+|[^\w\s]")
+NEVER = 6.0
+"""Grade of a token that no element covers: no threshold alerts on it."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Tokens of one text: the grade that a metric gave each, and whether people marked it."""
+
+    grades: tuple[float, ...]
+    marks: tuple[bool, ...]
+
+
+def token_grades(tokens: Sequence[Span], scores: Scores, direction: Direction) -> list[float]:
+    """Lowest grade among the elements that cover each token."""
+    grades = [NEVER] * len(tokens)
+    for element in scores.elements:
+        if element.direction == direction and element.grade is not None:
+            for start, end in element.spans:
+                for i, (first, last) in enumerate(tokens):
+                    if first < end and start < last:
+                        grades[i] = min(grades[i], element.grade)
+    return grades
+
+
+def marked(text: str, spans: Sequence[Span], scores: Scores, direction: Direction) -> Marked:
+    """One text's tokens with grades and marks."""
+    tokens = [match.span() for match in TOKEN.finditer(text)]
+    marks = [any(start < e and s < end for s, e in spans) for start, end in tokens]
+    return Marked(tuple(token_grades(tokens, scores, direction)), tuple(marks))
+
+
+def macro_f1(texts: Sequence[Marked], threshold: float) -> float:
+    """Mean of the F1 of marked and of unmarked tokens, over all texts together."""
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for text in texts:
+        pairs = zip(text.grades, text.marks, strict=True)
+        counts.update((grade < threshold, mark) for grade, mark in pairs)
+    wrong = counts[True, False] + counts[False, True]
+
+    def f1(hits: int) -> float:
+        return 2 * hits / (2 * hits + wrong) if hits or wrong else 1.0
+
+    return (f1(counts[True, True]) + f1(counts[False, False])) / 2
+
+
+def best_threshold(texts: Sequence[Marked]) -> float:
+    """The threshold, in steps of 0.05, with the highest macro F1; the middle one of equals."""
+    steps = [1 + 0.05 * i for i in range(82)]
+    values = [macro_f1(texts, step) for step in steps]
+    best = [step for step, value in zip(steps, values, strict=True) if value == max(values)]
+    return best[len(best) // 2]
+
+
+def cross_validated(texts: Sequence[Marked]) -> float:
+    """Macro F1 with each half's threshold fixed on the other half."""
+    halves = (texts[::2], texts[1::2])
+    return sum(macro_f1(a, best_threshold(b)) for a, b in (halves, halves[::-1])) / 2
+
+
+def caught(items: Sequence[Any], texts: Sequence[Marked], threshold: float) -> dict[str, str]:
+    """Per kind of mistake how many marked spans hold an alert."""
+    hits: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for item, text in zip(items, texts, strict=True):
+        tokens = [match.span() for match in TOKEN.finditer(item["mistaken_text"])]
+        for start, end, kind in item["mistake_spans"]:
+            inside = [
+                g for (a, b), g in zip(tokens, text.grades, strict=True) if start < b and a < end
+            ]
+            hits[kind] += min(inside) < threshold
+            total[kind] += 1
+    table = {kind: f"{hits[kind]}/{total[kind]}" for kind in sorted(total)}
+    return {**table, "all": f"{sum(hits.values())}/{sum(total.values())}"}
+
+
+def report(
+    items: Sequence[Any],
+    faithful: Sequence[Scores],
+    mistaken: Sequence[Scores],
+    omitting: Sequence[Scores],
+) -> None:
+    """Prints the figures."""
+    precise = sum(
+        (f.precision or 0) > (m.precision or 0) for f, m in zip(faithful, mistaken, strict=True)
+    )
+    complete = sum(
+        (f.recall or 0) > (o.recall or 0) for f, o in zip(faithful, omitting, strict=True)
+    )
+    print(f"faithful above mistaken (precision): {precise}/{len(items)}")
+    print(f"faithful above omitting (recall): {complete}/{len(items)}")
+    wrong = [
+        marked(
+            item["mistaken_text"], [(s, e) for s, e, _ in item["mistake_spans"]], s_, "precision"
+        )
+        for item, s_ in zip(items, mistaken, strict=True)
+    ]
+    missing = [
+        marked(item["reference"], item["omission_spans"], s_, "recall")
+        for item, s_ in zip(items, omitting, strict=True)
+    ]
+    for name, texts in (("mistake", wrong), ("omission", missing)):
+        threshold = best_threshold(texts)
+        print(
+            f"{name} spans: macro F1 {macro_f1(texts, threshold):.3f} at {threshold:.2f}, "
+            f"cross-validated {cross_validated(texts):.3f}"
+        )
+    print("mistakes caught:", caught(items, wrong, best_threshold(wrong)))
+
+
+def main() -> None:
+    """Scores the three versions of every artwork, prints the figures."""
+    from posh_reward import PoSh
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("planted", type=Path)
+    parser.add_argument("--judge", default="embedded")
+    options = parser.parse_args()
+    items = json.loads(options.planted.read_text(encoding="utf-8"))
+    metric = PoSh(judge=options.judge)
+    references = [item["reference"] for item in items]
+    start = time.perf_counter()
+    versions = [
+        metric.score([item[name] for item in items], references)
+        for name in ("faithful", "mistaken_text", "omitting")
+    ]
+    report(items, *versions)
+    print(f"{3 * len(items)} pairs in {time.perf_counter() - start:.1f} s; {metric.signature}")
+
+
+if __name__ == "__main__":
+    main()
