@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward.judge.likeness import Vocabulary, conflict, likeness, number
-from posh_reward.judge.meaning import dictionary_forms
-from posh_reward.judge.persons import genders
-from posh_reward.judge.prepositions import agreement, converse
+from posh_reward.judge.embedded.likeness import Vocabulary, conflict, likeness, number
+from posh_reward.judge.embedded.meaning import dictionary_forms
+from posh_reward.judge.embedded.persons import genders
+from posh_reward.judge.embedded.prepositions import agreement, converse
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ if it puts them on the other.
 
 from __future__ import annotations
 
-from posh_reward.judge.attachment import BESIDE, SAME_SENTENCE
-from posh_reward.judge.likeness import conflict
-from posh_reward.judge.matching import Matching
-from posh_reward.judge.meaning import Term
+from posh_reward.judge.embedded.attachment import BESIDE, SAME_SENTENCE
+from posh_reward.judge.embedded.likeness import conflict
+from posh_reward.judge.embedded.matching import Matching
+from posh_reward.judge.embedded.meaning import Term
 
 OPEN = 0.5
 """Value of a place of which nothing that stands there can be found."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from posh_reward.judge.meaning import Term, meaning
-from posh_reward.judge.wordnet import wordnet
-from posh_reward.judge.words import ANAPHORS, SOMEONE
+from posh_reward.judge.embedded.meaning import Term, meaning
+from posh_reward.judge.embedded.wordnet import wordnet
+from posh_reward.judge.embedded.words import ANAPHORS, SOMEONE
 
 PERSON_FILE = 18
 """WordNet's lexicographer file of persons."""

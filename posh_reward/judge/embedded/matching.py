@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from posh_reward.judge.attachment import ELSEWHERE
-from posh_reward.judge.likeness import conflict
-from posh_reward.judge.meaning import Term
-from posh_reward.judge.reading import Reading
-from posh_reward.judge.words import is_anaphor, is_viewer, stands_in
+from posh_reward.judge.embedded.attachment import ELSEWHERE
+from posh_reward.judge.embedded.likeness import conflict
+from posh_reward.judge.embedded.meaning import Term
+from posh_reward.judge.embedded.reading import Reading
+from posh_reward.judge.embedded.words import is_anaphor, is_viewer, stands_in
 
 STAND_IN = 0.45
 """Likeness of two persons by different names, or of a pronoun and a person."""

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import comb
 
-from posh_reward.judge.attachment import ELSEWHERE
-from posh_reward.judge.joining import relation_value
-from posh_reward.judge.matching import Matching
-from posh_reward.judge.meaning import Term, is_concrete
-from posh_reward.judge.places import place_value
-from posh_reward.judge.reading import Reading
-from posh_reward.judge.words import FUNCTION_WORDS, PLACES, stands_in, words_of
+from posh_reward.judge.embedded.attachment import ELSEWHERE
+from posh_reward.judge.embedded.joining import relation_value
+from posh_reward.judge.embedded.matching import Matching
+from posh_reward.judge.embedded.meaning import Term, is_concrete
+from posh_reward.judge.embedded.places import place_value
+from posh_reward.judge.embedded.reading import Reading
+from posh_reward.judge.embedded.words import FUNCTION_WORDS, PLACES, stands_in, words_of
 from posh_reward.types import Description, Request, Rewrite, RewriteRequest, Usage, Verdict
 
 KEPT = 256

@@ -1,4 +1,4 @@
-"""WordNet's words, senses and links, read from the compact table in ``judge/lexicon``.
+"""WordNet's words, senses and links, read from the compact table in ``judge/embedded/lexicon``.
 
 The table is compiled by ``tools/build_lexicon.py`` from WordNet 3.0 (licence beside it). It is
 loaded when first needed, about 0.1 s.
@@ -105,7 +105,7 @@ def _numbers(code: str, data: bytes) -> array[int]:
 @lru_cache(maxsize=1)
 def wordnet() -> WordNet:
     """The table, loaded once per process."""
-    table = files("posh_reward.judge") / "lexicon" / "wordnet.zip"
+    table = files("posh_reward.judge.embedded") / "lexicon" / "wordnet.zip"
     with table.open("rb") as stream, zipfile.ZipFile(stream) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
 

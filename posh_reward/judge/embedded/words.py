@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from posh_reward.judge.meaning import Term, coarse_pos
+from posh_reward.judge.embedded.meaning import Term, coarse_pos
 from posh_reward.types import Token
 
 FUNCTION_WORDS = frozenset(

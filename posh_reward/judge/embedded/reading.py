@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 
-from posh_reward.judge.attachment import SAME_SENTENCE, attachments, steps_between
-from posh_reward.judge.likeness import Vocabulary
-from posh_reward.judge.meaning import Term, is_plural
-from posh_reward.judge.persons import BOTH, NOBODY, Genders, genders
-from posh_reward.judge.words import (
+from posh_reward.judge.embedded.attachment import SAME_SENTENCE, attachments, steps_between
+from posh_reward.judge.embedded.likeness import Vocabulary
+from posh_reward.judge.embedded.meaning import Term, is_plural
+from posh_reward.judge.embedded.persons import BOTH, NOBODY, Genders, genders
+from posh_reward.judge.embedded.words import (
     FUNCTION_WORDS,
     HAVING,
     PERSONAL,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 
-from posh_reward.judge.meaning import (
+from posh_reward.judge.embedded.meaning import (
     LEAST,
     SISTERS,
     Term,
@@ -47,7 +47,9 @@ OTHER_NUMBERS = {
 @lru_cache(maxsize=1)
 def colours() -> dict[str, frozenset[str]]:
     """Colour word -> the basic colours it can pass for, from ``lexicon/colours.txt``."""
-    text = (files("posh_reward.judge") / "lexicon" / "colours.txt").read_text(encoding="utf-8")
+    text = (files("posh_reward.judge.embedded") / "lexicon" / "colours.txt").read_text(
+        encoding="utf-8"
+    )
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return {word: frozenset(basic) for word, *basic in lines}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posh_reward.judge.attachment import ELSEWHERE
-from posh_reward.judge.likeness import conflict, likeness
-from posh_reward.judge.matching import Matching
-from posh_reward.judge.prepositions import PREPOSITIONS, agreement, converse
-from posh_reward.judge.words import FUNCTION_WORDS, HAVING, stands_in, words_of
+from posh_reward.judge.embedded.attachment import ELSEWHERE
+from posh_reward.judge.embedded.likeness import conflict, likeness
+from posh_reward.judge.embedded.matching import Matching
+from posh_reward.judge.embedded.prepositions import PREPOSITIONS, agreement, converse
+from posh_reward.judge.embedded.words import FUNCTION_WORDS, HAVING, stands_in, words_of
 
 ONE_THING = 0.5
 """Link where both ends correspond to the same thing of the target."""
