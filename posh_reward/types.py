@@ -248,3 +248,10 @@ class Scores:
     def count(self, direction: Direction) -> int:
         """How many elements the mean of one direction is over."""
         return sum(element.direction == direction for element in self.elements)
+
+    def _repr_html_(self) -> str:
+        # How notebooks ask for a picture of a value. Imported here, since records stand before
+        # all stages and a page after them; only a person who looks pays for it.
+        from posh_reward.study.page import fragment
+
+        return fragment(self)

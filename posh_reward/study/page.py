@@ -1,6 +1,6 @@
-"""Scores -> a self-contained page: mistakes marked in the generation, omissions in the reference.
+"""Scores -> HTML without scripts: mistakes marked in the generation, omissions in the reference.
 
-Texts are untrusted: everything that is not ours is escaped, and the page's content policy allows
+Texts are untrusted: everything that is not ours is escaped, and a page's content policy allows
 neither scripts nor network.
 """
 
@@ -8,22 +8,41 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
 
-from posh_reward.judge.render import question
-from posh_reward.study.marks import Stretch, stretches
-from posh_reward.types import Description, Direction, Element, Request, SceneGraph, Scores
+from posh_reward.study.marks import (
+    Stretch,
+    asked,
+    level_of,
+    preset_of,
+    stretches,
+    worst_first,
+)
+from posh_reward.types import Direction, Element, Scores
 
 LEAD = (
-    "Left, what was written, with its mistakes marked; right, what an expert wrote, with what was "
-    "left out marked. The number after a mark is the lowest grade, 1 to 5, among the elements "
-    "that rest on those words. Point at a mark, or reach it with the Tab key, to see what the "
-    "judge was asked."
+    "What was written, with its mistakes marked, beside the reference, with what was left out "
+    "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
+    "rest on those words. Point at a mark, or reach it with the Tab key, to see what the judge "
+    "was asked."
 )
 TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
+NAMES = (
+    "In a question about what was written, DESCRIPTION 1 is the reference and DESCRIPTION 2 what "
+    "was written; in one about the reference, the DESCRIPTION is what was written."
+)
+AXES = (("mistakes", "precision"), ("omissions", "recall"), ("overall", "f1"))
+"""What people call a score, and its field in ``Scores``."""
+KEY = (
+    '<ul class="key" aria-label="Marks">'
+    '<li><mark class="absent">absent<sup>1</sup></mark> not in the other text, or contradicted'
+    ' by it</li><li><mark class="weak">weak<sup>2</sup></mark> hinted at</li>'
+    '<li><mark class="partial">partial<sup>3</sup></mark> in part</li>'
+    "<li>unmarked: clear (4, 5), or not an element</li></ul>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +57,45 @@ class Item:
 
 
 def page(items: Sequence[Item], title: str = "POSH: mistakes and omissions") -> str:
-    """One HTML document that shows every item; it needs no file beside it."""
-    template = (resources.files("posh_reward.study") / "templates" / "page.html").read_text("utf-8")
+    """One HTML document that shows every item, one below the other; it needs no file beside it."""
     signatures = dict.fromkeys(item.scores.signature for item in items)
     values = {
         "title": escape(title),
         "lead": escape(LEAD),
-        "items": "\n".join(_item(item) for item in items),
-        "footer": "<br>".join(escape(signature) for signature in signatures),
+        "style": template("posh.css") + template("shell.css"),
+        "key": KEY,
+        "items": "\n".join(_article(item) for item in items),
+        "footer": "<br>".join(map(escape, [NAMES, *signatures])),
     }
-    return re.sub(r"\{(title|lead|items|footer)\}", lambda match: values[match[1]], template)
+    return fill(template("page.html"), values)
 
 
-def _item(item: Item) -> str:
-    scores = item.scores
-    figures = " ".join(
-        f'<span class="score">{name} <b>{_number(value)}</b></span>'
-        for name, value in (
-            ("mistakes (precision)", scores.precision),
-            ("omissions (recall)", scores.recall),
-            ("overall (f1)", scores.f1),
-        )
-    )
-    failure = f"<p>No score: {escape(scores.failure)}</p>" if scores.failure else ""
-    texts = "".join(_text(scores, direction) for direction in TITLES)
+def fragment(scores: Scores) -> str:
+    """A piece of HTML with its own style: one pair in a notebook, or inside another page."""
     return (
-        f'<article><header class="item"><h2>{escape(item.title)}</h2>{figures}</header>{failure}'
-        f'{_picture(item)}<div class="texts">{texts}</div>{_table(scores)}</article>'
+        f'<div class="posh" style="padding: 1rem; border-radius: 8px"><style>{template("posh.css")}'
+        f"</style>{KEY}{_body(scores)}<footer>{escape(scores.signature)}</footer></div>"
     )
+
+
+def template(name: str) -> str:
+    """The text of one of our templates."""
+    return (resources.files("posh_reward.study") / "templates" / name).read_text("utf-8")
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Puts the values where their names stand in braces, in one pass."""
+    names = "|".join(values)
+    return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A figure as people read it."""
+    return "none" if value is None else f"{value:.{digits}f}"
+
+
+def _article(item: Item) -> str:
+    return f"<article><h2>{escape(item.title)}</h2>{_picture(item)}{_body(item.scores)}</article>"
 
 
 def _picture(item: Item) -> str:
@@ -76,63 +106,52 @@ def _picture(item: Item) -> str:
     return f'<figure><img src="{source}" alt="{escape(item.picture_text)}"></figure>'
 
 
+def _body(scores: Scores) -> str:
+    figures = "".join(
+        f"<span>{name} <b>{number(getattr(scores, field))}</b></span>" for name, field in AXES
+    )
+    failure = f'<p class="failure">No score: {escape(scores.failure)}</p>' if scores.failure else ""
+    texts = "".join(_text(scores, direction) for direction in TITLES)
+    return (
+        f'<div class="scores">{figures}</div>{failure}<div class="texts">{texts}</div>'
+        f"{_table(scores) if scores.elements else ''}"
+    )
+
+
 def _text(scores: Scores, direction: Direction) -> str:
-    marked = "".join(_stretch(stretch) for stretch in stretches(scores, direction))
+    preset = preset_of(scores.signature)
+    marked = "".join(_stretch(stretch, preset) for stretch in stretches(scores, direction))
     return f'<section><h3>{TITLES[direction]}</h3><p class="text" dir="auto">{marked}</p></section>'
 
 
-def _stretch(stretch: Stretch) -> str:
+def _stretch(stretch: Stretch, preset: str) -> str:
     text = escape(stretch.text)
-    if stretch.level in ("none", "clear"):
+    if not stretch.marked:
         return text
-    graded = sorted(stretch.elements, key=lambda element: element.grade or 0)
-    why = "".join(f"<span>{escape(ask(element))}</span>" for element in graded)
-    grades = [element.grade for element in graded if element.grade is not None]
-    number = f"{min(grades):.0f}" if grades else "?"
+    why = "".join(
+        f"<span><b>{number(element.grade, 1)}</b>{escape(asked(element, preset))}</span>"
+        for element in worst_first(stretch.elements)
+    )
     return (
-        f'<mark class="{stretch.level}" tabindex="0">{text}<sup>{number}</sup>'
+        f'<mark class="{stretch.level}" tabindex="0">{text}<sup>{stretch.digit}</sup>'
         f'<span class="why" role="tooltip">{why}</span></mark>'
     )
 
 
 def _table(scores: Scores) -> str:
-    graded = sorted(scores.elements, key=lambda e: e.grade if e.grade is not None else 0)
-    rows = "".join(
-        f'<tr><td class="n">{_number(e.grade, 1)}</td><td>{TITLES[e.direction].lower()}</td>'
-        f"<td>{e.kind}</td><td>{escape(ask(e))}</td></tr>"
-        for e in graded
-    )
+    preset = preset_of(scores.signature)
+    rows = "".join(_row(element, preset) for element in worst_first(scores.elements))
     return (
-        f"<details><summary>All {len(graded)} elements, worst first</summary><table><thead><tr>"
-        '<th class="n">grade</th><th>of</th><th>kind</th><th>asked</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></details>"
+        f"<details><summary>All {len(scores.elements)} elements, worst first</summary>"
+        '<table><thead><tr><th class="n">grade</th><th>of</th><th>kind</th><th>asked</th></tr>'
+        f"</thead><tbody>{rows}</tbody></table></details>"
     )
 
 
-def ask(element: Element) -> str:
-    """What was asked about an element and what came of it, in one line."""
-    if element.failure is not None:
-        return f"{element.text}: not judged, {element.failure}"
-    if not element.asked and element.kind != "entity":
-        about = " and ".join(filter(None, (element.identifier, element.other)))
-        return f"{element.text} ({about}): not asked, since what it belongs to is absent (1.0)"
-    return f"{_question(element)} {_number(element.grade, 1)}"
-
-
-def _question(element: Element) -> str:
-    nothing = Description("", SceneGraph((), ()))
-    request = Request(
-        element.direction,
-        element.kind,
-        element.identifier,
-        nothing,
-        nothing,
-        entity=0,
-        text=element.text,
-        other=element.other,
+def _row(element: Element, preset: str) -> str:
+    level = "failed" if element.grade is None else level_of(element.grade)
+    return (
+        f'<tr><td class="n {level}">{number(element.grade, 1)}</td>'
+        f"<td>{TITLES[element.direction].lower()}</td><td>{element.kind}</td>"
+        f"<td>{escape(asked(element, preset))}</td></tr>"
     )
-    return question(request).rsplit("? Consider", 1)[0] + "?"
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "none" if value is None else f"{value:.{digits}f}"

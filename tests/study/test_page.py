@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
-from posh_reward.study.marks import stretches
+from posh_reward.study.marks import asked, preset_of, stretches
 from posh_reward.study.page import Item, page
 from posh_reward.types import Element, Kind, Scores
 
@@ -76,6 +77,29 @@ def test_texts_stay_texts(text: str) -> None:
     )
     tags = outline(page([Item(text, scores)], title=text)).tags
     assert not tags & {"script", "img"}
+
+
+def test_a_notebook_shows_scores() -> None:
+    html = SCORES._repr_html_()
+    assert outline(html).marks == ["absent", "weak", "partial", "absent", "weak", "weak"]
+    assert not outline(html).tags & {"script", "html", "link"}
+
+
+def test_words_of_the_same_elements_are_one_stretch() -> None:
+    text = "A dog carved into wood."
+    carved = Element("precision", "relation", "carved into", 1.0, ((6, 12), (13, 17)), "dog")
+    scores = Scores(0.2, 0.2, 0.2, "", (carved,), generation=text)
+    assert [s.text for s in stretches(scores, "precision")] == ["A dog ", "carved into", " wood."]
+
+
+def test_questions_are_worded_as_the_signature_says() -> None:
+    red = SCORES.elements[0]
+    assert asked(red, preset_of("posh|preset:paper|judge:x")) == (
+        'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
+    )
+    assert preset_of("another metric") == "released"
+    unasked = replace(red, kind="relation", identifier="dog", other="{text}", asked=False)
+    assert asked(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
 
 
 def test_a_pair_without_a_score_says_why() -> None:

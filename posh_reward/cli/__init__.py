@@ -1,0 +1,48 @@
+"""The command ``posh-reward``: score a table, explain one pair, report on scores.
+
+Texts and scores go to standard output or to a file; everything else that is said goes to
+standard error. What is heavy is loaded after the flags have been checked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from posh_reward.cli.exits import INTERRUPTED, JUDGE, UNREAD, UNUSABLE, UNWRITABLE
+from posh_reward.cli.flags import command_line
+from posh_reward.errors import JudgeError, PoshError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit status."""
+    flags = command_line().parse_args(argv)
+    try:
+        status: int = flags.command(flags)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return UNREAD
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
+    except JudgeError as error:
+        return _fail(f"the judge could not work: {error}", JUDGE)
+    except PoshError as error:
+        return _fail(str(error), UNUSABLE)
+    except OSError as error:
+        _discard_output()
+        return _fail(f"could not write: {error}", UNWRITABLE)
+    return status
+
+
+def _fail(why: str, status: int) -> int:
+    print(f"posh-reward: {why}", file=sys.stderr)
+    return status
+
+
+def _discard_output() -> None:
+    """Keeps the interpreter from trying once more to flush what cannot be written."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

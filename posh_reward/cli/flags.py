@@ -1,0 +1,108 @@
+"""Flags, and the words of ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+
+from posh_reward.cli import commands
+from posh_reward.cli.exits import EXITS
+
+SCORE = """\
+Scores each generation of a table against its reference. Writes one row a pair: id, generation,
+reference, mistakes (precision), omissions (recall) and overall (f1), each 0.2 to 1 and higher is
+better; the number of elements on each side, failure, unparsed, signature. A pair whose cells are
+missing or empty gets a row with a failure.
+
+Killed at any moment, the same command goes on where it was. For CSV and Parquet it keeps what is
+done in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would run as a formula is
+written to CSV with an apostrophe before it."""
+EXPLAIN = """\
+Scores one pair and shows it in the terminal. A text may come from a file (@caption.txt) or from
+standard input (@-); @@ stands for an at sign that begins a text."""
+REPORT = """\
+Writes one page that needs no network: distributions, a table to sort and search, and for each
+pair the generation with its mistakes and the reference with its omissions, marked by grade.
+Score with --elements, or there is nothing to mark."""
+
+
+def command_line() -> argparse.ArgumentParser:
+    """All commands with their flags; each sets ``command``, a function of the flags."""
+    from posh_reward.metric.signature import package_version
+
+    parser = _described(
+        argparse.ArgumentParser("posh-reward"),
+        "POSH: how truthful and how complete descriptions of pictures are.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {package_version()}")
+    chosen = parser.add_subparsers(required=True, metavar="COMMAND")
+    _score(_described(chosen.add_parser("score", help="score the pairs of a table"), SCORE))
+    _explain(_described(chosen.add_parser("explain", help="show one pair with marks"), EXPLAIN))
+    _report(_described(chosen.add_parser("report", help="write a page about scores"), REPORT))
+    return parser
+
+
+def _described(parser: argparse.ArgumentParser, what: str) -> argparse.ArgumentParser:
+    parser.description, parser.epilog = what, EXITS
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
+
+
+def _score(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", help="JSON lines, CSV or Parquet; - for JSON lines from stdin")
+    add("-o", "--output", metavar="OUT", default="-", help="by ending JSON lines, CSV or Parquet; "
+        "default: JSON lines to standard output")  # fmt: skip
+    _format(command)
+    add("--generation", metavar="COLUMN", default="generation", help="default: generation")
+    add("--reference", metavar="COLUMN", default="reference", help="default: reference")
+    add("--id", metavar="COLUMN", help="default: rows are counted from 1")
+    add("--elements", action="store_true", help="add each element with its grade and its place")
+    add("--batch", type=_positive, default=32, metavar="N", help="pairs that are scored and "
+        "written at a time; default: 32")  # fmt: skip
+    add("--overwrite", action="store_true", help="start anew: discard what OUT holds")
+    add("-q", "--quiet", action="store_true", help="no progress bar and no summary")
+    _metric(command)
+    command.set_defaults(command=commands.score)
+
+
+def _explain(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--generation", metavar="TEXT", required=True, help="what was written")
+    add("--reference", metavar="TEXT", required=True, help="what it is held against")
+    add("--worst", type=_positive, default=10, metavar="N", help="elements to list; default: 10")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
+        "heeds NO_COLOR")  # fmt: skip
+    _metric(command)
+    command.set_defaults(command=commands.explain)
+
+
+def _report(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("scores", metavar="SCORES", help="what `posh-reward score --elements` wrote; - for stdin")
+    add("-o", "--output", metavar="HTML", default="-", help="default: standard output")
+    _format(command)
+    add("--title", default="POSH: mistakes and omissions", help="the page's heading")
+    command.set_defaults(command=commands.report)
+
+
+def _format(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=("jsonl", "csv", "parquet"),
+                         help="of the input; default: what its ending says")  # fmt: skip
+
+
+def _metric(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("metric", "a flag wins over the configuration file")
+    add = group.add_argument
+    add("--config", metavar="FILE", help="YAML or JSON: judge, parser, coref, preset, weights, "
+        "max_characters, pairs_at_once")  # fmt: skip
+    add("--judge", metavar="NAME", help="default: embedded, which needs no download")
+    add("--parser", metavar="NAME", help="default: embedded; or an installed spaCy pipeline")
+    add("--coref", metavar="NAME", help="default: rules; or none")
+    add("--preset", metavar="NAME", help="wording of the questions; default: released")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a number from 1")
+    return number

@@ -1,0 +1,47 @@
+"""``--config`` and the flags that win over it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli import main
+from posh_reward.cli.exits import OK, UNUSABLE
+from tests.cli.running import run
+
+
+def test_a_flag_wins_over_the_configuration_file(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "metric.yaml"
+    config.write_text("judge: nobody\npreset: paper\nweights: {relation: 0.5}\n")
+    assert run("score", table, "--config", config) == OK
+    assert "posh|preset:paper|judge:fake" in (said := capsys.readouterr().err)
+    assert "weights:1,1,0.5" in said
+    assert main(["score", str(table), "--config", str(config)]) == UNUSABLE
+    assert "no judge 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("m.yaml", "jugde: fake", "there is no such setting: choose among judge, parser"),
+        ("m.yaml", "judge: [fake]", "it takes a name"),
+        ("m.yaml", "weights: {entity: -1}", "it takes weights from 0"),
+        ("m.yaml", "!!python/object/apply:os.getcwd []", "no YAML"),
+        ("m.json", "{", "no JSON"),
+        ("m.json", '{"pairs_at_once": true}', "it takes a number from 1"),
+    ],
+)
+def test_a_bad_setting_is_named(
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str,
+    why: str,
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert run("score", table, "--config", tmp_path / name) == UNUSABLE
+    assert why in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""``explain`` in a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from tests.cli.running import GENERATION, REFERENCE, run
+
+
+def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", "--generation", GENERATION, "--reference", REFERENCE) == OK
+    said = " ".join(capsys.readouterr().out.split())
+    assert "A small [black]1 dog" in said
+    assert "A small [brown]1 dog" in said
+    assert 'described as "black" in DESCRIPTION 1?' in said
+    assert "overall 0." in said
+    assert "posh|preset:released|judge:fake" in said
+    assert "\x1b" not in said
+
+
+def test_colours_on_request_and_nothing_steers_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("A black\x1b[2J dog\u202e sits.")
+    text = f"@{tmp_path / 'a.txt'}"
+    assert run("explain", "--generation", text, "--reference", REFERENCE, "--color", "always") == OK
+    said = capsys.readouterr().out
+    assert "\x1b[31;1;4mblack" in said
+    assert "\x1b[2J" not in said
+    assert "\u202e" not in said
+    assert "\\x1b" in said
+
+
+def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", "--generation", "A dog.", "--reference", "") == UNSCORED
+    assert "No score: the reference is empty" in capsys.readouterr().out
+    assert run("explain", "--generation", "@nowhere.txt", "--reference", "A dog.") == UNUSABLE
+    assert "a text that begins with @ is written @@" in capsys.readouterr().err

@@ -1,0 +1,189 @@
+"""``score`` under real kills, full disks, closed pipes and broken judges."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli import main
+from posh_reward.cli.exits import JUDGE, OK, UNREAD, UNUSABLE, UNWRITABLE
+from posh_reward.errors import JudgeError
+from posh_reward.judge import load
+from posh_reward.judge.fake import FakeJudge
+from posh_reward.types import Request, Verdict
+from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
+
+
+class Counted(FakeJudge):
+    """The fake judge under its own name; remembers across instances what it was asked."""
+
+    asked: list[Request] = []  # noqa: RUF012 - meant to be shared
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        self.asked.extend(requests)
+        return super().grade(requests)
+
+
+class Broken(FakeJudge):
+    """Works for two batches and then no more."""
+
+    calls = 0
+
+    def wake(self) -> None:
+        Broken.calls += 1
+        if Broken.calls > 2:
+            raise JudgeError("the endpoint is gone: start it again")
+
+
+def test_killed_it_goes_on_where_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write_rows(tmp_path / "in.jsonl", pairs(40))
+    whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
+    journal = tmp_path / "out.csv.journal.jsonl"
+    flags = ("score", str(table), "--id", "id", "--elements", "--batch", "1", "--judge", "fake")
+    kill_once_it_has_written(journal, [*COMMAND, *flags, "-o", str(out)])
+    done = [json.loads(line)["generation"] for line in journal.read_bytes().splitlines()]
+    assert 3 <= len(done) < 40
+    assert not out.exists()
+    with journal.open("ab") as file:
+        file.write(b'{"id": "p39", "gen')  # what a kill in the middle of a write leaves
+
+    monkeypatch.setitem(load.JUDGES, "fake", "tests.cli.test_faults:Counted")
+    Counted.asked.clear()
+    assert main([*flags, "-o", str(out)]) == OK
+    assert f"{len(done)} of 40 pairs were scored before" in capsys.readouterr().err
+    judged = {r.source.text for r in Counted.asked if r.direction == "precision"}
+    assert judged == {pair["generation"] for pair in pairs(40)} - set(done)
+    assert main([*flags, "-o", str(whole)]) == OK
+    assert out.read_bytes() == whole.read_bytes()
+    assert not journal.exists()
+
+
+def kill_once_it_has_written(journal: Path, command: list[str]) -> None:
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 3:
+            process.send_signal(signal.SIGKILL)
+        time.sleep(0.002)
+    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+
+
+def test_a_judge_that_breaks_keeps_what_was_scored(
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(load.JUDGES, "fake", "tests.cli.test_faults:Broken")
+    monkeypatch.setattr(Broken, "calls", 0)
+    out = tmp_path / "out.jsonl"
+    assert run("score", table, "-o", out, "--batch", 2) == JUDGE
+    assert "the judge could not work: the endpoint is gone" in capsys.readouterr().err
+    assert len(rows_in(out)) == 4
+    monkeypatch.undo()
+    assert run("score", table, "-o", out) == OK
+    assert len(rows_in(out)) == 5
+
+
+def test_it_goes_on_only_with_what_it_began(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert run("score", table, "-o", out) == OK
+    before = out.read_bytes()
+    changed = write_rows(tmp_path / "changed.jsonl", pairs(5)[::-1])
+    for arguments, why in (
+        ((table, "--preset", "paper"), "not as posh|preset:paper"),
+        ((table, "--elements"), "was written without --elements"),
+        ((changed,), "row 1 of"),
+        ((out,), "is the input"),
+    ):
+        assert run("score", *arguments, "-o", out) == UNUSABLE
+        assert why in capsys.readouterr().err
+        assert out.read_bytes() == before
+    assert run("score", changed, "-o", out, "--overwrite") == OK
+    assert rows_in(out)[0]["generation"] == pairs(5)[-1]["generation"]
+
+
+@pytest.mark.parametrize("theirs", ['{"a": 1}', '{"a": 1}\n', "notes\n", "notes"])
+def test_a_file_of_somebody_else_stays_as_it_was(
+    table: Path, tmp_path: Path, theirs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("out.jsonl", "out.csv"):
+        (tmp_path / name).write_text(theirs)
+        assert run("score", table, "-o", tmp_path / name) == UNUSABLE
+        assert name in capsys.readouterr().err
+        assert (tmp_path / name).read_text() == theirs
+
+
+FAULTS = """
+import resource, sys
+from posh_reward.cli import main
+table, out, limit = sys.argv[1:]
+flags = ["score", table, "--judge", "fake", "--batch", "1", "-o"]
+unread = main([*flags, "-"])
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+full = main([*flags, out])
+print(unread, full, file=sys.stderr)
+"""
+
+
+def test_a_closed_pipe_and_a_full_disk_are_no_tracebacks(table: Path, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert run("score", table, "-o", whole) == OK
+    limit = len(whole.read_bytes()) * 3 // 4
+    read, write = os.pipe()
+    os.close(read)  # as `head` does when it has seen enough
+    command = [sys.executable, "-c", FAULTS, str(table), str(out), str(limit)]
+    with os.fdopen(write, "wb") as unread:
+        ran = subprocess.run(command, cwd=ROOT, stdout=unread, stderr=subprocess.PIPE, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.splitlines()[-1] == f"{UNREAD} {UNWRITABLE}"
+    assert "posh-reward: could not write: [Errno 27]" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert run("score", table, "-o", out) == OK
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_full_device_is_no_traceback(table: Path, tmp_path: Path) -> None:
+    scores, full = tmp_path / "scores.jsonl", tmp_path / "full.jsonl"
+    full.symlink_to("/dev/full")
+    assert run("score", table, "-o", full) == UNWRITABLE
+    assert run("score", table, "-o", scores) == OK
+    with open("/dev/full", "w") as device:
+        ran = subprocess.run(
+            [*COMMAND, "report", str(scores)],
+            cwd=ROOT, stdout=device, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert ran.returncode == UNWRITABLE
+    assert "could not write: [Errno 28] No space left on device" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "Exception ignored" not in ran.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("score", table, "-o", table / "out.jsonl") == UNWRITABLE
+    assert f"could not write: [Errno 20] Not a directory: '{table}" in capsys.readouterr().err
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    command = [*COMMAND, "score", str(table), "-o", str(locked / "out.csv"), "--judge", "fake"]
+    if os.geteuid() == 0:  # root may write anywhere, unless it lays that right down
+        if not shutil.which("setpriv"):
+            pytest.skip("run by root, without setpriv")
+        command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == UNWRITABLE
+    assert "could not write: [Errno 13] Permission denied" in ran.stderr

@@ -1,0 +1,121 @@
+"""``score`` as people run it: real files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
+
+
+def test_a_row_a_pair(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("score", table, "-o", tmp_path / "out.jsonl", "--id", "id") == OK
+    rows = rows_in(tmp_path / "out.jsonl")
+    assert [row["id"] for row in rows] == ["p0", "p1", "p2", "p3", "p4"]
+    assert all(0.2 <= row[axis] <= 1 for row in rows for axis in ("mistakes", "omissions"))
+    assert rows[0]["signature"].startswith("posh|preset:released|judge:fake")
+    assert rows[0]["generation_elements"] > 0
+    assert "elements" not in rows[0]
+    said = capsys.readouterr()
+    assert "scored 5 of 5 pairs; means: mistakes" in said.err
+    assert not said.out
+
+
+def test_rows_are_piped_and_counted_from_one(
+    table: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert run("score", table, "--elements", "--quiet") == OK
+    said = capsysbinary.readouterr()
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    assert [row["id"] for row in rows] == [1, 2, 3, 4, 5]
+    assert {element["kind"] for element in rows[0]["elements"]} >= {"entity", "relation"}
+    assert not said.err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_say_what_json_lines_say(table: Path, tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    lines, other, again = (tmp_path / name for name in ("a.jsonl", f"b.{ending}", "c.jsonl"))
+    assert run("score", table, "--id", "id", "-o", lines) == OK
+    assert run("score", table, "--id", "id", "-o", other) == OK
+    assert run("score", other, "--id", "id", "-o", again) == OK
+    assert rows_in(again) == rows_in(lines)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ("in.jsonl", lines.name, other.name, again.name)
+    )
+
+
+def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text(f"caption,truth\n{GENERATION},{REFERENCE}\n")
+    assert run("score", table) == UNUSABLE
+    assert "no column 'generation', but caption, truth: name the right one" in (
+        capsys.readouterr().err
+    )
+    out = tmp_path / "out.jsonl"
+    assert run("score", table, "--generation", "caption", "--reference", "truth", "-o", out) == OK
+    assert rows_in(out)[0]["generation"] == GENERATION
+
+
+def test_what_is_missing_fails_its_own_row_only(tmp_path: Path) -> None:
+    nothing: list[Row] = [
+        {"generation": GENERATION, "reference": REFERENCE},
+        {"generation": None, "reference": REFERENCE},
+        {"generation": GENERATION},
+        {"generation": " \n", "reference": REFERENCE},
+        {"generation": 7, "reference": REFERENCE},
+        {"generation": "\ud83d half", "reference": REFERENCE},
+    ]
+    out = tmp_path / "out.jsonl"
+    assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == UNSCORED
+    assert [row["failure"] for row in rows_in(out)] == [
+        None,
+        "the generation is missing",
+        "the reference is missing",
+        "the generation is empty",
+        "the generation is no text but int",
+        "the generation holds half a surrogate pair, which is no Unicode text",
+    ]
+    assert run("score", tmp_path / "in.jsonl", "-o", out) == UNSCORED  # nothing left to do
+
+
+def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
+    texts = ["=cmd|' /C calc'!A0", "+1 dog", "-1 dog", "@SUM(A1)", "\tdog", "'=1", "'a dog'"]
+    rows = [{"generation": text, "reference": REFERENCE} for text in texts]
+    out, again = tmp_path / "out.csv", tmp_path / "again.jsonl"
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == OK
+    with out.open(newline="", encoding="utf-8") as file:
+        written = [row["generation"] for row in csv.DictReader(file)]
+    assert written == [*("'" + text for text in texts[:-1]), "'a dog'"]
+    assert run("score", out, "-o", again) == OK
+    assert [row["generation"] for row in rows_in(again)] == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "remedy"),
+    [
+        ("in.jsonl", b'{"generation": 1}\nnonsense', "line 2: no JSON"),
+        ("in.jsonl", b"[1]\n", "line 1: no JSON object"),
+        ("in.jsonl", b"\xff\n", "line 1: no JSON"),
+        ("in.jsonl", b"", "has no rows"),
+        ("in.csv", b"generation,reference\na dog, a cat, a bird\n", "put texts with commas in quo"),
+        ("in.csv", b"generation,reference\na caf\xe9,a dog\n", "save it as UTF-8"),
+        ("in.txt", b"", "does not end in .jsonl"),
+        ("in.parquet", b"PAR1 not really", "no Parquet"),
+    ],
+)
+def test_an_unusable_input_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, remedy: str
+) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(content)
+    assert run("score", tmp_path / name) == UNUSABLE
+    said = capsys.readouterr().err
+    assert name in said
+    assert remedy in said
