@@ -273,7 +273,7 @@ def test_names_stand_in_signatures() -> None:
 
 
 def test_an_unknown_resolver_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'magic'.*none, rules"):
+    with pytest.raises(InputError, match=r"'magic'.*maverick, none, rules"):
         load_coref("magic")
 
 

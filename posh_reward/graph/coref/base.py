@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 RESOLVERS = {
     "rules": "posh_reward.graph.coref.rules:RuleCoreferencer",
+    "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
     "none": "posh_reward.graph.coref.base:NoCoref",
 }
 """Name -> ``module:class``, imported when asked for; the class takes no arguments."""

@@ -1,0 +1,283 @@
+"""Maverick, the paper's coreference model, in an environment and a process of its own.
+
+Martinelli, Barba, Navigli: Maverick, ACL 2024; called as the paper calls it, with sentence-split
+tokens (paper, section 3). The package pins old libraries, so no import of it happens here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.errors import MissingDependencyError, PoshError
+from posh_reward.graph.coref.maverick_process import WorkerFailureError, WorkerProcess
+from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
+from posh_reward.graph.coref.words import sentence_of_tokens
+from posh_reward.types import Clusters
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+logger = logging.getLogger(__name__)
+
+PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
+DEADLY = 2
+"""Fresh workers that a text may cost before it is given up."""
+LEAKING = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_", "VLLM_", "PYTHON")
+"""Starts of variables that steer the parent's launcher and interpreter, not the worker."""
+
+
+class CorefError(PoshError, RuntimeError):
+    """The coreference model cannot work at all (as opposed to one text that failed)."""
+
+
+class UnresolvedTextError(RuntimeError):
+    """One text failed; others can be resolved. No ``PoshError``: it is no caller's mistake."""
+
+
+class MaverickCoref:
+    """Coreference by Maverick. Its process starts when first needed; it is left out of pickles.
+
+    The package and the published weights are CC BY-NC-SA 4.0: not for commercial use.
+
+    Args:
+        weights: a repository on the hub, also as ``"repository@revision"``; or a checkpoint
+            file, or a folder with a ``weights.ckpt``. Checkpoints are *unpickled*, which can run
+            code: take them from whom you trust.
+        env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
+            ``posh-reward/maverick`` in the user's cache directory.
+        device: where the model runs, e.g. "cpu" or "cuda:0".
+        timeout: seconds for one text.
+        start_timeout: seconds until the model is loaded, with the download of its weights.
+        max_restarts: how often in a row the process may be started again without having
+            answered in between.
+
+    Raises:
+        MissingDependencyError: There is no such environment; the message says how to make it.
+    """
+
+    _worker: WorkerProcess | None
+    _revision: str | None
+    _deadly: dict[str, str]
+    """What happened to the texts that were given up, by their words."""
+
+    def __init__(
+        self,
+        weights: str = PAPER_WEIGHTS,
+        *,
+        env: str | Path | None = None,
+        device: str = "cpu",
+        timeout: float = 300.0,
+        start_timeout: float = 1800.0,
+        max_restarts: int = 3,
+    ) -> None:
+        self._env = Path(env).absolute() if env is not None else default_env().absolute()
+        self._weights = weights
+        self._device = device
+        self._timeout = timeout
+        self._start_timeout = start_timeout
+        self._max_restarts = max_restarts
+        self._forget_process()
+        check_env(self._env)
+        say_licence()
+
+    @property
+    def name(self) -> str:
+        """Weights and revision, e.g. ``"maverick-mes-ontonotes@3f2a..."``, for signatures.
+
+        Local weights have the start of their SHA-256 for a revision. Starts the process if it
+        has never run, and so raises what ``resolve`` raises.
+        """
+        with self._lock:
+            if self._revision is None:
+                self._running()
+            weights, _, _ = self._weights.rstrip("/").rpartition("/")[2].partition("@")
+            return f"{weights}@{self._revision}"
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        """Clusters of each text, in the model's order. Texts without a word are not asked about.
+
+        Raises:
+            CorefError: The process cannot start, or dies whatever it is asked.
+            MissingDependencyError: Its environment is gone or incomplete.
+            UnresolvedTextError: One text cannot be resolved; the others, asked without it, can.
+        """
+        with self._lock:
+            return [self._clusters(doc) for doc in docs]
+
+    def close(self) -> None:
+        """Ends the process and frees its memory; the next text starts another."""
+        with self._lock:
+            self._stop()
+
+    def _clusters(self, doc: Doc) -> Clusters:
+        sentences = words_of_sentences(doc)
+        indices = [i for tokens in sentences for i in tokens]
+        if not indices:
+            return ()
+        found = self._ask([[doc[i].text for i in tokens] for tokens in sentences])
+        return tuple(
+            tuple((indices[first], indices[last]) for first, last in cluster) for cluster in found
+        )
+
+    def _ask(self, sentences: list[list[str]]) -> Clusters:
+        """The worker's clusters of one text; a text that it dies of twice is given up."""
+        text = json.dumps(sentences)
+        if text in self._deadly:
+            raise UnresolvedTextError(self._deadly[text])
+        for attempt in range(1, DEADLY + 1):
+            try:
+                return self._asked_once(sentences)
+            except WorkerFailureError as failure:
+                self._count(failure)
+                if attempt == DEADLY or failure.slow:
+                    self._deadly[text] = f"Maverick failed on a text: {failure}"
+                    raise UnresolvedTextError(self._deadly[text]) from failure
+        raise AssertionError("the last attempt returns or raises")
+
+    def _asked_once(self, sentences: list[list[str]]) -> Clusters:
+        worker = self._running()
+        self._requests += 1
+        request = {"id": self._requests, "sentences": sentences}
+        reply = worker.ask(request, self._timeout)
+        if "error" in reply:
+            self._failures = 0
+            if self._device != "cpu":
+                self._stop()  # an error on a GPU may have spoilt the whole context
+            raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
+        try:
+            clusters = checked(reply.get("clusters"), sum(map(len, sentences)))
+        except (TypeError, ValueError) as error:
+            raise WorkerFailureError(f"it answered with no clusters: {error}") from error
+        self._failures = 0
+        return clusters
+
+    def _running(self) -> WorkerProcess:
+        """The worker, ready; started if there is none, or none of this process's own."""
+        while self._worker is None or self._worker.owner != os.getpid():
+            if self._failures > self._max_restarts:
+                raise CorefError(
+                    f"Maverick failed {self._failures} times in a row. Look at its last words, "
+                    f"and at the free memory, then start again. At last {self._last_words}"
+                )
+            try:
+                self._worker = self._started()
+            except WorkerFailureError as failure:
+                self._count(failure)
+        return self._worker
+
+    def _started(self) -> WorkerProcess:
+        check_env(self._env)
+        options = {"weights": self._pinned(), "device": self._device, "parent": str(os.getpid())}
+        flags = [part for key, value in options.items() for part in (f"--{key}", value)]
+        # -I: neither this folder's modules nor the user's own packages shadow the environment's.
+        command = [str(python_of(self._env)), "-I", str(WORKER), *flags]
+        worker = WorkerProcess(command, environment(self._device))
+        reply = worker.receive(self._start_timeout)
+        if "ready" not in reply:
+            worker.stop()
+            raise self._no_start(str(reply.get("fatal", reply)))
+        self._revision = str(reply["ready"]["revision"])
+        return worker
+
+    def _pinned(self) -> str:
+        """The weights, held to the revision that this object has named, if it has."""
+        hub = self._revision is not None and not Path(self._weights).exists()
+        return f"{self._weights.partition('@')[0]}@{self._revision}" if hub else self._weights
+
+    def _no_start(self, why: str) -> PoshError:
+        broken = why.startswith(("ModuleNotFoundError", "ImportError"))
+        remedy = f"Mend its environment with: {setup_command(self._env)}"
+        if not broken:
+            remedy = f"Are the weights {self._weights!r} to be had, and is {self._device} there?"
+        kind = MissingDependencyError if broken else CorefError
+        return kind(f"Maverick cannot start: {why}. {remedy}")
+
+    def _count(self, failure: WorkerFailureError) -> None:
+        logger.warning("Maverick's process failed: %s", failure)
+        self._failures += 1
+        self._last_words = str(failure)
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+
+    def _forget_process(self) -> None:
+        self._lock = threading.Lock()
+        self._worker = None
+        self._revision = None
+        self._requests = 0
+        self._failures = 0  # in a row
+        self._last_words = ""
+        self._deadly = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_env", "_weights", "_device", "_timeout", "_start_timeout", "_max_restarts")
+        return {key: self.__dict__[key] for key in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_process()
+
+
+def check_env(env: Path) -> None:
+    """Raises MissingDependencyError unless the environment has an interpreter."""
+    if not python_of(env).exists():
+        raise MissingDependencyError(
+            f"Maverick's environment {env} is not there. Make it with: {setup_command(env)}"
+        )
+
+
+@lru_cache(maxsize=1)
+def say_licence() -> None:
+    """Tells the user, once, what the model may be used for."""
+    logger.warning(
+        "Maverick and its published weights are licensed CC BY-NC-SA 4.0: not for commercial use. "
+        "The resolver 'rules' has no such limit."
+    )
+
+
+def environment(device: str) -> dict[str, str]:
+    """The worker's variables: the user's, without what the trainer's launcher added."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if "RANK" not in key and "WORLD_SIZE" not in key and not key.startswith(LEAKING)
+    }
+    if device == "cpu":
+        kept["CUDA_VISIBLE_DEVICES"] = ""
+    # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
+    # That can run any code that the file brings along, so it is set for the worker alone.
+    return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def words_of_sentences(doc: Doc) -> list[list[int]]:
+    """Token indices of each sentence, without the tokens of whitespace.
+
+    Those have no subwords, and Maverick overlooks the end of a sentence that ends in one.
+    """
+    sentences = sentence_of_tokens([t.text for t in doc], [t.is_sent_start for t in doc])
+    words: dict[int, list[int]] = {}
+    for token, sentence in zip(doc, sentences, strict=True):
+        if not token.text.isspace():
+            words.setdefault(sentence, []).append(token.i)
+    return list(words.values())
+
+
+def checked(clusters: object, tokens: int) -> Clusters:
+    """Clusters as the worker sent them, as ours; TypeError or ValueError if they are none."""
+    if not isinstance(clusters, list):
+        raise TypeError(f"{clusters!r} is no list")
+    spans = tuple(tuple((int(a), int(b)) for a, b in cluster) for cluster in clusters)
+    for cluster in spans:
+        if len(cluster) < 2 or not all(0 <= a <= b < tokens for a, b in cluster):
+            raise ValueError(f"{cluster} among {tokens} tokens")
+    return spans

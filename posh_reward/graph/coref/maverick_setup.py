@@ -1,0 +1,82 @@
+"""Makes the environment that Maverick lives in, apart from the one that trains.
+
+    python -m posh_reward.graph.coref.maverick_setup [ENV_DIR]
+
+Run again, it repairs what is there. torch is named on pip's command line, or pip would take the
+newest one; its CPU build comes with ``PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ENV_VARIABLE = "POSH_MAVERICK_ENV"
+"""Names the environment's folder where it is not the default one."""
+
+WORKER = Path(__file__).with_name("maverick_worker.py")
+
+MAVERICK = "maverick-coref==1.0.7"
+"""Installed without what it asks for: protobuf 3.20 and nltk 3.8.1 fit nothing of today."""
+
+IMPORTED = (
+    "torch==2.13.0",
+    # Not 5: that loads an encoder in the precision that it is stored in, which may be half,
+    # and Maverick's own layers are in single precision.
+    "transformers==4.57.6",
+    "antlr4-python3-runtime==4.9.3",  # what omegaconf's grammar was made with
+    *"hydra-core omegaconf jsonlines nltk pytorch-lightning torchmetrics joblib scipy".split(),
+    *"pandas spacy".split(),  # imported at the top of maverick, never called here
+    *"sentencepiece protobuf".split(),  # the encoder's tokenizer is a sentencepiece model
+)
+"""What Maverick imports."""
+
+
+def default_env() -> Path:
+    """The environment's folder: ``$POSH_MAVERICK_ENV``, or one in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get(ENV_VARIABLE) or cache / "posh-reward" / "maverick")
+
+
+def python_of(env: Path) -> Path:
+    """The interpreter of an environment."""
+    return env / "bin" / "python"
+
+
+def setup_command(env: Path) -> str:
+    """What makes an environment, as a user types it."""
+    return f"python -m posh_reward.graph.coref.maverick_setup {env}"
+
+
+def make_env(env: Path) -> None:
+    """Makes the environment, or repairs it, and checks that Maverick can be imported there.
+
+    Raises:
+        subprocess.CalledProcessError: venv, pip or the check failed; they say why on stderr.
+    """
+    python = str(python_of(env))
+    pip = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "venv", str(env)], check=True)  # noqa: S603
+    subprocess.run([*pip, *IMPORTED], check=True)  # noqa: S603
+    # It is published as source only, and needs setuptools to become a wheel.
+    subprocess.run([*pip, "--no-deps", MAVERICK, IMPORTED[0]], check=True)  # noqa: S603
+    subprocess.run([python, "-I", str(WORKER), "--check"], check=True)  # noqa: S603
+
+
+def main() -> None:
+    """Makes the environment that the command line names, or the default one."""
+    parser = argparse.ArgumentParser(description="Make the environment that Maverick lives in.")
+    parser.add_argument("env", nargs="?", type=Path, default=default_env(), metavar="ENV_DIR")
+    env = parser.parse_args().env.absolute()
+    try:
+        make_env(env)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"could not make {env}: {error}")
+    print(f'{env} is ready. Unless it is the default folder, set {ENV_VARIABLE}="{env}".')
+
+
+if __name__ == "__main__":
+    main()

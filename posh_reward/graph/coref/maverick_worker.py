@@ -1,0 +1,131 @@
+"""Maverick at work: a script for the interpreter of its own environment.
+
+It imports nothing of posh_reward. One JSON object a line, on stdin and stdout:
+
+    worker:  {"ready": {"revision": "...", "maverick": "1.0.7"}}   or {"fatal": "why"} and exit
+    parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
+    worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
+
+Clusters hold (first, last) token indices into the whole text, both inclusive. It ends when stdin
+does, and at the latest a second after its parent, whatever it is doing then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+CHECKPOINT = "weights.ckpt"
+
+
+def claim_stdout() -> IO[str]:
+    """Keeps stdout for the protocol; whatever libraries print goes to stderr instead."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def end_with_parent(parent: int) -> None:
+    """Ends this process when its parent is gone, also in the middle of a text.
+
+    Not left to PR_SET_PDEATHSIG: that fires when the parent's *thread* ends.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def find_checkpoint(weights: str) -> Path:
+    """The checkpoint: a local file, one in a local folder, or of ``repository[@revision]``."""
+    local = Path(weights).absolute()
+    if local.is_dir():
+        return local / CHECKPOINT
+    if local.is_file():
+        return local
+    from transformers.utils.hub import cached_file
+
+    repository, _, revision = weights.partition("@")
+    found = cached_file(repository, CHECKPOINT, revision=revision or None)
+    assert found is not None, "cached_file raises where there is no such file"
+    return Path(found)
+
+
+def revision_of(checkpoint: Path) -> str:
+    """The commit of a file from the hub; of another file, the start of its SHA-256."""
+    if checkpoint.parent.parent.name == "snapshots":
+        return checkpoint.parent.name
+    digest = hashlib.sha256()
+    with checkpoint.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return f"sha256-{digest.hexdigest()[:16]}"
+
+
+def clusters_of(model: Any, sentences: list[list[str]]) -> list[list[list[int]]]:
+    """The model's clusters of one text, in its order, without those of a single mention."""
+    found = model.predict(sentences)["clusters_token_offsets"]
+    clusters = [sorted({(int(first), int(last)) for first, last in mentions}) for mentions in found]
+    return [[list(span) for span in spans] for spans in clusters if len(spans) > 1]
+
+
+def answer(model: Any, line: str) -> dict[str, object]:
+    """The reply to one request. A text that the model stumbles over is an error of its own."""
+    request = json.loads(line)
+    try:
+        return {"id": request["id"], "clusters": clusters_of(model, request["sentences"])}
+    except Exception as error:
+        return {"id": request["id"], "error": f"{type(error).__name__}: {error}"}
+
+
+def serve(weights: str, device: str, replies: IO[str]) -> None:
+    """Loads the model, says so, and answers until stdin ends."""
+
+    def say(reply: dict[str, object]) -> None:
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+    try:
+        from maverick import Maverick
+
+        checkpoint = find_checkpoint(weights)
+        model = Maverick(hf_name_or_path=str(checkpoint), device=device)
+    except Exception as error:  # the parent tells the user, with the command that mends it
+        say({"fatal": f"{type(error).__name__}: {error}"})
+        raise
+    about = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
+    say({"ready": about})
+    for line in sys.stdin:
+        say(answer(model, line))
+
+
+def main() -> None:
+    """Serves, or with ``--check`` only tries the import."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--weights", default="")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parent", type=int, default=0)
+    arguments = parser.parse_args()
+    if arguments.check:
+        import maverick  # noqa: F401
+
+        print(f"maverick-coref {version('maverick-coref')} can be imported")
+        return
+    end_with_parent(arguments.parent)
+    serve(arguments.weights, arguments.device, claim_stdout())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Obeys the protocol of Maverick's worker without a model: it links equal words.
+
+A test writes it as the interpreter of an environment. What it is told to do stands in the weights
+("slow", "mute", "deaf", "broken", "missing", "absent") and in the words of a text ("die", ...).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def say(reply: object) -> None:
+    print(json.dumps(reply), flush=True)
+
+
+def option(name: str) -> str:
+    return sys.argv[sys.argv.index(f"--{name}") + 1]
+
+
+def clusters(words: list[str]) -> list[list[list[int]]]:
+    spans = {word: [[i, i] for i, other in enumerate(words) if other == word] for word in words}
+    return sorted(cluster for cluster in spans.values() if len(cluster) > 1)
+
+
+def misbehave(word: str) -> None:
+    """Does what a word says, if it says anything."""
+    if word == "die":
+        print("out of memory", file=sys.stderr, flush=True)
+        os._exit(9)
+    if word.startswith("once:"):  # dies on its first visit only; the word names a file
+        mark = Path(word.removeprefix("once:"))
+        if not mark.exists():
+            mark.touch()
+            os._exit(9)
+    if word == "hang":
+        time.sleep(3600)
+    if word == "garbage":
+        print("no JSON \udcff".encode("utf-8", "surrogateescape"), flush=True)
+    if word == "list":
+        say([])
+    if word == "cut":
+        print('{"id": 1, "clus', end="", flush=True)
+        os._exit(0)
+    if word == "other":
+        say({"id": -1, "clusters": []})
+
+
+def answer(request: dict[str, object]) -> None:
+    sentences = request["sentences"]
+    assert isinstance(sentences, list)
+    words = [word for sentence in sentences for word in sentence]
+    for word in words:
+        misbehave(word)
+    if "outside" in words:
+        say({"id": request["id"], "clusters": [[[0, 0], [0, len(words)]]]})
+    elif "stumble" in words:
+        say({"id": request["id"], "error": "ValueError: no mentions"})
+    elif "variables" in words:
+        odd = [name for name in os.environ if "RANK" in name or name.startswith("MASTER_")]
+        say({"id": request["id"], "error": f"{odd} {os.environ['CUDA_VISIBLE_DEVICES']!r}"})
+    elif "pid" in words:
+        say({"id": request["id"], "error": f"pid {os.getpid()}"})
+    else:
+        say({"id": request["id"], "clusters": clusters(words)})
+
+
+def main() -> None:
+    weights = option("weights")
+    if weights == "slow":
+        time.sleep(1.5)
+    if weights == "mute":
+        time.sleep(3600)
+    if weights == "broken":
+        sys.exit("killed while loading")
+    if weights == "missing":
+        say({"fatal": "ModuleNotFoundError: No module named 'maverick'"})
+    elif weights == "absent":
+        say({"fatal": "OSError: absent is no repository"})
+    else:
+        say({"ready": {"revision": "0123abc", "maverick": "1.0.7"}})
+    if weights == "deaf":
+        time.sleep(3600)
+    for line in sys.stdin:
+        answer(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

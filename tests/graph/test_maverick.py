@@ -1,0 +1,223 @@
+"""Maverick's resolver against a worker without a model: real processes, all that can go wrong."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from spacy.tokens import Doc
+
+from posh_reward.errors import MissingDependencyError
+from posh_reward.graph.coref import load_coref
+from posh_reward.graph.coref.maverick import (
+    CorefError,
+    MaverickCoref,
+    UnresolvedTextError,
+    say_licence,
+)
+from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, default_env
+from posh_reward.graph.read import Reader, Unreadable
+from posh_reward.types import Clusters, Description
+from tests.graph.maverick_envs import VOCAB, alive, doc, fake_env, make_env, resolve
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENV_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def coref(tmp_path: Path) -> Iterator[Callable[..., MaverickCoref]]:
+    """Makes resolvers whose worker is ``fake_maverick.py``."""
+    env = fake_env(tmp_path / "env")
+    made: list[MaverickCoref] = []
+
+    def make(weights: str = "someone/maverick-mes-tiny", **options: object) -> MaverickCoref:
+        made.append(MaverickCoref(weights, env=env, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for resolver in made:
+        resolver.close()
+
+
+def test_clusters_are_token_spans_of_the_whole_text(coref: Callable[..., MaverickCoref]) -> None:
+    texts = [doc("he sees him . he sleeps", starts=(4,)), doc("nothing twice"), Doc(VOCAB)]
+    assert coref().resolve(texts) == [(((0, 0), (4, 4)),), (), ()]
+
+
+def test_white_space_is_not_sent_but_counted(coref: Callable[..., MaverickCoref]) -> None:
+    spaced = Doc(VOCAB, words=["\n", "he", "\n\n", "he"], sent_starts=[True, False, False, True])
+    assert coref().resolve([spaced, Doc(VOCAB, words=["\n"])]) == [(((1, 1), (3, 3)),), ()]
+
+
+def test_the_name_has_the_revision(coref: Callable[..., MaverickCoref]) -> None:
+    assert coref().name == "maverick-mes-tiny@0123abc"
+    assert coref("someone/maverick-mes-tiny@0123abc").name == "maverick-mes-tiny@0123abc"
+
+
+def test_a_slow_start_is_waited_for(coref: Callable[..., MaverickCoref]) -> None:
+    assert resolve(coref("slow", timeout=0.5), "he he") == (((0, 0), (1, 1)),)
+
+
+def test_a_worker_that_never_starts_is_given_up(coref: Callable[..., MaverickCoref]) -> None:
+    resolver = coref("mute", start_timeout=0.3, max_restarts=1)
+    with pytest.raises(CorefError, match=r"failed 2 times in a row(.|\n)*within 0.3 s"):
+        resolve(resolver, "he he")
+    with pytest.raises(CorefError, match=r"(.|\n)*killed while loading"):
+        resolve(coref("broken", max_restarts=0), "he he")
+
+
+def test_a_death_is_mended_in_mid_batch(
+    coref: Callable[..., MaverickCoref], tmp_path: Path
+) -> None:
+    texts = [doc("he he"), doc(f"she once:{tmp_path / 'mark'} she"), doc("it it")]
+    found = coref().resolve(texts)
+    assert found == [(((0, 0), (1, 1)),), (((0, 0), (2, 2)),), (((0, 0), (1, 1)),)]
+
+
+@pytest.mark.parametrize("word", ["die", "garbage", "list", "cut", "other", "outside"])
+def test_a_text_that_workers_die_of_is_given_up(
+    coref: Callable[..., MaverickCoref], word: str
+) -> None:
+    resolver = coref()
+    for _ in range(3):  # beyond max_restarts, if each went to the worker again
+        with pytest.raises(UnresolvedTextError, match="Maverick failed on a text"):
+            resolve(resolver, word)
+        assert resolve(resolver, "he he") == (((0, 0), (1, 1)),)
+
+
+def test_last_words_are_told(coref: Callable[..., MaverickCoref]) -> None:
+    with pytest.raises(UnresolvedTextError, match=r"died \(exit status 9\)(.|\n)*out of memory"):
+        resolve(coref(), "die")
+
+
+def test_a_hanging_worker_is_killed_and_asked_once(coref: Callable[..., MaverickCoref]) -> None:
+    resolver = coref(timeout=0.5)
+    resolve(resolver, "he he")
+    start = time.monotonic()
+    with pytest.raises(UnresolvedTextError, match=r"within 0\.5 s"):
+        resolve(resolver, "hang")
+    assert time.monotonic() - start < 5
+    assert resolve(resolver, "he he") == (((0, 0), (1, 1)),)
+
+
+def test_a_request_larger_than_the_pipe_is_no_deadlock(coref: Callable[..., MaverickCoref]) -> None:
+    text = "he " + "x" * 200_000 + " he"
+    assert resolve(coref(), text) == (((0, 0), (2, 2)),)
+    with pytest.raises(UnresolvedTextError, match=r"within 0\.3 s"):
+        resolve(coref("deaf", timeout=0.3), text)
+
+
+def test_restarts_in_a_row_are_bounded(coref: Callable[..., MaverickCoref]) -> None:
+    resolver = coref(max_restarts=2)
+    with pytest.raises(UnresolvedTextError):
+        resolve(resolver, "die a")
+    with pytest.raises(CorefError, match="failed 3 times in a row"):
+        resolve(resolver, "die b")
+    with pytest.raises(CorefError, match="failed 3 times in a row"):
+        resolve(resolver, "he he")
+
+
+def test_an_error_of_one_text_costs_no_worker(coref: Callable[..., MaverickCoref]) -> None:
+    resolver = coref(max_restarts=0)
+    pids = set()
+    for _ in range(3):
+        with pytest.raises(UnresolvedTextError, match="ValueError: no mentions"):
+            resolve(resolver, "stumble")
+        with pytest.raises(UnresolvedTextError) as told:
+            resolve(resolver, "pid")
+        pids.add(str(told.value))
+    assert len(pids) == 1
+
+
+def test_only_the_bad_text_is_unreadable(coref: Callable[..., MaverickCoref]) -> None:
+    good, bad, also_good = Reader(coref=coref()).read(["He sits.", "Many die here.", "A dog."])
+    assert isinstance(good, Description)
+    assert isinstance(bad, Unreadable)
+    assert "exit status 9" in bad.reason
+    assert isinstance(also_good, Description)
+
+
+def test_the_launchers_variables_stay_outside(
+    coref: Callable[..., MaverickCoref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with pytest.raises(UnresolvedTextError, match=r"\[\] ''"):
+        resolve(coref(), "variables")
+    with pytest.raises(UnresolvedTextError, match=r"\[\] '3'"):
+        resolve(coref(device="cuda"), "variables")
+
+
+def test_a_missing_environment_is_told_with_the_remedy(tmp_path: Path) -> None:
+    command = rf"python -m posh_reward\.graph\.coref\.maverick_setup {tmp_path / 'none'}"
+    with pytest.raises(MissingDependencyError, match=command):
+        MaverickCoref(env=tmp_path / "none")
+
+
+def test_failures_that_a_restart_cannot_mend(coref: Callable[..., MaverickCoref]) -> None:
+    with pytest.raises(MissingDependencyError, match=r"named 'maverick'.*maverick_setup"):
+        _ = coref("missing").name
+    with pytest.raises(CorefError, match="absent is no repository"):
+        resolve(coref("absent"), "he he")
+
+
+def test_the_environment_is_found_by_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_env() == tmp_path / "posh-reward" / "maverick"
+    monkeypatch.setenv(ENV_VARIABLE, str(make_env(tmp_path / "mine", "#!/bin/sh\n")))
+    assert isinstance(load_coref("maverick"), MaverickCoref)
+
+
+def test_the_licence_is_told_once(
+    coref: Callable[..., MaverickCoref], caplog: pytest.LogCaptureFixture
+) -> None:
+    say_licence.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        coref()
+        coref()
+    assert [record.message.count("CC BY-NC-SA 4.0") for record in caplog.records] == [1]
+
+
+def test_pickles_leave_the_process_behind(coref: Callable[..., MaverickCoref]) -> None:
+    resolver = coref()
+    assert resolver.name
+    copy = pickle.loads(pickle.dumps(resolver))
+    assert resolve(copy, "he he") == resolve(resolver, "he he") == (((0, 0), (1, 1)),)
+    copy.close()
+
+
+def test_threads_take_turns(coref: Callable[..., MaverickCoref]) -> None:
+    resolver, found = coref(), dict[int, Clusters]()
+
+    def work(i: int) -> None:
+        found[i] = resolve(resolver, "x " * i + "he he")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[i][-1] == ((i, i), (i + 1, i + 1)) for i in range(8))
+
+
+def test_the_process_ends_with_its_resolver(coref: Callable[..., MaverickCoref]) -> None:
+    resolver = coref()
+    with pytest.raises(UnresolvedTextError, match="pid") as told:
+        resolve(resolver, "pid")
+    pid = int(str(told.value).rpartition(" ")[2])
+    assert alive(pid)
+    resolver.close()
+    del told
+    gc.collect()
+    assert not alive(pid)
