@@ -58,7 +58,7 @@ class Matching:
         self._words: Likenesses = (
             {term: target.vocabulary.like(term) for term in source.places}
             if mirror is None
-            else turned(source, mirror._words)
+            else turned(source, target, mirror._words)
         )
         self._said: dict[Term, dict[int, float]] = {}
         self._named: dict[tuple[Term, ...], dict[int, float]] = {}
@@ -238,11 +238,14 @@ class Matching:
         return cast + [(p, PRONOUN) for p in pronouns[:MOST_PLAYERS] if p not in known]
 
 
-def turned(source: Reading, likenesses: Likenesses) -> Likenesses:
-    """The same likenesses, looked up from the other side."""
+def turned(source: Reading, target: Reading, likenesses: Likenesses) -> Likenesses:
+    """The same likenesses, looked up from the other side.
+
+    The mirror has since looked up words of questions too, which its text does not have.
+    """
     found: Likenesses = {term: {} for term in source.places}
-    for term, others in likenesses.items():
-        for other, value in others.items():
+    for term in target.places.keys() & likenesses.keys():
+        for other, value in likenesses[term].items():
             if other in found:
                 found[other][term] = value
     return found

@@ -39,14 +39,15 @@ class Reading:
         self.tokens = description.tokens or plain_tokens(description.text)
         self.terms = [term_of(token) for token in self.tokens]
         """Per token its term; None for function words and punctuation."""
-        self.places: dict[Term, list[int]] = defaultdict(list)
-        """Term -> tokens."""
+        places: dict[Term, list[int]] = defaultdict(list)
         self.by_word: dict[str, Term] = {}
         """Lower-case word -> its term (that of its first token)."""
         for index, term in enumerate(self.terms):
             if term is not None:
-                self.places[term].append(index)
+                places[term].append(index)
                 self.by_word.setdefault(term[0], term)
+        self.places = dict(places)
+        """Term -> tokens."""
         self._starts = {token.span[0]: i for i, token in enumerate(self.tokens)}
         entities = [self.within(entity.spans) for entity in self.graph.entities]
         taken = {token for tokens in entities for token in tokens}
