@@ -8,8 +8,8 @@ scored row adds ``mistakes``, ``omissions``, ``overall``, element counts, ``fail
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.metric.posh import PoSh
 from posh_reward.study.bootstrap import Interval, bootstrap_mean, paired_difference
+from posh_reward.study.journal import Journal, Row
 from posh_reward.types import Element, Scores
 
-Row = dict[str, Any]
+BEGINS = '{"uuid": '
+"""How each line begins, so that a file of somebody else's is not cut."""
 NEEDED = ("uuid", "model", "generation", "reference")
 AXES = ("mistakes", "omissions", "overall")
 """Precision, recall and f1 under the names that raters know them by; higher is better."""
@@ -51,17 +53,8 @@ def read_rows(path: Path, needed: Sequence[str] = NEEDED) -> list[Row]:
 
 def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows durably, after cutting off what a kill left of a last line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        whole = file.read().rfind(b"\n") + 1
-        if whole != end:
-            file.truncate(whole)
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    with closing(Journal(path, BEGINS)) as journal:
+        journal.append(rows)
 
 
 def scored_row(generation: Mapping[str, Any], scores: Scores) -> Row:
@@ -121,12 +114,18 @@ def score_file(
         )
     known = {_key(row) for row in done}
     left = [row for row in wanted if _key(row) not in known]
-    with tqdm(total=len(wanted), initial=len(wanted) - len(left), desc="POSH", unit="pair",
-              disable=not progress) as bar:  # fmt: skip
+    bar = tqdm(
+        total=len(wanted),
+        initial=len(wanted) - len(left),
+        desc="POSH",
+        unit="pair",
+        disable=not progress,
+    )
+    with bar, closing(Journal(output, BEGINS)) as journal:
         for start in range(0, len(left), batch):
             rows = left[start : start + batch]
             scores = posh.score([r["generation"] for r in rows], [r["reference"] for r in rows])
-            append_rows(output, (scored_row(r, s) for r, s in zip(rows, scores, strict=True)))
+            journal.append(scored_row(r, s) for r, s in zip(rows, scores, strict=True))
             bar.update(len(rows))
     return read_rows(output)
 
