@@ -1,0 +1,96 @@
+"""Treebank sentences as plain trees: reading and writing CoNLL-U."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+ROOT = -1
+"""Head of the root of a sentence."""
+
+
+@dataclass(slots=True)
+class Word:
+    """One token of a tree. Mutable: the rules of ``clearnlp`` rewrite a copy in place."""
+
+    form: str
+    lemma: str
+    upos: str
+    tag: str
+    head: int
+    """Index of the head in the sentence, from 0; ``ROOT`` for the root."""
+    dep: str
+    space: bool = True
+    """Whether white space follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A tree with its text and the document that it stands in."""
+
+    words: tuple[Word, ...]
+    text: str
+    document: str = ""
+    comments: tuple[tuple[str, str], ...] = field(default=())
+
+
+def copied(words: tuple[Word, ...] | list[Word]) -> list[Word]:
+    """A list of fresh words that can be rewritten."""
+    return [replace(word) for word in words]
+
+
+def text_of(words: tuple[Word, ...] | list[Word]) -> str:
+    """The words joined as their ``space`` flags say."""
+    return "".join(word.form + " " * word.space for word in words).rstrip()
+
+
+def read_conllu(path: Path) -> Iterator[Sentence]:
+    """Yields the sentences of a CoNLL-U file; empty nodes are left out."""
+    document = ""
+    for block in path.read_text(encoding="utf-8").split("\n\n"):
+        lines = [line for line in block.split("\n") if line]
+        if not lines:
+            continue
+        comments = tuple(_comment(line) for line in lines if line.startswith("#"))
+        names = dict(comments)
+        document = names.get("newdoc id", document)
+        rows = [line.split("\t") for line in lines if not line.startswith("#")]
+        words = tuple(_words(rows))
+        yield Sentence(words, names.get("text", text_of(words)), document, comments)
+
+
+def _comment(line: str) -> tuple[str, str]:
+    name, _, value = line.lstrip("# ").partition(" = ")
+    return name, value
+
+
+def _words(rows: list[list[str]]) -> Iterator[Word]:
+    """Words of a block; inside a multi-word token only its last word has a space after it."""
+    inside, space_after = 0, True
+    for row in rows:
+        number, misc = row[0], row[9]
+        if "." in number:
+            continue
+        if "-" in number:
+            inside = int(number.split("-")[1])
+            space_after = "SpaceAfter=No" not in misc
+            continue
+        index = int(number)
+        space = "SpaceAfter=No" not in misc
+        if index <= inside:
+            space = space_after and index == inside
+        yield Word(row[1], row[2], row[3], row[4], int(row[6]) - 1, row[7], space)
+
+
+def write_conllu(path: Path, sentences: list[Sentence]) -> None:
+    """Writes sentences with their comments."""
+    blocks = []
+    for sentence in sentences:
+        lines = [f"# {name} = {value}" for name, value in sentence.comments]
+        for number, word in enumerate(sentence.words, 1):
+            misc = "_" if word.space else "SpaceAfter=No"
+            cells = [word.form, word.lemma, word.upos, word.tag, "_", str(word.head + 1), word.dep]
+            lines.append("\t".join([str(number), *cells, "_", misc]))
+        blocks.append("\n".join(lines))
+    path.write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8")
