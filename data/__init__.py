@@ -1,0 +1,1 @@
+"""Where pictures and references come from: drawn here (``scenes``) or DOCENT (``docent``)."""
