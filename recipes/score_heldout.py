@@ -12,7 +12,8 @@ from itertools import groupby
 from pathlib import Path
 
 from posh_reward import PoSh
-from posh_reward.study.heldout import Row, score_file, scores_of, standing, table
+from posh_reward.study.heldout import score_file, scores_of, standing, table
+from posh_reward.study.journal import Row
 from posh_reward.study.page import Item, page
 
 
