@@ -16,7 +16,7 @@ RECORDS = {"types", "errors"}
 
 def imported(path: Path) -> set[str]:
     """First component below ``posh_reward`` of everything that a file imports from it."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             modules = [f"{node.module}.{alias.name}" for alias in node.names]
