@@ -32,6 +32,9 @@ ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix
         "shape": 600}  # fmt: skip
 """Rows of each feature's embedding table; row 0 is for words left out in training."""
 LAYERS = 2
+LONGEST = 200
+"""Words after which a sentence is cut. Scores are quadratic in them, and decoding cubic: a
+generation that repeats one word three thousand times took more memory than a machine has."""
 SENTENCES_AT_ONCE = 64
 
 
@@ -261,14 +264,18 @@ class BiaffineParser:
 
 
 def sentences(doc: Doc) -> list[list[int]]:
-    """Token indices of each sentence without white space; one sentence where none are set."""
+    """Token indices of each sentence without white space.
+
+    A blank line ends one, too, and so does the ``LONGEST``-th word.
+    """
     found: list[list[int]] = []
     fresh = True
     for token in doc:
         fresh = fresh or token.is_sent_start is True
         if token.is_space:
+            fresh = fresh or token.text.count("\n") > 1
             continue
-        if fresh:
+        if fresh or len(found[-1]) == LONGEST:
             found.append([])
         found[-1].append(token.i)
         fresh = False

@@ -73,6 +73,11 @@ def test_white_space_tokens_are_parsed_around() -> None:
     assert all(token.dep_ for token in doc)
 
 
+def test_a_blank_line_ends_a_sentence() -> None:
+    doc = parse(load_parser(), ["The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."])[0]
+    assert [sentence[0].text for sentence in doc.sents] == ["The", "Two", "A"]
+
+
 def test_parses_do_not_depend_on_the_batch() -> None:
     nlp = load_parser()
     alone = parse(nlp, [TEXT])[0]

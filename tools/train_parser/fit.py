@@ -102,10 +102,10 @@ def tensors(
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast: ``epochs`` or ``minutes``, whichever ends first."""
+    """How long and how fast: ``epochs`` or, if given, ``minutes``, whichever ends first."""
 
     epochs: int
-    minutes: float
+    minutes: float | None = None
     rate: float = 2e-3
     """Highest learning rate; it falls to 0 in a straight line."""
     seed: int = 0
@@ -126,7 +126,9 @@ def fit(
     for epoch in range(schedule.epochs):
         network.train()
         for batch in batches(data, rng):
-            spent = (time.monotonic() - start) / (60 * schedule.minutes)
+            spent = (
+                (time.monotonic() - start) / (60 * schedule.minutes) if schedule.minutes else 0.0
+            )
             rate = min(1.0, (step + 1) / 200) * max(0.02, 1 - max(done, spent))
             for group in optimizer.param_groups:
                 group["lr"] = schedule.rate * rate
@@ -137,7 +139,7 @@ def fit(
                 average = averaged(average, network.weights(), step // 5)
         minutes = (time.monotonic() - start) / 60
         print(f"epoch {epoch} step {step} {minutes:.1f} min {report(average)}", flush=True)
-        if minutes >= schedule.minutes:
+        if schedule.minutes and minutes >= schedule.minutes:
             break
     network.load(average)
     return average

@@ -7,7 +7,7 @@ Reads UD English EWT (train; dev for the printed figures) and PUD, converts them
 labels on spaCy's tokens, adds generated museum sentences, fits the sentence splitter (spaCy)
 and the network (torch, one core; a second round adds raw text as the first one read it), builds
 the lemma tables, and writes a spaCy pipeline of about 9 MB that needs numpy and spaCy alone.
-The same seed, data and machine give the same weights, unless ``--minutes`` cuts a round short.
+The same data and machine give the same network, unless ``--minutes`` is given.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def network_for(
     gold: Sequence[Tree],
     raw: Sequence[Sequence[str]],
     names: Outputs,
-    minutes: float,
+    minutes: float | None,
     report: Callable[[Weights], str],
 ) -> Weights:
     """Two rounds: gold and templates; then the same with raw text as the first round read it."""
@@ -128,7 +128,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("data", type=Path, help="folder with ud_ewt, ud_pud, iiw, nga, gap")
     options.add_argument("output", type=Path, help="folder of the pipeline")
-    options.add_argument("--minutes", type=float, default=40.0, help="limit of each round")
+    options.add_argument("--minutes", type=float, help="limit of each round (default: none)")
     chosen = options.parse_args()
     torch.set_num_threads(1)
     nlp = spacy.blank("en")
