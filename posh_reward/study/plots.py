@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.study.heldout import Standing
@@ -74,6 +75,7 @@ def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
         axes.scatter(place - 0.12, standing.axes["mistakes"].mean, color=PRECISION, zorder=3, s=22)
         axes.scatter(place + 0.12, standing.axes["omissions"].mean, color=RECALL, zorder=3, s=22)
         axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
-    axes.set_xticks(range(len(standings)), [standing.model for standing in standings], fontsize=8)
+    names = [fill(standing.model, 11) for standing in standings]
+    axes.set_xticks(range(len(standings)), names, fontsize=8)
     axes.set_ylim(0, 1)
     axes.set_title("Held-out pictures: overall (bar, 95 %)", loc="left", fontsize=11, color=INK)

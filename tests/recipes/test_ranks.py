@@ -1,0 +1,55 @@
+"""Two real processes over gloo: the same names on both ranks, also when one has no judge."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.reward.trl import METRICS
+from recipes import tiny_qwen
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+def train(folder: Path, broken_rank: int) -> list[list[dict[str, Any]]]:
+    """What each rank logged, step by step."""
+    tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=0)
+    command = [
+        sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node", "2",
+        "tests/recipes/rank_names.py", str(folder), str(broken_rank), "--",
+        "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
+        "--output_dir", str(folder / "dapo"), "--dataset_name", "scenes:train=8:heldout=4",
+        "--per_device_train_batch_size", "8", "--max_steps", "2", "--max_completion_length", "16",
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def posh_names(line: dict[str, Any]) -> set[str]:
+    return {name for name in line if name.startswith("posh/")}
+
+
+def test_both_ranks_log_the_same_names(tmp_path: Path) -> None:
+    ranks = train(tmp_path, broken_rank=-1)
+    assert [len(steps) for steps in ranks] == [2, 2]
+    assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
+    assert ranks[0][0]["reward"] == ranks[1][0]["reward"], "rewards are gathered"
+
+
+def test_a_rank_without_a_judge_neither_hangs_nor_hides(tmp_path: Path) -> None:
+    ranks = train(tmp_path, broken_rank=1)
+    assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
+    assert all(line["posh/failed_share"] == 0.5 for line in ranks[0])
+    assert all(line["reward"] > 0 for line in ranks[0]), "the other rank's rewards count"
