@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -18,8 +19,16 @@ OPT_IN = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--examples", type=int, default=60, help="inputs for each property")
     for name, why in OPT_IN.items():
         parser.addoption(f"--run-{name}", action="store_true", help=f"run tests that {why}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile(
+        "chosen", max_examples=config.getoption("--examples"), deadline=None, print_blob=True
+    )
+    settings.load_profile("chosen")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
