@@ -240,7 +240,7 @@ def _entity_claim(known: _Knowledge, index: int) -> _Claim:
         "entity",
         name,
         finding.grade if finding else None,
-        known.source.graph.entities[index].spans,
+        _in_order(known.source.graph.entities[index].spans),
         identifier=name,
         failure=known.failed.get(index),
     )
@@ -285,7 +285,7 @@ def _dependent(
         kind,
         text,
         LOWEST if failure is None else None,
-        spans,
+        _in_order(spans),
         identifier=names[0],
         other=other,
         asked=ask,
@@ -299,6 +299,11 @@ def _dependent(
 
 def _judged(element: Element, verdict: Verdict) -> Element:
     return replace(element, grade=verdict.grade, failure=verdict.failure)
+
+
+def _in_order(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Spans as people read them: a graph may hold the same evidence twice."""
+    return tuple(sorted(set(spans)))
 
 
 def _merged_attributes(known: _Knowledge, index: int) -> Iterator[tuple[str, tuple[Span, ...]]]:

@@ -9,7 +9,7 @@ from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.read import MAX_CHARACTERS, Reader, Unreadable
 from posh_reward.judge.base import Judge
 from posh_reward.judge.load import load_judge
-from posh_reward.judge.render import check_preset
+from posh_reward.judge.render import PRESET, check_preset
 from posh_reward.metric.aggregate import EQUAL, Weights, harmonic_mean, mean_score
 from posh_reward.metric.examine import Examination, examine
 from posh_reward.metric.lockstep import Rewriter, run_together
@@ -25,7 +25,8 @@ class PoSh:
             download; its scores are not POSH's published ones.
         parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
         coref: a name ("rules", "none") or a ``Coreferencer``.
-        preset: wording of the questions to LLM judges; see ``judge.render.PRESETS``.
+        preset: wording of the questions to LLM judges, and whether scene graphs are mended;
+            see ``judge.render.PRESET``.
         weights: how much entities, attributes and relations count in the means.
         max_characters: a longer text fails its pair.
         pairs_at_once: how many pairs share each call to the judge; bounds memory.
@@ -45,9 +46,10 @@ class PoSh:
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
     ) -> None:
-        self.reader = Reader(parser, coref, max_characters=max_characters)
-        self.judge = load_judge(judge) if isinstance(judge, str) else judge
         self.preset = check_preset(preset)
+        mended = PRESET[preset].mended
+        self.reader = Reader(parser, coref, mended=mended, max_characters=max_characters)
+        self.judge = load_judge(judge) if isinstance(judge, str) else judge
         self.weights = weights
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
