@@ -32,6 +32,8 @@ class Reading:
     entity_of: Mapping[int, int]
     """Entity of a noun component, if it is one."""
     entity_of_cluster: Mapping[int, int]
+    mended: bool = False
+    """Whether clear mistakes of the release are mended (preset "mended")."""
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Components of some kinds, in text order."""
@@ -63,20 +65,22 @@ class Sighting(NamedTuple):
     tokens: tuple[int, ...]
 
 
-def read_components(syntax: Syntax, clusters: Clusters) -> Reading:
-    """Finds, links and groups the components of a text.
+def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Reading:
+    """Finds, links and groups the components of a text; ``mended``: as preset "mended" does.
 
     Raises:
         InputError: a mention of a cluster lies outside the text.
     """
-    cluster_of = cluster_of_tokens(syntax, clusters)
+    cluster_of = cluster_of_tokens(syntax, clusters, mended=mended)
     components = find_components(syntax)
-    links = find_links(syntax, components)
+    links = find_links(syntax, components, mended=mended)
     mentions: list[list[int]] = []
     entity_of: dict[int, int] = {}
     entity_of_cluster: dict[int, int] = {}
     for i, component in enumerate(components):
         if component.kind != "noun" or is_empty_pronoun(syntax, component, links, i):
+            continue
+        if mended and is_unknown(syntax, component, links, i) and component.root not in cluster_of:
             continue
         own = [cluster_of[token] for token in component.tokens if token in cluster_of]
         known = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
@@ -95,6 +99,7 @@ def read_components(syntax: Syntax, clusters: Clusters) -> Reading:
         mentions=tuple(map(tuple, mentions)),
         entity_of=entity_of,
         entity_of_cluster=entity_of_cluster,
+        mended=mended,
     )
 
 
@@ -105,6 +110,11 @@ def is_empty_pronoun(syntax: Syntax, component: Component, links: Links, index: 
         and syntax.pos[component.root] == "PRON"
         and not links.roles(index)
     )
+
+
+def is_unknown(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
+    """A pronoun that is only described, nothing if it refers to nothing: "*it* is clear"."""
+    return syntax.pos[component.root] == "PRON" and links.roles(index).keys() == {"described_by"}
 
 
 def is_possessive(reading: Reading, component: int) -> bool:
@@ -126,6 +136,8 @@ def attributes(reading: Reading, descriptions: Iterable[Sighting]) -> list[tuple
     for component, entity, tokens in sorted(descriptions, key=lambda seen: seen.component):
         text = reading.syntax.phrase(tokens)
         sentences, spans = found[entity].setdefault(text, ([], []))
+        if reading.mended and set(reading.spans(tokens)) <= set(spans):
+            continue  # said of two mentions of one thing
         sentences.append(reading.sentence(component))
         spans.extend(reading.spans(tokens))
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from posh_reward.graph.components import Component
@@ -59,8 +59,8 @@ class Links:
         return {role: tuple(ends) for role, ends in self._ends[component].items()}
 
 
-def find_links(syntax: Syntax, components: Sequence[Component]) -> Links:
-    """All links of a text."""
+def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool = False) -> Links:
+    """All links of a text; ``mended``: conjuncts share what is plainly said of both."""
     of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
     links = Links(len(components))
     for i, component in enumerate(components):
@@ -71,12 +71,16 @@ def find_links(syntax: Syntax, components: Sequence[Component]) -> Links:
             head = of_token.get(syntax.head[component.root], i)
             if components[head].kind == "noun":  # "a man *holding* a cup"
                 links.join(i, "subject", head)
+    if mended:
+        describe_pronouns(syntax, components, of_token, links)
     for token, head in conjuncts(syntax):
         first, second = of_token.get(head), of_token.get(token)
         if first is None or second is None or first == second:
             continue
         if components[first].kind == components[second].kind == "preposition":
             share_place(links, first, second)
+        elif components[first].kind == components[second].kind and mended:
+            share_justly(links, first, second, own_article=has_article(syntax, token))
         elif components[first].kind == components[second].kind:
             share_links(links, first, second)
     return links
@@ -188,3 +192,44 @@ def share_links(links: Links, first: int, second: int) -> None:
             continue
         for end in ends:
             links.join(second, role, end)
+
+
+def share_justly(links: Links, first: int, second: int, *, own_article: bool) -> None:
+    """As ``share_links``, but by where things stand (preset "mended").
+
+    What follows both describes or is done by both: "an old man and a bearded woman *read*".
+    What stands between them belongs to the first: "a man *with a hat* and a woman". What
+    describes the first from before ends at an article: "an *old* man and a woman". A joined
+    verb has no object from before: "the child has *shoes* and gazes at us".
+    """
+    held = links.roles(second)
+    for role, ends in links.roles(first).items():
+        free = role not in SINGLE or role not in held
+        for end in ends:
+            between, after = first < end < second, first < second < end
+            shared = free
+            if role == "object":
+                shared &= second < end
+            elif role in ("described_by", "subject_of", "preposition"):
+                shared &= not between
+            if role == "described_by":
+                shared &= not own_article
+            if shared or (after and role in ("described_by", "subject_of")):
+                links.join(second, role, end)
+
+
+def has_article(syntax: Syntax, noun: int) -> bool:
+    """Whether a noun has an article of its own: "an old man and *a* woman"."""
+    return any(syntax.dep[child] == "det" and child < noun for child in syntax.children[noun])
+
+
+def describe_pronouns(
+    syntax: Syntax, components: Sequence[Component], of_token: Mapping[int, int], links: Links
+) -> None:
+    """Predicate adjectives describe pronouns too (preset "mended"): "*she* is tall"."""
+    for i, component in enumerate(components):
+        clause = syntax.head[component.root]
+        if component.kind == "adjective" and syntax.pos[clause] == "AUX":
+            for child in children_as(syntax, clause, "nsubj", "nsubjpass"):
+                if syntax.pos[child] == "PRON" and child in of_token:
+                    links.join(i, "describes", of_token[child])

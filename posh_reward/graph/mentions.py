@@ -12,11 +12,14 @@ LEFT, RIGHT = -1, -2
 """Names of the clusters "our left" and "our right"; others are named by their index."""
 
 
-def cluster_of_tokens(syntax: Syntax, clusters: Clusters) -> dict[int, int]:
+def cluster_of_tokens(
+    syntax: Syntax, clusters: Clusters, *, mended: bool = False
+) -> dict[int, int]:
     """The cluster of each token that a mention is narrowed to.
 
     When several mentions claim a token, the shortest has it, and of equally short ones the
-    first: "the man" before "the man and his dog". "Our left" and "our right" go before all.
+    first: "the man" before "the man and his dog". "Our left" and "our right" go before all,
+    if named twice or more; ``mended``: once is enough.
 
     Raises:
         InputError: a mention reaches outside the text, or ends before it starts.
@@ -29,7 +32,7 @@ def cluster_of_tokens(syntax: Syntax, clusters: Clusters) -> dict[int, int]:
         for first, last in members
     ]
     owner: dict[int, int] = {}
-    for token, side in our_sides(syntax):
+    for token, side in our_sides(syntax, least=1 if mended else 2):
         owner[token] = side
     for _, cluster, mention in sorted(mentions, key=lambda row: row[0]):
         for token in narrowed(syntax, mention):
@@ -77,10 +80,10 @@ def first_noun_run(syntax: Syntax, tokens: Sequence[int]) -> list[int]:
     return run
 
 
-def our_sides(syntax: Syntax) -> Iterator[tuple[int, int]]:
-    """Tokens of "our *left*" and of "our *right*", for each side that is named twice or more."""
+def our_sides(syntax: Syntax, least: int) -> Iterator[tuple[int, int]]:
+    """Tokens of "our *left*" and of "our *right*", for each side named that often at least."""
     lower = [text.lower() for text in syntax.text]
     for word, side in (("left", LEFT), ("right", RIGHT)):
         tokens = [i for i in range(1, len(lower)) if lower[i] == word and lower[i - 1] == "our"]
-        if len(tokens) > 1:
+        if len(tokens) >= least:
             yield from ((token, side) for token in tokens)

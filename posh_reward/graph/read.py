@@ -34,6 +34,7 @@ class Reader:
     Args:
         parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
         coref: a name ("rules", "none") or a ``Coreferencer``.
+        mended: scene graphs without the release's clear mistakes (preset "mended").
         max_characters: longer texts are unreadable.
         capacity: how many descriptions are kept; beyond it, the longest unused goes.
     """
@@ -43,11 +44,13 @@ class Reader:
         parser: str = "embedded",
         coref: str | Coreferencer = "rules",
         *,
+        mended: bool = False,
         max_characters: int = MAX_CHARACTERS,
         capacity: int = 4096,
     ) -> None:
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
         self._parser = parser
+        self._mended = mended
         self._max_characters = max_characters
         self._capacity = capacity
         self._kept: OrderedDict[str, Description] = OrderedDict()
@@ -114,7 +117,10 @@ class Reader:
         try:
             docs = parse(nlp, texts)
             clusters = self.coref.resolve(docs)
-            return [describe(doc, links) for doc, links in zip(docs, clusters, strict=True)]
+            return [
+                describe(doc, links, mended=self._mended)
+                for doc, links in zip(docs, clusters, strict=True)
+            ]
         except (PoshError, MemoryError):
             raise
         except Exception as error:  # a library stumbled over one text: spare the others

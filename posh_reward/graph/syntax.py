@@ -50,10 +50,6 @@ def read_syntax(doc: Doc) -> Syntax:
         (t.text, t.lemma_, t.pos_, t.tag_, t.dep_, t.head.i, t.idx, t.is_sent_start) for t in doc
     ]
     text, lemma, pos, tag, dep, head, begin, starts = zip(*rows, strict=True) if rows else ((),) * 8
-    children: list[list[int]] = [[] for _ in rows]
-    for token, parent in enumerate(head):
-        if parent != token:
-            children[parent].append(token)
     return Syntax(
         text=text,
         lemma=lemma,
@@ -63,8 +59,17 @@ def read_syntax(doc: Doc) -> Syntax:
         head=head,
         sentence=sentences(starts),
         span=tuple([(first, first + len(word)) for first, word in zip(begin, text, strict=True)]),
-        children=tuple(map(tuple, children)),
+        children=children_of(head),
     )
+
+
+def children_of(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Children of each token, in text order."""
+    children: list[list[int]] = [[] for _ in heads]
+    for token, head in enumerate(heads):
+        if head != token:
+            children[head].append(token)
+    return tuple(map(tuple, children))
 
 
 def sentences(starts: Sequence[bool | None]) -> tuple[int, ...]:

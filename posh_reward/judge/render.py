@@ -1,4 +1,4 @@
-"""Requests -> prompts. The wording is data: ``prompts/<preset>.txt``, one ``[section]`` each."""
+"""Requests -> prompts. The wording is data: ``prompts/*.txt``, one ``[section]`` each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,29 @@ from importlib import resources
 from posh_reward.errors import InputError
 from posh_reward.types import Request, RewriteRequest
 
-PRESETS = ("released", "paper", "prefix-first")
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """How a metric asks, and what it asks about."""
+
+    prompts: str
+    """File of the wording, ``prompts/<this>.txt``."""
+    mended: bool = False
+    """Whether scene graphs are without the release's clear mistakes."""
+
+
+PRESET = {
+    "released": Preset("released"),
+    "paper": Preset("paper"),
+    "prefix-first": Preset("prefix-first"),
+    "mended": Preset("released", mended=True),
+}
 """released: what the published numbers came from. paper: the wording of its appendix A.1.4.
-prefix-first: the instruction before the descriptions, so that most of a prompt is shared."""
+prefix-first: the instruction before the descriptions, so that most of a prompt is shared.
+mended: asks as released does, about scene graphs whose clear mistakes are mended
+(docs/released_quirks.md). The last two are ours; no published number is theirs."""
+
+PRESETS = tuple(PRESET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +91,7 @@ def check_preset(preset: str) -> str:
 @cache
 def _sections(preset: str) -> Mapping[str, str]:
     folder = resources.files("posh_reward.judge") / "prompts"
-    text = (folder / f"{check_preset(preset)}.txt").read_text(encoding="utf-8")
+    text = (folder / f"{PRESET[check_preset(preset)].prompts}.txt").read_text(encoding="utf-8")
     pieces = re.split(r"^\[([a-z.]+)\]\n", text, flags=re.MULTILINE)[1:]
     return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
 

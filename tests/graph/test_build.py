@@ -10,11 +10,11 @@ from posh_reward.graph.build import build, describe
 from posh_reward.types import Clusters, SceneGraph, Token
 from tests.parses import VOCAB, parse
 
-WORDS = ["our", "left", "right", "us", "it", "-", " ", "dog", "red", "of"]
+WORDS = ["our", "left", "right", "us", "it", "-", " ", "dog", "red", "of", "who", "is"]
 POS = ["NOUN", "PROPN", "PRON", "ADJ", "ADV", "VERB", "AUX", "ADP", "NUM", "PUNCT", ""]
 LABELS = [
     "ROOT", "nsubj", "nsubjpass", "dobj", "pobj", "prep", "agent", "case", "amod", "nmod",
-    "compound", "poss", "conj", "prt", "advmod", "acl", "acomp", "unknown", "",
+    "compound", "poss", "conj", "prt", "advmod", "acl", "acomp", "relcl", "attr", "unknown", "",
 ]  # fmt: skip
 
 
@@ -94,12 +94,12 @@ def inputs(draw: st.DrawFn) -> tuple[Doc, Clusters]:
     return doc, tuple(map(tuple, draw(st.lists(st.lists(mention, max_size=4), max_size=4))))
 
 
-@given(inputs())
+@given(inputs(), st.booleans())
 @settings(max_examples=300, deadline=None)
-def test_any_annotations_give_a_sound_graph(given_: tuple[Doc, Clusters]) -> None:
+def test_any_annotations_give_a_sound_graph(given_: tuple[Doc, Clusters], mended: bool) -> None:
     doc, clusters = given_
-    graph = build(doc, clusters)
-    assert graph == build(doc, clusters)
+    graph = build(doc, clusters, mended=mended)
+    assert graph == build(doc, clusters, mended=mended)
     for entity in graph.entities:
         assert entity.heads[0] == entity.head
         assert len(entity.heads) == len(entity.sentences)

@@ -54,6 +54,10 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
     assert '"cat"' in second.suffix
 
 
+def test_the_mended_preset_asks_as_the_release_does() -> None:
+    assert prompt(request(), "mended") == prompt(request(), "released")
+
+
 def test_prefix_first_leaves_only_the_question_behind_the_prefix() -> None:
     assert prompt(request(), "prefix-first").suffix == question(request(), "prefix-first")
 
@@ -74,5 +78,5 @@ def test_rewrites_have_an_instruction_for_each_kind() -> None:
 
 
 def test_an_unknown_preset_is_named_with_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first"):
+    with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first, mended"):
         prompt(request(), "mine")
