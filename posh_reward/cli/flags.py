@@ -98,7 +98,11 @@ def _metric(command: argparse.ArgumentParser) -> None:
     add("--judge", metavar="NAME", help="default: embedded, which needs no download")
     add("--parser", metavar="NAME", help="default: embedded; or an installed spaCy pipeline")
     add("--coref", metavar="NAME", help="default: rules; or none")
-    add("--preset", metavar="NAME", help="wording of the questions; default: released")
+    add(
+        "--preset",
+        metavar="NAME",
+        help="wording of the questions and rules of the graphs; default: released",
+    )
 
 
 def _positive(text: str) -> int:
