@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from data.scenes import SLOTS, Scene, Subject
+from data.subjects import SLOTS, Scene, Subject
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -83,6 +83,9 @@ def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Ra
     if subject.noun in ("girl", "boy") or subject.size == "small":
         size *= 0.66
     brush = Brush(image, scale, x, y, size)
+    if subject.behind is not None and subject.behind_color is not None:
+        backdrop = Brush(image, scale, x + rng.choice((-5, 5)), GROUND + 1, 1.15)
+        _THINGS[subject.behind](backdrop, Subject(subject.behind, subject.behind_color))
     if subject.person:
         _person(brush, subject)
         held = Brush(image, scale, x + 13, y - 20 * max(size, 0.7), 1.0)

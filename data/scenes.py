@@ -14,66 +14,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from data import drawing, wording
+from data.subjects import (
+    BACKDROPS,
+    COLORS,
+    HELD,
+    MAX_BIRDS,
+    PEOPLE,
+    POSES,
+    SIZES,
+    SLOTS,
+    THINGS,
+    Scene,
+    Slots,
+    Subject,
+)
 from posh_reward.errors import InputError
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
-SLOTS = 3
-COLORS = ("red", "blue", "green", "yellow", "white", "black")
-GARMENTS = {"woman": "dress", "man": "coat", "girl": "dress", "boy": "shirt"}
-"""The people, and what each wears."""
-PEOPLE = tuple(GARMENTS)
-POSES = ("stands", "sits")
-HELD = ("basket", "book", "flower", "fan", "lantern")
-THINGS = {
-    "house": ("red", "blue", "yellow", "white"),
-    "tree": ("red", "green", "yellow"),
-    "vase": ("red", "blue", "green", "white"),
-    "dog": ("white", "black"),
-    "bird": ("blue", "white", "black"),
-}
-"""The other subjects, and the colours that each comes in."""
-SIZES = ("small", "large")
-MAX_BIRDS = 3
 WORDS = (20, 38)
 """Fewest and most words of a reference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A person or a thing in one slot."""
-
-    noun: str
-    color: str
-    """Of the garment, for a person."""
-    pose: str | None = None
-    """People only; None in plain scenes."""
-    hat: str | None = None
-    """Colour of the hat; people only."""
-    held: str | None = None
-    held_color: str | None = None
-    size: str | None = None
-    """Things other than birds."""
-    count: int = 1
-    """More than one for birds only."""
-
-    @property
-    def person(self) -> bool:
-        """Whether the subject is a human figure."""
-        return self.noun in GARMENTS
-
-
-Slots = tuple[Subject | None, ...]
-"""The subject of each slot, left to right; None where a slot is empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What one picture shows. ``uid`` also seeds its brushwork and its wording."""
-
-    uid: str
-    slots: Slots
 
 
 def _person(rng: random.Random, plain: bool) -> Subject:
@@ -81,6 +43,7 @@ def _person(rng: random.Random, plain: bool) -> Subject:
     held = rng.choice(HELD) if rng.random() < 0.65 else None
     hatted = not plain and rng.random() < 0.35
     others = [other for other in COLORS if other != color]
+    behind = rng.choice(BACKDROPS) if not (plain or held) and rng.random() < 0.5 else None
     return Subject(
         noun=rng.choice(PEOPLE),
         color=color,
@@ -88,6 +51,8 @@ def _person(rng: random.Random, plain: bool) -> Subject:
         hat=rng.choice(others) if hatted else None,
         held=held,
         held_color=rng.choice(others) if held else None,
+        behind=behind,
+        behind_color=rng.choice(THINGS[behind]) if behind else None,
     )
 
 
@@ -128,8 +93,6 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
     Raises:
         InputError: The split is unknown or the count is negative.
     """
-    from data import wording
-
     if split not in SPLITS:
         raise InputError(f"no split {split!r}; use one of {', '.join(SPLITS)}")
     if count < 0:
@@ -144,6 +107,14 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
         if WORDS[0] <= len(wording.reference(scene).split()) <= WORDS[1]:
             seen.add(slots)
             yield scene
+
+
+def alone(scene: Scene) -> Iterator[Scene]:
+    """Each subject of a scene by itself, in its slot."""
+    for place, subject in enumerate(scene.slots):
+        if subject is not None:
+            slots = tuple(subject if slot == place else None for slot in range(SLOTS))
+            yield Scene(f"{scene.uid}-{place}", slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +146,6 @@ def rows(
         uneven: Describe as annotators of differing diligence do, details left out at random.
         scale: Times 168 x 56 pixels.
     """
-    from data import drawing, wording
-
     for scene in generate(split, count, seed, plain=plain):
         buffer = io.BytesIO()
         drawing.draw(scene, scale).save(buffer, "png", compress_level=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from data.scenes import GARMENTS, Scene, Subject
+from data.subjects import GARMENTS, Scene, Subject
 
 PLACES = (
     ("To our left", "On the left"),
@@ -24,8 +24,10 @@ BESIDE = 0.2
 """How often a place is told from the person before: "To her right"."""
 NEW_SENTENCE = 0.4
 """How often what a person holds gets a sentence of its own: "She holds a blue fan."."""
-DILIGENCE = (0.2, 0.2, 0.95)
-"""How often an annotator mentions a detail: of three, two are hasty."""
+THOROUGH_SHARE = 0.45
+"""How many of the annotators are thorough; the others are hasty."""
+THOROUGH, HASTY = 0.95, 0.1
+"""How often an annotator mentions a detail."""
 
 Keep = Callable[[], bool]
 """Whether the next detail is mentioned."""
@@ -39,7 +41,7 @@ def reference(scene: Scene) -> str:
 def uneven(scene: Scene) -> str:
     """The same description by an annotator who leaves details out."""
     rng = random.Random(f"{scene.uid}/diligence")
-    diligence = rng.choice(DILIGENCE)
+    diligence = THOROUGH if rng.random() < THOROUGH_SHARE else HASTY
     return _describe(scene, lambda: rng.random() < diligence)
 
 
@@ -81,6 +83,9 @@ def _person(subject: Subject, article: str, rng: random.Random, keep: Keep) -> s
         worn.append(_phrase(subject.hat, "hat", keep))
     person = f"{article} {subject.noun}" + (f" in {' and '.join(worn)}" if worn else "")
     posed = subject.pose is not None and keep()
+    if subject.behind and keep():
+        backdrop = _phrase(subject.behind_color, subject.behind, keep)
+        return f"{person} {subject.pose if posed else 'is'} in front of {backdrop}."
     if not (subject.held and keep()):
         return f"{person} {subject.pose}." if posed else f"there is {person}."
     held = _phrase(subject.held_color, subject.held, keep)

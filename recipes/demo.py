@@ -35,8 +35,15 @@ from posh_reward.study.journal import Row
 from posh_reward.study.page import Item, page
 from posh_reward.study.plots import training_plot
 
-SCENES = "scenes:heldout=256"
-MODELS = ("untrained", "SFT", "SFT, then DAPO", "SFT, then DAPO (other pictures)")
+SCENES = "scenes:heldout=256:plain=1"
+MODELS = {
+    "untrained": "untrained",
+    "before SFT": "tiny",
+    "SFT": "sft",
+    "SFT, then DAPO": "dapo",
+    "SFT, then DAPO (other pictures)": "dapo",
+}
+"""Who describes the held-out pictures, and the folder that each is kept in."""
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
 STARTED = time.monotonic()
 
@@ -59,8 +66,12 @@ def main() -> None:
 
 def train(output: Path) -> None:
     """The tiny model, its SFT on uneven captions, and DAPO against detailed references."""
-    tiny, sft, dapo = output / "tiny", output / "sft", output / "dapo"
-    with stage("A tiny Qwen2.5-VL, its eyes opened by naming what scenes hold", tiny) as todo:
+    untrained, tiny, sft, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
+    with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
+        if todo:
+            nothing = ("--warm_up_steps", "0", "--pretrain_steps", "0")
+            run("recipes/tiny_qwen.py", "--output_dir", untrained, *nothing)
+    with stage("The same, taught to name and caption single figures", tiny) as todo:
         if todo:
             run("recipes/tiny_qwen.py", "--output_dir", tiny)
     with stage("SFT on captions that leave details out", sft) as todo:
@@ -76,16 +87,14 @@ def held_out(output: Path) -> dict[str, list[Row]]:
     from recipes.generate import Flags, generate
 
     posh = PoSh()
-    folders = (output / "tiny", output / "sft", output / "dapo", output / "dapo")
     rows = {}
-    for name, folder in zip(MODELS, folders, strict=True):
+    for name, folder in MODELS.items():
         stem = name.replace(" ", "_").replace(",", "")
         said, scored = output / f"said_{stem}.jsonl", output / f"scored_{stem}.jsonl"
         with stage(f"Held-out pictures: {name}", None):
-            shuffled = name == MODELS[-1]
-            label = MODELS[-2] if shuffled else name
-            generate(Flags(str(folder), said, SCENES, name=label, shuffle_images=shuffled,
-                           batch_size=128, max_new_tokens=64))  # fmt: skip
+            label, shuffled, _ = name.partition(" (other pictures)")
+            generate(Flags(str(output / folder), said, SCENES, name=label, batch_size=128,
+                           shuffle_images=bool(shuffled), max_new_tokens=64))  # fmt: skip
             rows[name] = score_file(posh, said, scored)
     return rows
 
@@ -93,9 +102,10 @@ def held_out(output: Path) -> dict[str, list[Row]]:
 def report(output: Path, rows: dict[str, list[Row]]) -> None:
     """Prints the table and the gains; writes the plot and the page."""
     standings = [standing(name, group) for name, group in rows.items()]
-    untrained, sft, dapo, control = (rows[name] for name in MODELS)
+    untrained, before, sft, dapo, control = (rows[name] for name in MODELS)
     gains = {
         "SFT over untrained": difference(sft, untrained),
+        "SFT over before": difference(sft, before),
         "DAPO over SFT": difference(dapo, sft),
         "DAPO over SFT, mistakes": difference(dapo, sft, "mistakes"),
         "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),

@@ -4,9 +4,11 @@
 
 It departs from the real one in size (1.1 M parameters, 28-pixel patches, so that a slot of a
 synthetic painting is one picture token), in a byte-level BPE trained on the spot, and in a
-vision warm-up: before any text, the vision tower learns to name what a slot holds through
-linear probes that are then thrown away. Without it, or with the usual initialisation of 0.02,
-a model of this size writes fluent captions for hundreds of steps before it looks at the picture.
+pretraining of a minute. First the vision tower learns to name what a slot holds, through linear
+probes that are then thrown away; then the whole model captions pictures of one subject, without
+any prompt. Without the two, or with the usual initialisation of 0.02, a model of this size
+writes fluent captions for hundreds of steps before it looks at the picture; without the second
+it is still blind to colours after 700 steps of SFT.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from data import docent, drawing, scenes, wording
+from data import docent, drawing, scenes, subjects, wording
 from recipes.processors import has_torchvision, image_processor_with
 
 if TYPE_CHECKING:
     import torch
     from transformers import (
+        BatchFeature,
         PreTrainedTokenizerBase,
         ProcessorMixin,
         Qwen2_5_VLForConditionalGeneration,
@@ -44,12 +47,12 @@ SPECIAL = (
 )  # fmt: skip
 
 PROBES: dict[str, tuple[object, ...]] = {
-    "noun": (None, *scenes.PEOPLE, *scenes.THINGS),
-    "color": (None, *scenes.COLORS),
-    "held": (None, *scenes.HELD),
-    "held_color": (None, *scenes.COLORS),
-    "size": (None, *scenes.SIZES),
-    "count": (None, *range(1, scenes.MAX_BIRDS + 1)),
+    "noun": (None, *subjects.PEOPLE, *subjects.THINGS),
+    "color": (None, *subjects.COLORS),
+    "held": (None, *subjects.HELD),
+    "held_color": (None, *subjects.COLORS),
+    "size": (None, *subjects.SIZES),
+    "count": (None, *range(1, subjects.MAX_BIRDS + 1)),
 }
 """What a probe tells of a slot, and its classes; None for an empty slot or no such thing."""
 
@@ -138,7 +141,7 @@ def make_model(
     return model
 
 
-def labels(batch: list[scenes.Scene]) -> dict[str, torch.Tensor]:
+def labels(batch: list[subjects.Scene]) -> dict[str, torch.Tensor]:
     """For each probe, the class of every slot of every scene, shape (scenes x slots,)."""
     import torch
 
@@ -189,24 +192,76 @@ def warm_up(
     return accuracy
 
 
-def build(output_dir: str | Path, *, seed: int = 0, warm_up_steps: int = 80) -> dict[str, float]:
-    """Builds, warms up and saves a model with its processor.
+def pretrain(
+    model: Qwen2_5_VLForConditionalGeneration,
+    processor: ProcessorMixin,
+    steps: int,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> float:
+    """Teaches the model to caption pictures of one subject, after the bare picture.
+
+    Returns:
+        The loss of the last batch, in nats a token; NaN without a step.
+    """
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 1.5e-3, total_steps=max(steps, 1), pct_start=0.1, cycle_momentum=False
+    )
+    drawn = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
+    subjects = (alone for scene in drawn for alone in scenes.alone(scene))
+    last = float("nan")
+    for _ in range(steps):
+        loss = model(**_captioned(processor, list(islice(subjects, batch_size)))).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        last = loss.item()
+    return last
+
+
+def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchFeature:
+    """Picture, caption, end of turn; the loss is on the caption and the end."""
+    texts = [
+        f"<|vision_start|><|image_pad|><|vision_end|>{wording.reference(scene)}<|im_end|>"
+        for scene in batch
+    ]
+    images = [[drawing.draw(scene)] for scene in batch]
+    inputs = processor(
+        images=images, text=texts, padding=True, padding_side="right", return_tensors="pt"
+    )
+    labels = inputs["input_ids"].clone()
+    labels[inputs["attention_mask"] == 0] = -100
+    labels[:, : subjects.SLOTS + 2] = -100
+    return inputs | {"labels": labels}
+
+
+def build(
+    output_dir: str | Path, *, seed: int = 0, warm_up_steps: int = 80, pretrain_steps: int = 250
+) -> tuple[dict[str, float], float]:
+    """Builds, pretrains and saves a model with its processor.
 
     Args:
         output_dir: Where; then a ``model_name_or_path`` like any other.
         seed: Of the weights and of the pictures.
-        warm_up_steps: Batches of 64 pictures for the vision tower; 0 for random weights.
+        warm_up_steps: Batches of 64 pictures for the vision tower.
+        pretrain_steps: Batches of 32 captioned pictures of one subject for the whole model.
 
     Returns:
-        The accuracy of each probe at the end of the warm-up; empty without one.
+        The accuracy of each probe at the end of the warm-up, and the last loss.
     """
     tokenizer = make_tokenizer()
     processor = make_processor(tokenizer)
     model = make_model(tokenizer, seed)
     accuracy = warm_up(model, processor, warm_up_steps, seed)
+    loss = pretrain(model, processor, pretrain_steps, seed)
     model.save_pretrained(output_dir)
     processor.save_pretrained(output_dir)
-    return accuracy
+    return accuracy, loss
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -215,11 +270,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output_dir", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--warm_up_steps", type=int, default=80)
+    parser.add_argument("--pretrain_steps", type=int, default=250)
     args = parser.parse_args(argv)
-    accuracy = build(args.output_dir, seed=args.seed, warm_up_steps=args.warm_up_steps)
+    accuracy, loss = build(**vars(args))
     print(f"tiny Qwen2.5-VL in {args.output_dir}")
-    for probe, value in accuracy.items():
-        print(f"  vision warm-up: {probe} {value:.3f}")
+    print("vision warm-up:", ", ".join(f"{probe} {acc:.3f}" for probe, acc in accuracy.items()))
+    print(f"captions of one subject: loss {loss:.3f}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def test_options_of_scenes() -> None:
 
 @pytest.mark.parametrize("name", ["scenes:tarin=9", "scenes:9", "scenes:train=many"])
 def test_a_wrong_option_is_named_with_those_there_are(name: str) -> None:
-    with pytest.raises(InputError, match="train, heldout, seed, uneven, scale"):
+    with pytest.raises(InputError, match="train, heldout, seed, plain, uneven, scale"):
         docent.load(name)
 
 

@@ -25,7 +25,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
-    tiny_qwen.build(folder, warm_up_steps=0)
+    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=1)
     return folder
 
 
