@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_process import WorkerFailureError, WorkerProcess
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
-from posh_reward.graph.coref.words import sentence_of_tokens
+from posh_reward.graph.coref.words import read_words
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def words_of_sentences(doc: Doc) -> list[list[int]]:
 
     Those have no subwords, and Maverick overlooks the end of a sentence that ends in one.
     """
-    sentences = sentence_of_tokens([t.text for t in doc], [t.is_sent_start for t in doc])
+    sentences = read_words(doc).sentence
     words: dict[int, list[int]] = {}
     for token, sentence in zip(doc, sentences, strict=True):
         if not token.text.isspace():

@@ -1,9 +1,12 @@
-"""A Doc as plain tuples: what the coreference rules read, fetched from spaCy once."""
+"""A Doc as the coreference rules read it: lower-cased, nouns in the singular."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from posh_reward.graph.syntax import read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -42,31 +45,18 @@ class Words:
 
 def read_words(doc: Doc) -> Words:
     """Reads what the rules need from a Doc; a missing annotation leaves empty strings."""
-    lower, lemma, pos, tag, dep, head, starts, capital = [], [], [], [], [], [], [], []
-    for token in doc:
-        word = token.text.lower()  # a bare Vocab has no lower_
-        lower.append(word)
-        lemma.append(singular(word, token.lemma_.lower(), token.pos_))
-        pos.append(token.pos_)
-        tag.append(token.tag_)
-        dep.append(token.dep_)
-        head.append(token.head.i)
-        starts.append(token.is_sent_start)
-        capital.append(token.text[:1].isupper())
-    children: list[list[int]] = [[] for _ in lower]
-    for token_index, parent in enumerate(head):
-        if parent != token_index:
-            children[parent].append(token_index)
+    syntax = read_syntax(doc)
+    lower = tuple(text.lower() for text in syntax.text)
     return Words(
-        lower=tuple(lower),
-        lemma=tuple(lemma),
-        pos=tuple(pos),
-        tag=tuple(tag),
-        dep=tuple(dep),
-        head=tuple(head),
-        sentence=sentence_of_tokens(lower, starts),
-        children=tuple(map(tuple, children)),
-        capital=tuple(capital),
+        lower=lower,
+        lemma=tuple(map(singular, lower, map(str.lower, syntax.lemma), syntax.pos)),
+        pos=syntax.pos,
+        tag=syntax.tag,
+        dep=syntax.dep,
+        head=syntax.head,
+        sentence=syntax.sentence if any(syntax.sentence) else sentences_by_stops(lower),
+        children=syntax.children,
+        capital=tuple(text[:1].isupper() for text in syntax.text),
     )
 
 
@@ -81,12 +71,8 @@ def singular(word: str, lemma: str, pos: str) -> str:
     return lemma or word
 
 
-def sentence_of_tokens(lower: list[str], starts: list[bool | None]) -> tuple[int, ...]:
-    """The sentence index of each token; without boundaries, full stops end sentences."""
-    known = any(start for start in starts[1:])
-    sentence, indices = 0, []
-    for i, start in enumerate(starts):
-        if i and (start if known else lower[i - 1] in (".", "!", "?")):
-            sentence += 1
-        indices.append(sentence)
-    return tuple(indices)
+def sentences_by_stops(lower: tuple[str, ...]) -> tuple[int, ...]:
+    """The sentence of each token where a parse has no boundaries: full stops end sentences."""
+    return tuple(accumulate((word in (".", "!", "?") for word in lower[:-1]), initial=0))[
+        : len(lower)
+    ]
