@@ -8,6 +8,8 @@ import pytest
 
 from posh_reward.graph.build import describe
 from posh_reward.judge.embedded import EmbeddedJudge
+from posh_reward.judge.embedded.judge import KEPT
+from posh_reward.judge.embedded.likeness import Vocabulary, likeness
 from posh_reward.types import Description, Kind, Request, RewriteRequest
 from tests.parses import parse
 
@@ -18,6 +20,13 @@ ON = "A/DET/det/1 {a}/NOUN/nsubj/2 lies/VERB/ROOT/2 {on}/ADP/prep/2 a/DET/det/5 
 
 SIDE = "A/DET/det/1 {who}/NOUN/nsubj/2 stands/VERB/ROOT/2 on/ADP/prep/2 the/DET/det/5 {side}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
 DOG = "The/DET/det/2 {size}/ADJ/amod/2 dog/NOUN/nsubj/3 wears/VERB/ROOT/3 a/DET/det/5 {what}/NOUN/dobj/3 ./PUNCT/punct/3"  # noqa: E501
+
+NONE = (
+    "The/DET/det/1 boy/NOUN/nsubj/2 has/VERB/ROOT/2 no/DET/det/4 {what}/NOUN/dobj/2 ./PUNCT/punct/2"
+)
+SHOES = "The/DET/det/1 boy/NOUN/nsubj/2 has/VERB/ROOT/2 old/ADJ/amod/4 shoes/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+HIS = "The/DET/det/1 boy/NOUN/nsubj/2 lifts/VERB/ROOT/2 his/PRON/poss/4 hat/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+LIES = "A/DET/det/1 hat/NOUN/nsubj/2 lies/VERB/ROOT/2 there/ADV/advmod/2 ./PUNCT/punct/2"
 
 
 def read(*sentences: str) -> Description:
@@ -117,7 +126,54 @@ def test_a_side_is_judged_by_what_stands_there() -> None:
     same = read(SIDE.format(who="heron", side="left"), SIDE.format(who="donkey", side="right"))
     swapped = read(SIDE.format(who="heron", side="right"), SIDE.format(who="donkey", side="left"))
     assert grade(source, same, "left") > 4
-    assert grade(source, swapped, "left") < 2
+    assert grade(source, swapped, "left") < 2.5
+
+
+def test_what_the_target_would_say_weighs_more_than_what_a_paraphrase_may_hide() -> None:
+    target = read(SHAWL.format(who="woman", what="old"))
+    colour, count, open_word = (
+        grade(read(SHAWL.format(who="woman", what=what)), target, "shawl", what)
+        for what in ("red", "three", "unruly")
+    )
+    assert max(colour, count) < 1.5
+    assert 2 < open_word < 3
+
+
+def test_what_is_said_not_to_be_there_is_right_if_it_is_not() -> None:
+    source = read(NONE.format(what="shoes"))
+    without, having = (read(SHAWL.format(who="boy", what="red")), read(SHOES))
+    assert grade(source, without, "shoes") > 3
+    assert grade(source, having, "shoes") < 2
+    assert grade(source, source, "shoes") > 4
+
+
+def test_whose_hat_it_is_goes_without_saying_unless_it_is_another_s() -> None:
+    source = read(HIS)
+    unsaid = read(SHAWL.format(who="boy", what="red"), LIES)
+    assert grade(source, unsaid, "hat", "part of", "boy") > 3
+
+
+def test_a_word_is_as_alike_in_a_small_vocabulary_as_in_a_large_one() -> None:
+    small, large = Vocabulary([("boat", "n")]), Vocabulary([("shawl", "n"), ("river", "n")])
+    first = dict(large.like(("vessel", "n")))
+    large.add([("boat", "n"), ("two", "a")])
+    assert small.like(("vessel", "n"))[("boat", "n")] == large.like(("vessel", "n"))[("boat", "n")]
+    assert first.items() <= large.like(("vessel", "n")).items()
+
+
+def test_a_ladder_is_no_more_of_a_lad() -> None:
+    assert likeness(("ladder", "n"), ("boy", "n")) == 0
+    assert likeness(("larger", "a"), ("large", "a")) > 0.9
+
+
+def test_more_pairs_than_are_kept_are_judged_the_same() -> None:
+    texts = [read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(KEPT + 10)]
+    target = read(SHAWL.format(who="woman", what="w3"))
+    requests = [Request("recall", "attribute", "shawl", t, target, 1, "red") for t in texts]
+    judge = EmbeddedJudge()
+    first = judge.grade(requests)
+    judge.sleep()
+    assert judge.grade(requests) == first
 
 
 def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:
@@ -189,4 +245,4 @@ def test_rewrites_and_what_was_used() -> None:
     judge.sleep()
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
-    assert judge.name == "embedded-1"
+    assert judge.name == "embedded-2"

@@ -22,16 +22,20 @@ FURTHEST = 8
 """In half steps."""
 PER_STEP = 0.17
 SAME_SENTENCE = 0.3
-"""Attachment of the rest of the sentence, up to ``WINDOW`` tokens from a mention."""
-WINDOW = 50
+"""Attachment of the rest of the sentence, or of ``WINDOW`` tokens of a longer one."""
+WINDOW = 60
 BESIDE = 0.6
 """At most ``NEAR`` words from a mention, with no punctuation between."""
 NEAR = 3
 ELSEWHERE = 0.15
 """Attachment of any other word of the text."""
 
-Steps = dict[int, list[tuple[int, int]]]
-"""Token -> (neighbour in the dependency tree, half steps)."""
+COSTS = 4
+Steps = dict[int, list[int]]
+"""Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.
+
+Numbers, since pairs by the thousand would keep the garbage collector busy.
+"""
 
 
 def steps_between(tokens: Sequence[Token]) -> Steps:
@@ -41,19 +45,23 @@ def steps_between(tokens: Sequence[Token]) -> Steps:
         if token.head == index or token.dep in SKIPPED:
             continue
         cost = 1 if token.dep in HALF else 3 if token.dep in LOOSE else 2
-        found[index].append((token.head, cost))
-        found[token.head].append((index, cost))
+        found[index].append(COSTS * token.head + cost)
+        found[token.head].append(COSTS * index + cost)
+    return found
+
+
+def stretches(tokens: Sequence[Token]) -> list[int]:
+    """Per token the first token of its sentence, or of its part of a very long one."""
+    found: list[int] = []
+    for index, token in enumerate(tokens):
+        same = index > 0 and token.sentence == tokens[index - 1].sentence
+        found.append(found[-1] if same and index - found[-1] < WINDOW else index)
     return found
 
 
 def attachments(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict[int, float]:
-    """Token -> attachment to the thing that the mentions name, near these mentions."""
+    """Token -> attachment to the thing that the mentions name, if more than ``SAME_SENTENCE``."""
     found: dict[int, float] = {}
-    for mention in mentions:
-        sentence = tokens[mention].sentence
-        for i in range(max(0, mention - WINDOW), min(len(tokens), mention + WINDOW + 1)):
-            if tokens[i].sentence == sentence:
-                found[i] = SAME_SENTENCE
     for token in _beside(tokens, mentions):
         found[token] = BESIDE
     for token, halves in _distances(tokens, steps, mentions).items():
@@ -84,7 +92,8 @@ def _distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dic
             if distance > best[token]:
                 continue
             toll = 2 if distance and tokens[token].pos in NOUNS else 0
-            for neighbour, cost in steps.get(token, ()):
+            for step in steps.get(token, ()):
+                neighbour, cost = divmod(step, COSTS)
                 through = distance + cost + toll
                 if through <= FURTHEST and through < best.get(neighbour, FURTHEST + 1):
                     best[neighbour] = through

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posh_reward.judge.embedded.attachment import ELSEWHERE
 from posh_reward.judge.embedded.likeness import conflict, likeness
 from posh_reward.judge.embedded.matching import Matching
 from posh_reward.judge.embedded.prepositions import PREPOSITIONS, agreement, converse
@@ -18,8 +17,14 @@ JOINED = 0.5
 """From here on the target joins the two."""
 RIVALLED = 0.3
 """What is left of a value where another stands in the thing's place."""
-UNFOUND = 0.25
-"""Value where one of the two corresponds to nothing."""
+UNSTATED = 0.35
+"""Least value of a relation that the target does not contradict: paraphrases join differently."""
+LIKELY = 0.6
+"""Value of a relation that is not stated, though both ends and the verb are surely there."""
+TAKEN_FOR_GRANTED = 0.75
+"""The same for one that goes without saying."""
+EXCLUDED = 0.1
+"""Value where what the target says of the two rules the relation out."""
 WELL_FOUND = 0.7
 """Score of a correspondence that leaves no doubt."""
 UNDONE = 0.5
@@ -44,18 +49,43 @@ def relation_value(matching: Matching, subject: int, text: str, other: int) -> f
     words = words_of(text)
     firsts, seconds = matching.players(subject), matching.players(other)
     best = max(
-        (p * q * joined(matching, a, words, b) for a, p in firsts for b, q in seconds),
+        (
+            p * q * joined(matching, a, words, b)
+            for a, p in firsts
+            for b, q in seconds
+            if p * q > UNSTATED
+        ),
         default=0.0,
     )
-    if not firsts or not seconds:
-        return UNFOUND
     if best >= JOINED:
         return best
-    if matching.target.partners[firsts[0][0]].get(seconds[0][0]):
-        return best  # the target does join the two, but says something else of them
-    if rivalled(matching, firsts, words, seconds) or rivalled(matching, seconds, words, firsts):
+    doubtful = matching.doubt(subject) or matching.doubt(other)
+    if not doubtful and excluded(matching, firsts[0][0], words, seconds[0][0]):
+        return EXCLUDED
+    if not doubtful and (
+        rivalled(matching, firsts, words, seconds) or rivalled(matching, seconds, words, firsts)
+    ):
         return best * RIVALLED
-    return best + (JOINED - best) * plausible(matching, subject, words, other)
+    if firsts and seconds and matching.target.partners[firsts[0][0]].get(seconds[0][0]):
+        return max(best, UNSTATED)
+    most = TAKEN_FOR_GRANTED if goes_without_saying(matching, subject, words, other) else LIKELY
+    return UNSTATED + (most - UNSTATED) * plausible(matching, subject, words, other)
+
+
+def goes_without_saying(matching: Matching, subject: int, words: list[str], other: int) -> bool:
+    """Whether a relation is left unsaid once both ends are named.
+
+    ``his hat``, where the target has a hat and nobody else's; ``we see``, in any picture.
+    """
+    entities = matching.source.graph.entities
+    return words == ["part", "of"] or entities[subject].us or entities[other].us
+
+
+def excluded(matching: Matching, a: int, words: list[str], b: int) -> bool:
+    """Whether the target joins the two by prepositions that rule all of the relation's out."""
+    stated = set(matching.target.partners[a].get(b, ())) & PREPOSITIONS
+    claimed = set(words) & PREPOSITIONS
+    return bool(stated and claimed) and not any(agreement(x, y) for x in claimed for y in stated)
 
 
 def plausible(matching: Matching, subject: int, words: list[str], other: int) -> float:
@@ -63,11 +93,15 @@ def plausible(matching: Matching, subject: int, words: list[str], other: int) ->
 
     Paraphrases join things differently, but they name both, and say what is done.
     """
-    ends = min(matching.best_score(subject), matching.best_score(other))
+    entities = matching.source.graph.entities
+    scores = [matching.best_score(end) for end in (subject, other) if not entities[end].us]
+    ends = min(1.0, min(scores, default=0.0) / WELL_FOUND)
+    if goes_without_saying(matching, subject, words, other):
+        return ends
     verbs = [word for word in words if word not in PREPOSITIONS and word not in FUNCTION_WORDS]
     terms = [matching.source.by_word.get(verb, (verb, "v")) for verb in verbs]
     done = sum(map(matching.anywhere, terms)) / len(terms) if terms else UNDONE
-    return (min(1.0, ends / WELL_FOUND) + done) / 2
+    return (ends + done) / 2
 
 
 def rivalled(matching: Matching, ends: Cast, words: list[str], others: Cast) -> bool:
@@ -121,8 +155,7 @@ def joined(matching: Matching, a: int, words: list[str], b: int) -> float:
     elif stated:
         link = TURNED if turned else 1.0
     else:
-        held = target.attached(a)
-        link = max((held.get(token, ELSEWHERE) for token in target.mentions[b]), default=0.0)
+        link = max((target.hold(a, token) for token in target.mentions[b]), default=0.0)
     prepositions = [
         preposition_value(matching, a, word, b, turned) for word in words if word in PREPOSITIONS
     ]
@@ -132,8 +165,9 @@ def joined(matching: Matching, a: int, words: list[str], b: int) -> float:
         if word not in PREPOSITIONS and word not in FUNCTION_WORDS
     ]
     values = prepositions + others
-    # What lies under a box does not lie on it.
-    match = 0.0 if 0.0 in prepositions else sum(values) / len(values) if values else BARE
+    if prepositions and not any(prepositions):
+        return EXCLUDED  # what lies under a box does not lie on it
+    match = sum(values) / len(values) if values else BARE
     return 0.5 * link + 0.5 * match * (0.4 + 0.6 * link)
 
 
@@ -156,11 +190,11 @@ def between(matching: Matching, a: int, b: int) -> list[str]:
 
 def word_value(matching: Matching, a: int, word: str, b: int) -> float:
     """How well the target says a verb or adverb of both things."""
-    here, there = matching.target.attached(a), matching.target.attached(b)
+    hold = matching.target.hold
     term = matching.source.by_word.get(word, (word, "v"))
     return max(
         (
-            alike * (here.get(i, ELSEWHERE) + there.get(i, ELSEWHERE)) / 2
+            alike * (hold(a, i) + hold(b, i)) / 2
             for other, alike in matching.words(term).items()
             for i in matching.target.places[other]
         ),

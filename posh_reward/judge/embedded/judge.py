@@ -16,6 +16,7 @@ from math import comb
 
 from posh_reward.judge.embedded.attachment import ELSEWHERE
 from posh_reward.judge.embedded.joining import relation_value
+from posh_reward.judge.embedded.likeness import is_settled
 from posh_reward.judge.embedded.matching import Matching
 from posh_reward.judge.embedded.meaning import Term, is_concrete
 from posh_reward.judge.embedded.places import place_value
@@ -23,18 +24,25 @@ from posh_reward.judge.embedded.reading import Reading
 from posh_reward.judge.embedded.words import FUNCTION_WORDS, PLACES, stands_in, words_of
 from posh_reward.types import Description, Request, Rewrite, RewriteRequest, Usage, Verdict
 
-KEPT = 256
-"""Readings and matchings that are kept from one batch to the next."""
+KEPT = 1024
+"""Readings and matchings that are kept while awake: enough for 256 pairs at once."""
+RESTING = 128
+"""The same from one batch to the next."""
 CERTAIN = 0.995
 """Most of the way from the worst to the best label that a grade can lie."""
 NAMELESS = 0.4
 """Value of a pronoun: something like it is always there."""
 BY_CONTEXT = 0.8
 """Value of a thing by another name that fits."""
-ELSE = 0.4
+ELSE = 0.55
 """Value of a name that the target has, but not as a thing."""
-ABSTRACT = 0.3
-"""Least value of what cannot be seen as such: a way, a gaze; paraphrases leave it out."""
+ABSTRACT = 0.38
+"""Least value of what cannot be seen as such: a way, a gaze; paraphrases leave it out.
+
+Also of a word that is rarely a noun, which the parser may have misread: ``chops at the ropes``.
+"""
+WITHOUT = 0.7
+"""Value of what is said not to be there ("no shoes"), where the target does not have it."""
 OF_THING = 0.25
 """Share of an entity's value that rests on what is said of it."""
 QUALIFIED = 0.5
@@ -43,8 +51,14 @@ SAID = 0.6
 """What is said this well is not denied."""
 SURE = 0.8
 """Sureness of a correspondence from which on a denial counts."""
-MIXED_UP = 0.4
+MIXED_UP = 0.2
 """What is left where all else that is said of the thing is said of one that denies the word."""
+DENIED = 0.03
+"""Value of what the corresponding thing denies, or would have to say if it were so."""
+OPEN = 0.33
+"""Value of a word that the target has nowhere: a paraphrase may hide from the dictionary."""
+VERBATIM = 0.85
+"""A word that the target has, like this, of something else only, is not there by paraphrase."""
 WORDLESS = 0.5
 """Value of an attribute without a content word."""
 
@@ -60,7 +74,7 @@ class EmbeddedJudge:
     @property
     def name(self) -> str:
         """Version of the rules and of the word table."""
-        return "embedded-1"
+        return "embedded-2"
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
         """One verdict per request, in order; it never abstains."""
@@ -78,7 +92,8 @@ class EmbeddedJudge:
         return [Rewrite(f"the {request.text}") for request in requests]
 
     def sleep(self) -> None:
-        """Nothing to give back."""
+        """Forget all but the latest readings."""
+        self._trim(RESTING)
 
     def wake(self) -> None:
         """Nothing to get ready."""
@@ -102,12 +117,8 @@ class EmbeddedJudge:
         a, b = self._reading(source), self._reading(target)
         found = self._matchings.get((source.text, target.text))
         if found is None or found.source is not a or found.target is not b:
-            mirror = self._matchings.get((target.text, source.text))
-            if mirror is not None and (mirror.source is not b or mirror.target is not a):
-                mirror = None
-            found = self._matchings[source.text, target.text] = Matching(a, b, mirror)
-            while len(self._matchings) > KEPT:
-                self._matchings.popitem(last=False)
+            found = self._matchings[source.text, target.text] = Matching(a, b)
+            self._trim(KEPT)
         return found
 
     def _reading(self, description: Description) -> Reading:
@@ -118,9 +129,13 @@ class EmbeddedJudge:
         same = found is not None and found[0] == description
         reading = found[1] if found is not None and same else Reading(description)
         self._readings[description.text] = (description, reading)
-        while len(self._readings) > KEPT:
-            self._readings.popitem(last=False)
+        self._trim(KEPT)
         return reading
+
+    def _trim(self, most: int) -> None:
+        for kept in (self._readings, self._matchings):
+            while len(kept) > most:
+                kept.popitem(last=False)
 
 
 @lru_cache(maxsize=10_000)
@@ -140,6 +155,15 @@ def terms_in(matching: Matching, text: str) -> list[Term]:
 
 def entity_value(matching: Matching, entity: int, identifier: str) -> float:
     """Whether the target has such a thing, with what the identifier says of it."""
+    value = likelihood(matching, entity, identifier)
+    if entity not in matching.source.negated:
+        return value
+    like = [thing for thing, _ in matching.cast(entity)[:1]]
+    return value if matching.target.negated & set(like) else WITHOUT * (1 - value)
+
+
+def likelihood(matching: Matching, entity: int, identifier: str) -> float:
+    """How likely the target has a thing that goes by this identifier."""
     heads = matching.source.heads[entity]
     best = max((matching.scores[entity][t] for t, _ in matching.cast(entity)), default=0.0)
     if stands_in(heads):
@@ -172,12 +196,28 @@ def attribute_value(matching: Matching, entity: int, text: str) -> float:
 
 
 def said_of(matching: Matching, entity: int, term: Term) -> float:
-    """Whether the target says one word of the corresponding thing; 0 where it denies it."""
-    best, whom = ELSEWHERE * matching.anywhere(term), None
+    """Whether the target says one word of the corresponding thing; near 0 where it denies it."""
+    best, whom, denied = 0.0, None, False
+    row = matching.said(term)
     for thing, sureness in matching.cast(entity):
-        value = sureness * matching.support(term, thing)
-        denied = value < SAID and sureness > SURE and matching.denied(term, thing)
-        if not denied and value > best:
+        value = sureness * row.get(thing, 0.0)
+        if value < SAID and sureness > SURE and matching.denied(term, thing):
+            denied = True
+        elif value > best:
             best, whom = value, thing
-    mixed = whom is not None and matching.mixed_up(entity, term, whom)
-    return best * MIXED_UP if mixed else best
+    likeliest = [thing for thing, _ in matching.cast(entity)[:1]] if whom is None else [whom]
+    mixed = any(matching.mixed_up(entity, term, thing) for thing in likeliest)
+    if mixed:
+        best *= MIXED_UP
+    unsaid = DENIED if denied or mixed else unsaid_value(matching, term)
+    if is_settled(term) and best < SAID:
+        best = 0.0
+    return max(best, unsaid + (OPEN - unsaid) * matching.doubt(entity))
+
+
+def unsaid_value(matching: Matching, term: Term) -> float:
+    """Value of a word that the target does not say of the thing, though it does not deny it."""
+    if is_settled(term):
+        return DENIED
+    elsewhere = matching.anywhere(term)
+    return ELSEWHERE if elsewhere >= VERBATIM else OPEN

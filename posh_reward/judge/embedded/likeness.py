@@ -7,13 +7,15 @@ its genus 0.84 falling by a sixth a step, words of one definition 0.4, sisters u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
+from threading import Lock
 
 from posh_reward.judge.embedded.meaning import (
     LEAST,
     SISTERS,
+    Meaning,
     Term,
     defining,
     dictionary_forms,
@@ -62,68 +64,99 @@ def number(word: str) -> int | None:
     return UNITS.index(word) if word in UNITS else OTHER_NUMBERS.get(word)
 
 
+SIDES = frozenset(("left", "right"))
+
+
+def is_settled(term: Term) -> bool:
+    """Whether there are few ways to say it, all known: a count, a colour, a side."""
+    word = term[0]
+    return number(word) is not None or word in colours() or word in SIDES
+
+
 class Vocabulary:
     """Terms by meaning, so that those like a given one are found without trying each.
 
+    It only grows, and what was found for a term is kept: later only newer terms are searched.
     Sets of terms are bits of one integer: many small lists would keep the garbage collector
     busy for longer than the search takes.
     """
 
-    def __init__(self, terms: Iterable[Term]) -> None:
-        self.terms = list(terms)
-        self._meanings = [meaning(term) for term in self.terms]
-        self._definitions = [defining(term) for term in self.terms]
+    def __init__(self, terms: Iterable[Term] = ()) -> None:
+        self.terms: dict[Term, int] = {}
+        """Term -> its number."""
+        self._listed: list[Term] = []
+        self._meanings: list[Meaning] = []
+        self._definitions: list[dict[str, float]] = []
         self._by_own: dict[int, int] = {}
         self._by_genus: dict[int, int] = {}
         self._by_narrow: dict[int, int] = {}
         self._by_form: dict[str, int] = {}
         self._by_definition: dict[str, int] = {}
-        for index, term in enumerate(self.terms):
-            bit = 1 << index
-            own, genus, narrow = self._meanings[index]
+        self._numbers: list[Term] = []
+        self._colours: list[Term] = []
+        self._alike: dict[Term, tuple[int, dict[Term, float]]] = {}
+        """Term -> (number of the first term not yet tried, those like it)."""
+        self.add(terms)
+
+    def add(self, terms: Iterable[Term]) -> None:
+        """Takes in the terms that it does not have."""
+        for term in terms:
+            if term in self.terms:
+                continue
+            bit = 1 << len(self.terms)
+            self.terms[term] = len(self.terms)
+            self._listed.append(term)
+            self._meanings.append(meaning(term))
+            self._definitions.append(defining(term))
+            own, genus, narrow = self._meanings[-1]
             _mark(self._by_own, own, bit)
             _mark(self._by_genus, genus, bit)
             _mark(self._by_narrow, narrow, bit)
             _mark(self._by_form, dictionary_forms(term[0]), bit)
-            _mark(self._by_definition, self._definitions[index], bit)
-        self._numbers = [term for term in self.terms if number(term[0]) is not None]
-        self._colours = [term for term in self.terms if term[0] in colours()]
+            _mark(self._by_definition, self._definitions[-1], bit)
+            if number(term[0]) is not None:
+                self._numbers.append(term)
+            if term[0] in colours():
+                self._colours.append(term)
 
     def like(self, term: Term) -> dict[Term, float]:
         """Terms of the vocabulary that are at all like a term -> how alike."""
-        values = [0.0] * len(self.terms)
-        for index, value in self._kin(term):
-            if value > values[index]:
-                values[index] = value
-        found = {self.terms[i]: value for i, value in enumerate(values) if value > LEAST}
-        self._settle(term, found)
+        start, found = self._alike.get(term, (0, {}))
+        if start < len(self._listed):
+            fresh: dict[int, float] = {}
+            for index, value in self._kin(term, start):
+                if value > fresh.get(index, LEAST):
+                    fresh[index] = value
+            found.update((self._listed[i], value) for i, value in fresh.items())
+            self._settle(term, found)
+            self._alike[term] = len(self._listed), found
         return found
 
-    def _kin(self, term: Term) -> Iterator[tuple[int, float]]:
+    def _kin(self, term: Term, start: int) -> Iterator[tuple[int, float]]:
         own, genus, narrow = meaning(term)
         theirs = self._meanings
         for synset in own.keys() & self._by_own.keys():
-            for i in _bits(self._by_own[synset]):
+            for i in _bits(self._by_own[synset], start):
                 yield i, SYNONYM * own[synset] * theirs[i].own[synset]
         for synset in own.keys() & self._by_genus.keys():
-            for i in _bits(self._by_genus[synset]):
+            for i in _bits(self._by_genus[synset], start):
                 yield i, own[synset] * theirs[i].genus[synset]
         for synset in genus.keys() & self._by_own.keys():
-            for i in _bits(self._by_own[synset]):
+            for i in _bits(self._by_own[synset], start):
                 yield i, genus[synset] * theirs[i].own[synset]
         for synset in narrow.keys() & self._by_narrow.keys():
-            for i in _bits(self._by_narrow[synset]):
+            for i in _bits(self._by_narrow[synset], start):
                 yield i, SISTERS * narrow[synset] * theirs[i].narrow[synset]
         words = defining(term)
         for word in words.keys() & self._by_form.keys():
-            for i in _bits(self._by_form[word]):
+            for i in _bits(self._by_form[word], start):
                 yield i, words[word]
         forms = dictionary_forms(term[0])
         for form in forms:
-            for i in _bits(self._by_definition.get(form, 0)):
+            for i in _bits(self._by_definition.get(form, 0), start):
                 yield i, self._definitions[i][form]
-        for i in _bits(self._by_form.get(forms[0], 0)):
-            if dictionary_forms(self.terms[i][0])[0] == forms[0]:
+        for i in _bits(self._by_form.get(forms[0], 0), start):
+            if dictionary_forms(self._listed[i][0])[0] == forms[0]:
                 yield i, 1.0
 
     def _settle(self, term: Term, found: dict[Term, float]) -> None:
@@ -145,12 +178,35 @@ def _mark(sets: dict[int, int] | dict[str, int], keys: Iterable[int | str], bit:
         table[key] = table.get(key, 0) | bit
 
 
-def _bits(mask: int) -> Iterator[int]:
-    """Positions of the ones: 0b101 -> 0, 2."""
+def _bits(mask: int, start: int) -> Iterator[int]:
+    """Positions of the ones from ``start`` on: 0b101 -> 0, 2."""
+    mask >>= start
     while mask:
         low = mask & -mask
-        yield low.bit_length() - 1
+        yield start + low.bit_length() - 1
         mask ^= low
+
+
+_LOCK = Lock()
+_KNOWN = [Vocabulary()]
+"""The words of all texts so far: likenesses of words are the same in every text."""
+MOST_KNOWN = 20_000
+"""Terms after which it starts anew."""
+
+
+def likenesses(terms: Iterable[Term], others: Collection[Term]) -> dict[Term, dict[Term, float]]:
+    """Term -> those of ``others`` that are at all like it -> how alike."""
+    with _LOCK:
+        if len(_KNOWN[0].terms) > MOST_KNOWN:
+            _KNOWN[0] = Vocabulary()
+        known = _KNOWN[0]
+        known.add(others)
+        wanted = set(others)
+        found = {}
+        for term in terms:
+            alike = known.like(term)
+            found[term] = {other: alike[other] for other in sorted(wanted & alike.keys())}
+        return found
 
 
 @lru_cache(maxsize=50_000)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from posh_reward.judge.embedded.attachment import ELSEWHERE
-from posh_reward.judge.embedded.likeness import conflict
+from posh_reward.judge.embedded.likeness import conflict, likenesses
 from posh_reward.judge.embedded.meaning import Term
 from posh_reward.judge.embedded.reading import Reading
 from posh_reward.judge.embedded.words import is_anaphor, is_viewer, stands_in
@@ -36,30 +36,28 @@ SAME_NAME = 0.8
 """Likeness of names from which on two things can be mixed up."""
 CLEARLY = 0.1
 """Share of what is said of a thing that decides between two."""
+PLAIN = 0.5
+"""Words less alike than this say nothing of a thing that is only in the same sentence."""
+MENTIONED = 0.3
+"""What is said less well than this of a thing is not said of it."""
 SHARPNESS = 3.0
 """How clearly the best correspondence beats the next."""
 PRONOUN = 0.7
 """Sureness that a pronoun which stands alone is a given person."""
+KIND = 0.7
+"""Likeness of names (a kind and its genus) from which on they may well mean one thing."""
 MOST_PLAYERS = 4
 MOST_CANDIDATES = 40
 """Bounds the work on a text that repeats one word a thousand times."""
-
-Likenesses = dict[Term, dict[Term, float]]
-"""Term -> terms of the other text that are like it -> how alike."""
 
 
 class Matching:
     """How the things and words of ``source`` correspond to those of ``target``."""
 
-    def __init__(self, source: Reading, target: Reading, mirror: Matching | None = None) -> None:
-        """``mirror`` is the matching of the same readings the other way round, to save work."""
+    def __init__(self, source: Reading, target: Reading) -> None:
         self.source = source
         self.target = target
-        self._words: Likenesses = (
-            {term: target.vocabulary.like(term) for term in source.places}
-            if mirror is None
-            else turned(source, target, mirror._words)
-        )
+        self._words = likenesses(source.places, target.places)
         self._said: dict[Term, dict[int, float]] = {}
         self._named: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
@@ -77,7 +75,7 @@ class Matching:
         """Terms of the target that are like a term -> how alike."""
         found = self._words.get(term)
         if found is None:
-            found = self._words[term] = self.target.vocabulary.like(term)
+            found = self._words[term] = likenesses([term], self.target.places)[term]
         return found
 
     def named(self, heads: tuple[Term, ...]) -> dict[int, float]:
@@ -143,24 +141,30 @@ class Matching:
         missing = [other for other in others if other not in known]
         said = self.source.profiles[thing]
         if missing and said:
-            rows = [(term, weight, self.said(term)) for term, weight in said.items()]
+            rows = [(weight, self.said(term)) for term, weight in said.items()]
+            strong = [(term, weight) for term, weight in said.items() if weight >= STRONG]
             total = sum(said.values())
-            known.update({other: self._agreement(rows, other, total) for other in missing})
+            known.update({other: self._agreement(rows, strong, other, total) for other in missing})
         elif missing:
             known.update(dict.fromkeys(missing, UNSAID))
         return known
 
     def _agreement(
-        self, rows: list[tuple[Term, float, dict[int, float]]], other: int, total: float
+        self,
+        rows: list[tuple[float, dict[int, float]]],
+        strong: list[tuple[Term, float]],
+        other: int,
+        total: float,
     ) -> float:
-        agreed, clashes = 0.0, 0
-        claims = self.target.claims[other]
-        for term, weight, row in rows:
-            best = row.get(other, 0.0)
-            if best < CLASHING and claims and weight >= STRONG and self.denied(term, other):
+        agreed = sum([weight * row.get(other, 0.0) for weight, row in rows])
+        if not self.target.claims[other]:
+            return agreed / total
+        clashes = 0
+        for term, weight in strong:
+            best = self.said(term).get(other, 0.0)
+            if best < CLASHING and self.denied(term, other):
                 clashes += 1
-            else:
-                agreed += weight * best
+                agreed -= weight * best
         left: float = CLASH**clashes
         return agreed / total * left - (1 - left)
 
@@ -169,10 +173,13 @@ class Matching:
         found = self._said.get(term)
         if found is None:
             found = self._said[term] = {}
+            loosely, firmly = self.target.said_of, self.target.firmly_said_of
+            known = found.get
             for other, value in self.words(term).items():
-                for thing, weight in self.target.said_of[other].items():
-                    if value * weight > found.get(thing, 0.0):
-                        found[thing] = value * weight
+                for thing, weight in (loosely if value >= PLAIN else firmly)[other].items():
+                    said = value * weight
+                    if said > known(thing, 0.0):
+                        found[thing] = said
         return found
 
     def anywhere(self, term: Term) -> float:
@@ -214,7 +221,7 @@ class Matching:
             for t in self.scores[thing]
             if t != whom
             and (names.get(t, 0.0) >= SAME_NAME or is_anaphor(self.target.heads[t]))
-            and self.denied(term, t)
+            and (self.denied(term, t) or self.said(term).get(t, 0.0) < MENTIONED)
         ]
         if not others or not rest:
             return False
@@ -229,6 +236,14 @@ class Matching:
         cast = self.cast(thing)
         return self.scores[thing][cast[0][0]] if cast else 0.0
 
+    def doubt(self, thing: int) -> float:
+        """From 0, the likeliest thing of the target has the name, to 1: it has quite another."""
+        names = self.named(tuple(self.source.heads[thing]))
+        name = max((sure * names.get(t, 0.0) for t, sure in self.cast(thing)), default=0.0)
+        if self._viewer(thing) is not None:
+            name = 1.0
+        return 1.0 - min(1.0, max(0.0, (name - STAND_IN) / (KIND - STAND_IN)))
+
     def players(self, thing: int) -> list[tuple[int, float]]:
         """The likeliest of ``cast``, and the pronouns that may be the thing, too."""
         cast = self.cast(thing)[:MOST_PLAYERS]
@@ -236,16 +251,3 @@ class Matching:
         known = {other for other, _ in cast}
         pronouns = [p for p in self.target.pronouns if who & self.target.genders[p]]
         return cast + [(p, PRONOUN) for p in pronouns[:MOST_PLAYERS] if p not in known]
-
-
-def turned(source: Reading, target: Reading, likenesses: Likenesses) -> Likenesses:
-    """The same likenesses, looked up from the other side.
-
-    The mirror has since looked up words of questions too, which its text does not have.
-    """
-    found: Likenesses = {term: {} for term in source.places}
-    for term in target.places.keys() & likenesses.keys():
-        for other, value in likenesses[term].items():
-            if other in found:
-                found[other][term] = value
-    return found

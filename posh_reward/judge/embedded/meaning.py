@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from posh_reward.judge.embedded.wordnet import wordnet
+from posh_reward.judge.embedded.wordnet import ADJECTIVES, wordnet
 
 Term = tuple[str, str]
 """Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""
@@ -35,12 +35,15 @@ OTHER_POS = 0.75
 """A sense of another part of speech than the term's."""
 LATER_FORM = 0.95
 """A less likely dictionary form: ``leaves`` as a form of ``leave``."""
-ADJECTIVES = (0, 44)
-"""WordNet's files of adjectives that form clusters of similar ones."""
-COMMON = 0.8
+COMMON = 0.75
 """Weight of a sense that is nearly as usual as the most usual one."""
-CONCRETE_FILES = (5, 6, 8, 13, 17, 18, 20, 27)
-"""WordNet's files of animals, artifacts, bodies, food, objects, persons, plants, substances."""
+MOSTLY = 0.9
+"""A word whose likeliest sense as a noun weighs less than this is rarely a noun."""
+CONCRETE_FILES = (5, 6, 13, 17, 18, 20, 27)
+"""WordNet's files of animals, artifacts, food, objects, persons, plants, substances.
+
+Parts of the body go without saying, and idioms are made of them: she lowers her eyes.
+"""
 MATERIALS = ("material", "substance", "fabric", "cloth", "rock", "stone")
 """Words whose first senses head the kinds of stuff that things are made of."""
 MATERIAL_FILES = (6, 17, 27)
@@ -58,10 +61,16 @@ class Meaning(NamedTuple):
     """Those genera whose kinds are alike at all: they say much, and are near enough."""
 
 
+COARSE = {
+    pos: kind
+    for kind, tags in {"n": "NOUN PROPN PRON", "v": "VERB AUX", "a": "ADJ ADV NUM"}.items()
+    for pos in tags.split()
+}
+
+
 def coarse_pos(pos: str) -> str:
     """Universal part of speech -> n, v, a or x."""
-    kinds = {"n": "NOUN PROPN PRON", "v": "VERB AUX", "a": "ADJ ADV NUM"}
-    return next((kind for kind, tags in kinds.items() if pos in tags.split()), "x")
+    return COARSE.get(pos, "x")
 
 
 def synset_pos(file: int) -> str:
@@ -160,9 +169,14 @@ def opposites(term: Term) -> frozenset[int]:
 
 @lru_cache(maxsize=50_000)
 def is_concrete(term: Term) -> bool:
-    """Whether a noun usually names something that can be seen: a ladder, not a way."""
-    files = wordnet().file
-    return any(w >= COMMON and files[s] in CONCRETE_FILES for s, w in senses(term).items())
+    """Whether a noun usually names something that can be seen: a ladder; not a way, a stoop."""
+    net = wordnet()
+    usual = {s: w for form in dictionary_forms(term[0]) for s, w in net.senses(form)}
+    nouns = {s: w for s, w in usual.items() if synset_pos(net.file[s]) == "n"}
+    top = max(nouns.values(), default=0.0)
+    if top < MOSTLY * max(usual.values(), default=1.0):
+        return False
+    return any(w >= COMMON * top and net.file[s] in CONCRETE_FILES for s, w in nouns.items())
 
 
 @lru_cache(maxsize=1)

@@ -13,28 +13,33 @@ from posh_reward.judge.embedded.meaning import Term
 
 OPEN = 0.5
 """Value of a place of which nothing that stands there can be found."""
-HARDLY = 0.1
+SAME_PLACE = 0.7
+"""Likeness of words for the same place."""
+SENTENCE = 0.05
+"""What being in one sentence says: "To our right, ..." may hold for all of it."""
+HARDLY = 0.27
 """Value of a place where the target puts its things on the other side."""
 
 
 def place_value(matching: Matching, entity: int, term: Term) -> float:
     """Whether the target has the same things at a place, 0 to 1."""
     against = [other for other in matching.target.places if conflict(term, other)]
+    same = [o for o, alike in matching.words(term).items() if alike >= SAME_PLACE]
     here = there = 0.0
     for thing, weight in standing_at(matching, entity):
         for other, sureness in matching.cast(thing)[:1]:
-            here += weight * sureness * firm(matching.said(term).get(other, 0.0))
+            sure = weight * sureness * (1 - matching.doubt(thing))
             said = matching.target.said_of
-            opposite = max((said[o].get(other, 0.0) for o in against), default=0.0)
-            there += weight * sureness * firm(opposite)
+            here += sure * max((firm(said[o].get(other, 0.0)) for o in same), default=0.0)
+            there += sure * max((firm(said[o].get(other, 0.0)) for o in against), default=0.0)
     if not here and not there:
         return OPEN
     return HARDLY + (1 - HARDLY) * here / (here + there)
 
 
 def firm(attachment: float) -> float:
-    """What an attachment says beyond being in the same sentence."""
-    return max(0.0, attachment - SAME_SENTENCE)
+    """What an attachment says beyond being in the same sentence, which says a little."""
+    return max(0.0, attachment - SAME_SENTENCE + SENTENCE)
 
 
 def standing_at(matching: Matching, place: int) -> list[tuple[int, float]]:

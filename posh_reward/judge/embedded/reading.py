@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 
-from posh_reward.judge.embedded.attachment import SAME_SENTENCE, attachments, steps_between
-from posh_reward.judge.embedded.likeness import Vocabulary
+from posh_reward.judge.embedded.attachment import (
+    ELSEWHERE,
+    SAME_SENTENCE,
+    attachments,
+    steps_between,
+    stretches,
+)
 from posh_reward.judge.embedded.meaning import Term, is_plural
 from posh_reward.judge.embedded.persons import BOTH, NOBODY, Genders, genders
 from posh_reward.judge.embedded.words import (
@@ -25,6 +30,7 @@ from posh_reward.judge.embedded.words import (
 from posh_reward.types import Description, Span
 
 NOUNS = frozenset(("NOUN", "PROPN"))
+WITHOUT = frozenset("without lacking lack lacks".split())
 OTHERS = 0.3
 """Attachment to a thing of another's attribute."""
 PART_OF_IT = 0.5
@@ -70,12 +76,9 @@ class Reading:
             for head in heads:
                 self.by_head[head].append(thing)
         self._steps = steps_between(self.tokens)
+        self._stretches = stretches(self.tokens)
+        self._near = [{self._stretches[i] for i in tokens} for tokens in self.mentions]
         self._attached: dict[int, dict[int, float]] = {}
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The terms of the text."""
-        return Vocabulary(self.places)
 
     @cached_property
     def owners(self) -> dict[int, set[int]]:
@@ -104,6 +107,15 @@ class Reading:
         return {(relation.subject, relation.object) for relation in self.graph.relations}
 
     @cached_property
+    def negated(self) -> set[int]:
+        """Things that are said not to be there: no shoes, a cup without a handle."""
+        denied = {token.head for token in self.tokens if token.text.lower() == "no"}
+        denied |= {
+            i for i, t in enumerate(self.tokens) if self.tokens[t.head].text.lower() in WITHOUT
+        }
+        return {thing for thing, tokens in enumerate(self.mentions) if denied & set(tokens)}
+
+    @cached_property
     def pronouns(self) -> list[int]:
         """Entities that have no name: nobody knows who ``she`` is."""
         return [i for i in range(len(self.graph.entities)) if not self.heads[i]]
@@ -115,7 +127,22 @@ class Reading:
 
     @cached_property
     def said_of(self) -> dict[Term, dict[int, float]]:
-        """Term -> thing -> attachment, near the thing's mentions."""
+        """Term -> thing -> attachment, in the same sentence or nearer."""
+        together: dict[int, dict[int, float]] = defaultdict(dict)
+        for thing, near in enumerate(self._near):
+            for stretch in near:
+                together[stretch][thing] = SAME_SENTENCE
+        found: dict[Term, dict[int, float]] = {}
+        for term, tokens in self.places.items():
+            row = found[term] = {}
+            for token in tokens:
+                row.update(together.get(self._stretches[token], ()))
+            row.update(self.firmly_said_of[term])
+        return found
+
+    @cached_property
+    def firmly_said_of(self) -> dict[Term, dict[int, float]]:
+        """The same without what is only in the same sentence."""
         found: dict[Term, dict[int, float]] = {term: {} for term in self.places}
         for thing in range(len(self.mentions)):
             for token, weight in self.attached(thing).items():
@@ -124,13 +151,20 @@ class Reading:
                     found[term][thing] = weight
         return found
 
+    def hold(self, thing: int, token: int) -> float:
+        """Attachment of any token to a thing."""
+        firm = (self._attached.get(thing) or self.attached(thing)).get(token)
+        if firm is not None:
+            return firm
+        return SAME_SENTENCE if self._stretches[token] in self._near[thing] else ELSEWHERE
+
     def within(self, spans: tuple[Span, ...]) -> list[int]:
         """Tokens that start inside the spans, in text order."""
         inside = {at for first, end in spans for at in range(first, end) if at in self._starts}
         return [self._starts[at] for at in sorted(inside)]
 
     def attached(self, thing: int) -> dict[int, float]:
-        """Token -> attachment to the thing, for the tokens near its mentions."""
+        """Token -> attachment to the thing, where it is more than being in the same sentence."""
         found = self._attached.get(thing)
         if found is None:
             mentions = set(self.mentions[thing])
@@ -182,6 +216,6 @@ class Reading:
         found: dict[Term, float] = {}
         for token, weight in self.attached(thing).items():
             term = self.terms[token]
-            if term is not None and weight > SAME_SENTENCE and token not in own:
+            if term is not None and token not in own:
                 found[term] = max(found.get(term, 0.0), weight)
         return found

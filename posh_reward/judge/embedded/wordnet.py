@@ -25,6 +25,9 @@ ENDINGS = (
 )  # fmt: skip
 """Regular inflections and what stands in the dictionary instead (after WordNet's morphy)."""
 
+GRADED = ("er", "est")
+ADJECTIVES = (0, 44)
+"""WordNet's files of adjectives that form clusters of similar ones."""
 DOUBLED = ("bb", "dd", "gg", "ll", "mm", "nn", "pp", "rr", "tt")
 
 
@@ -74,7 +77,14 @@ class WordNet:
 
     def lemmas(self, form: str) -> tuple[str, ...]:
         """Dictionary forms of a lower-case word, likeliest first: ``geese`` -> ``goose``."""
-        return lemmas(form, self.words, self.exceptions)
+        found = lemmas(form, self.words, self.exceptions)
+        if not form.endswith(GRADED) or found[:1] != (form,):
+            return found
+        # A ladder is no more of a lad: only adjectives are graded.
+        return tuple(lemma for lemma in found if lemma == form or self._is_adjective(lemma))
+
+    def _is_adjective(self, lemma: str) -> bool:
+        return any(self.file[synset] in ADJECTIVES for synset, _ in self.senses(lemma))
 
 
 def lemmas(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from posh_reward.judge.embedded.meaning import Term, coarse_pos
 from posh_reward.types import Token
@@ -39,10 +40,15 @@ WORD = re.compile(r"\w+")
 
 def term_of(token: Token) -> Term | None:
     """A content word's term; None for function words and punctuation."""
-    word = token.text.lower()
-    if word in FUNCTION_WORDS or not any(map(str.isalnum, word)) or token.dep == "aux":
+    return None if token.dep == "aux" else _content(token.text, token.pos)
+
+
+@lru_cache(maxsize=50_000)
+def _content(text: str, pos: str) -> Term | None:
+    word = text.lower()
+    if word in FUNCTION_WORDS or not any(map(str.isalnum, word)):
         return None
-    return word, coarse_pos(token.pos)
+    return word, coarse_pos(pos)
 
 
 def plain_tokens(text: str) -> tuple[Token, ...]:
