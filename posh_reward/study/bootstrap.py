@@ -54,5 +54,6 @@ def paired_difference(
     """
     if len(after) != len(before):
         raise InputError(f"{len(after)} values cannot be paired with {len(before)}")
-    differences = [a - b for a, b in zip(after, before, strict=True) if None not in (a, b)]  # type: ignore[operator]
+    pairs = zip(after, before, strict=True)
+    differences = [a - b for a, b in pairs if a is not None and b is not None]
     return bootstrap_mean(differences, seed=seed)
