@@ -12,6 +12,8 @@ Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Request`` -> `
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
+from operator import mul
 from typing import Literal
 
 Span = tuple[int, int]
@@ -164,7 +166,8 @@ class Verdict:
         """Mean label under the distribution, counting labels from 1; None if failed."""
         if self.probabilities is None:
             return None
-        return sum((rank + 1) * p for rank, p in enumerate(self.probabilities))
+        grade: float = sum(map(mul, self.probabilities, count(1)))
+        return grade
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,18 +60,25 @@ Findings = Mapping[int, Finding]
 
 
 class Namesakes:
-    """Entities that share a name (in one frame), and how many of them share what.
+    """Entities that share a name (in one frame), and what only one of them has.
 
-    What only one of them has tells it from its rivals, the others. Counting once keeps a text
-    that repeats one word a thousand times linear.
+    That tells it from its rivals, the others. Counting once keeps a text that repeats one word
+    a thousand times linear; an entity without rivals, the usual case, needs no counts.
     """
 
     def __init__(self, roster: Roster, members: Sequence[int]) -> None:
         self.size = len(members)
-        self.attributes = Counter(t for m in members for t in roster.attributes[m])
-        self.mentions = Counter(t for m in members for t in roster.mentions[m])
-        self.done = Counter(key for m in members for key in _done(roster, m))
-        self.suffered = Counter(key for m in members for key in _suffered(roster, m))
+        self._counts: Counter[tuple[str, object]] = Counter()
+        if self.size > 1:
+            for member in members:
+                self._counts.update(("attribute", text) for text in roster.attributes[member])
+                self._counts.update(("mention", text) for text in roster.mentions[member])
+                self._counts.update(("done", key) for key in _done(roster, member))
+                self._counts.update(("suffered", key) for key in _suffered(roster, member))
+
+    def only_one(self, kind: str, key: object) -> bool:
+        """Whether just one of them has an attribute, a mention, or a relation."""
+        return self.size == 1 or self._counts[kind, key] == 1
 
 
 class Roster:
@@ -160,12 +167,12 @@ def _in_frame(
     ways += [
         Candidate(1, f"{text} {frame}", "attribute")
         for text in roster.attributes[entity]
-        if namesakes.attributes[text] == 1
+        if namesakes.only_one("attribute", text)
     ]
     ways += [
         Candidate(2, text, None)
         for text in roster.mentions[entity]
-        if namesakes.mentions[text] == 1
+        if namesakes.only_one("mention", text)
     ]
     return (
         ways
@@ -182,12 +189,13 @@ def _by_relations(
     outward = [
         Candidate(3, f"{name} {text} {other}", "relation")
         for text, index in _done(roster, entity)
-        if namesakes.done[text, index] == 1 and (other := _called(roster, index, found)) is not None
+        if namesakes.only_one("done", (text, index))
+        and (other := _called(roster, index, found)) is not None
     ]
     inward = [
         Candidate(4, f'{frame} with relation "{other} {text} {name}"', "relation")
         for text, index in _suffered(roster, entity)
-        if namesakes.suffered[text, index] == 1
+        if namesakes.only_one("suffered", (text, index))
         and (other := _called(roster, index, found)) is not None
     ]
     return outward + inward
