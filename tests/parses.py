@@ -14,20 +14,7 @@ def parse(*sentences: str) -> Doc:
     Heads count from 0 within their sentence; a root names itself. Each word but the text's
     last is followed by a space.
     """
-    words: list[str] = []
-    pos: list[str] = []
-    deps: list[str] = []
-    heads: list[int] = []
-    starts: list[bool] = []
-    for sentence in sentences:
-        first = len(words)
-        for item in sentence.split():
-            word, tag, label, head = item.split("/")
-            starts.append(len(words) == first)
-            words.append(word)
-            pos.append(tag)
-            deps.append(label)
-            heads.append(first + int(head))
+    words, pos, deps, heads, starts = columns(*sentences)
     return Doc(
         VOCAB,
         words=words,
@@ -39,3 +26,22 @@ def parse(*sentences: str) -> Doc:
         deps=deps,
         sent_starts=starts,
     )
+
+
+def columns(*sentences: str) -> tuple[list[str], list[str], list[str], list[int], list[bool]]:
+    """Words, tags, labels, heads within the text, and sentence starts of written-out sentences."""
+    words: list[str] = []
+    tags: list[str] = []
+    deps: list[str] = []
+    heads: list[int] = []
+    starts: list[bool] = []
+    for sentence in sentences:
+        first = len(words)
+        for item in sentence.split():
+            word, tag, label, head = item.split("/")
+            starts.append(len(words) == first)
+            words.append(word)
+            tags.append(tag)
+            deps.append(label)
+            heads.append(first + int(head))
+    return words, tags, deps, heads, starts

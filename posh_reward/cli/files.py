@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from posh_reward.errors import InputError
-from posh_reward.study.journal import Journal, Stream
-from posh_reward.study.tables import Row, format_of, read_table, require
+from posh_reward.study.journal import Journal, Row, Stream
+from posh_reward.study.tables import format_of, read_table, require
 
 STANDARD = "-"
 """The name of standard input or output."""

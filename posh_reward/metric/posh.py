@@ -93,23 +93,14 @@ class PoSh:
     def _score_chunk(self, pairs: list[tuple[str, str]]) -> list[Scores]:
         generations = self.reader.read([generation for generation, _ in pairs])
         references = self.reader.read([reference for _, reference in pairs], keep=True)
-        readable = [
-            (index, generation, reference)
-            for index, (generation, reference) in enumerate(
-                zip(generations, references, strict=True)
-            )
-            if isinstance(generation, Description)
-            and isinstance(reference, Description)
-            and reference.text
-        ]
-        both = self._examine([(g, r) for _, g, r in readable])
-        scores = [
+        sound = [_sound(g, r) for g, r in zip(generations, references, strict=True)]
+        examined = self._examine([pair for pair in sound if pair is not None])
+        return [
             self._failed(_why_unreadable(generation, reference))
-            for generation, reference in zip(generations, references, strict=True)
+            if pair is None
+            else self._scores(*pair, *next(examined))
+            for pair, generation, reference in zip(sound, generations, references, strict=True)
         ]
-        for (index, generation, reference), (precision, recall) in zip(readable, both, strict=True):
-            scores[index] = self._scores(generation, reference, precision, recall)
-        return scores
 
     def _examine(
         self, pairs: list[tuple[Description, Description]]
@@ -166,6 +157,15 @@ def _check_lists(generations: Sequence[str], references: Sequence[str]) -> None:
             f"{len(generations)} generations but {len(references)} references: "
             "pass one reference for each generation"
         )
+
+
+def _sound(
+    generation: Description | Unreadable, reference: Description | Unreadable
+) -> tuple[Description, Description] | None:
+    """The pair, if it can be examined: with an empty reference there is nothing to go by."""
+    if isinstance(generation, Unreadable) or isinstance(reference, Unreadable):
+        return None
+    return (generation, reference) if reference.text else None
 
 
 def _why_unreadable(

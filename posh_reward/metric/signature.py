@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from posh_reward.judge.questions import PRESENT
 from posh_reward.metric.aggregate import EQUAL, Weights
 
 
+@cache
 def package_version() -> str:
     """Our own version, or "unknown" when run from a folder that was never installed."""
     try:

@@ -59,18 +59,22 @@ def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def scored_row(generation: Mapping[str, Any], scores: Scores) -> Row:
     """One line of a scores file."""
-    return {
-        **{key: generation[key] for key in NEEDED},
-        "mistakes": scores.precision,
-        "omissions": scores.recall,
-        "overall": scores.f1,
+    return {**{key: generation[key] for key in NEEDED}, **score_columns(scores, elements=True)}
+
+
+def score_columns(scores: Scores, *, elements: bool) -> Row:
+    """What a row says of its scores: axes, counts, failure, signature, and on request elements."""
+    columns: Row = {
+        **dict(zip(AXES, (scores.precision, scores.recall, scores.f1), strict=True)),
         "generation_elements": scores.count("precision"),
         "reference_elements": scores.count("recall"),
         "failure": scores.failure,
         "unparsed": scores.unparsed,
         "signature": scores.signature,
-        "elements": [asdict(element) for element in scores.elements],
     }
+    if elements:
+        columns["elements"] = [asdict(element) for element in scores.elements]
+    return columns
 
 
 def scores_of(row: Mapping[str, Any]) -> Scores:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Protocol
 
 from posh_reward.errors import InputError
 from posh_reward.metric.posh import PoSh
-from posh_reward.study.heldout import AXES
+from posh_reward.study.heldout import AXES, score_columns
+from posh_reward.study.journal import Row
 from posh_reward.types import Scores
 
-Row = dict[str, Any]
 NUMBERS = (*AXES, "generation_elements", "reference_elements", "unparsed")
 
 
@@ -187,18 +187,7 @@ def _scores(posh: PoSh, pairs: Sequence[Pair]) -> list[Scores]:
 
 def scored_row(pair: Pair, scores: Scores, elements: bool) -> Row:
     """One row of output."""
-    row = {
-        **pair.head,
-        **dict(zip(AXES, (scores.precision, scores.recall, scores.f1), strict=True)),
-        "generation_elements": scores.count("precision"),
-        "reference_elements": scores.count("recall"),
-        "failure": scores.failure,
-        "unparsed": scores.unparsed,
-        "signature": scores.signature,
-    }
-    if elements:
-        row["elements"] = [asdict(element) for element in scores.elements]
-    return row
+    return {**pair.head, **score_columns(scores, elements=elements)}
 
 
 def typed(row: Row) -> Row:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.study.journal import Row
 
 if TYPE_CHECKING:
     import pyarrow
 
-Row = dict[str, Any]
 FORMATS = ("jsonl", "csv", "parquet")
 ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - spreadsheets take the wide ones too

@@ -13,6 +13,7 @@ from spacy.vocab import Vocab
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import load_coref
 from posh_reward.graph.coref.lexicon import gender_of, resumes
+from tests.parses import columns
 
 VOCAB = Vocab()
 POS = {
@@ -33,20 +34,7 @@ POS = {
 
 def parse(*sentences: str) -> Doc:
     """A Doc of sentences, each written as ``word/tag/label/head``, heads within the sentence."""
-    words: list[str] = []
-    tags: list[str] = []
-    deps: list[str] = []
-    heads: list[int] = []
-    starts: list[bool] = []
-    for sentence in sentences:
-        first = len(words)
-        for item in sentence.split():
-            word, tag, label, head = item.split("/")
-            starts.append(len(words) == first)
-            words.append(word)
-            tags.append(tag)
-            deps.append(label)
-            heads.append(first + int(head))
+    words, tags, deps, heads, starts = columns(*sentences)
     lemmas = [
         word.lower().removesuffix("s") if tag in ("NNS", "VBZ") else word.lower()
         for word, tag in zip(words, tags, strict=True)
