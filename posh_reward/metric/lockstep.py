@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.judge.base import Judge
@@ -13,9 +13,6 @@ from posh_reward.types import Request, Rewrite, RewriteRequest, Verdict
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-
-Progress = Callable[[int], None]
-"""Told how many examinations have ended since it was last told."""
 
 
 class Rewriter:
@@ -39,12 +36,12 @@ class Rewriter:
             del self._known[next(iter(self._known))]
         return answers
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}
+
 
 def run_together(
-    examinations: Sequence[Steps],
-    judge: Judge,
-    rewriter: Rewriter,
-    progress: Progress | None = None,
+    examinations: Sequence[Steps], judge: Judge, rewriter: Rewriter
 ) -> list[Examination]:
     """Answers all examinations, one call to the judge per step for all that are at it.
 
@@ -55,15 +52,11 @@ def run_together(
     waiting: dict[int, Ask] = {}
     for index, steps in enumerate(examinations):
         _advance(index, steps, None, waiting, results)
-    reported = 0
     while waiting:
         answers = _answer(waiting, judge, rewriter)
         waiting = {}
         for index, answer in answers.items():
             _advance(index, examinations[index], answer, waiting, results)
-        if progress is not None:
-            progress(len(results) - reported)
-            reported = len(results)
     return [results[index] for index in range(len(examinations))]
 
 

@@ -110,6 +110,13 @@ def test_it_pickles_and_has_a_name_of_its_own(reward: PoshReward) -> None:
     assert call(copy, TEXTS) == call(reward, TEXTS)
 
 
+def test_what_it_has_cached_stays_behind() -> None:
+    fresh = PoshReward()
+    used = pickle.loads(pickle.dumps(fresh))
+    call(used, [f"A man in a {color} hat and a man in a coat." for color in ("red", "green")])
+    assert len(pickle.dumps(used)) < len(pickle.dumps(fresh)) + 500
+
+
 class BrokenJudge(FakeJudge):
     """A judge whose engine is gone."""
 

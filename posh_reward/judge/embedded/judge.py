@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from math import comb
+from typing import Any
 
 from posh_reward.judge.embedded.attachment import ELSEWHERE
 from posh_reward.judge.embedded.joining import relation_value
@@ -70,6 +71,9 @@ class EmbeddedJudge:
         self.usage = Usage()
         self._readings: OrderedDict[str, tuple[Description, Reading]] = OrderedDict()
         self._matchings: OrderedDict[tuple[str, str], Matching] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_readings": OrderedDict(), "_matchings": OrderedDict()}
 
     @property
     def name(self) -> str:
