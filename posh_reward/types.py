@@ -160,6 +160,8 @@ class Verdict:
     """Why there are no probabilities; None if there are."""
     unparsed: bool = False
     """The reply held no label and was read as the lowest one (the release's policy)."""
+    mass: float = 1.0
+    """Probability, before renormalising, that the reply was a label at all."""
 
     @property
     def grade(self) -> float | None:
@@ -192,13 +194,18 @@ class Usage:
     """What a judge has done so far. The one mutable record: a running total."""
 
     requests: int = 0
-    """Questions graded."""
+    """Questions that were to be graded."""
     rewrites: int = 0
+    """Phrases that were to be rewritten."""
+    cache_hits: int = 0
+    """Of both, those answered from memory, from the store, or by an equal prompt beside them."""
     prompt_tokens_submitted: int = 0
     prompt_tokens_computed: int = 0
+    """Those submitted whose state was not found in a prefix cache."""
     tokens_decoded: int = 0
-    cache_hits: int = 0
     unparsed: int = 0
+    doubtful: int = 0
+    """Replies of which less than half was a label: the model did not take up the question."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed judgments by reason."""
     seconds: float = 0.0

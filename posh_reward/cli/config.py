@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.errors import ConfigError
+from posh_reward.settings import read_settings
 
 if TYPE_CHECKING:
     from posh_reward.metric.posh import PoSh
@@ -43,37 +43,12 @@ def read_config(path: Path) -> dict[str, Any]:
         ConfigError: it cannot be read, or has a value that cannot be used.
         MissingDependencyError: it is YAML, and PyYAML is not installed.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the configuration cannot be read: {error}") from None
-    settings = _parsed(text, path)
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{path.name}: no mapping of settings, such as `judge: embedded`")
+    settings = read_settings(path)
     for name, value in settings.items():
         wanted = _wanted(name, value)
         if wanted is not None:
             raise ConfigError(f"{path.name}: {name}: {value!r}, but {wanted}")
     return settings
-
-
-def _parsed(text: str, path: Path) -> object:
-    if path.suffix.lower() == ".json":
-        try:
-            parsed: object = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(f"{path.name}: no JSON ({error})") from None
-        return parsed
-    try:
-        import yaml
-    except ImportError:
-        raise MissingDependencyError(
-            f"{path.name}: YAML needs PyYAML: pip install pyyaml, or write it as .json"
-        ) from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path.name}: no YAML ({error})") from None
 
 
 def _wanted(name: object, value: object) -> str | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.read import MAX_CHARACTERS, Reader, Unreadable
 from posh_reward.judge.base import Judge
+from posh_reward.judge.llm.judge import PromptJudge
 from posh_reward.judge.load import load_judge
 from posh_reward.judge.render import PRESET, check_preset
 from posh_reward.metric.aggregate import EQUAL, Weights, harmonic_mean, mean_score
 from posh_reward.metric.examine import Examination, examine
 from posh_reward.metric.lockstep import Rewriter, run_together
 from posh_reward.metric.signature import signature
+from posh_reward.store import Store
 from posh_reward.types import Description, Scores
 
 
@@ -21,35 +24,44 @@ class PoSh:
     """The metric. Loads what it needs on first use, and keeps it.
 
     Args:
-        judge: a name ("embedded", "fake") or a ``Judge``. The embedded default needs no
-            download; its scores are not POSH's published ones.
+        judge: a name ("embedded"), a settings file or a mapping (``judge.load``), or a
+            ``Judge``. The embedded default needs no download; its scores are not POSH's
+            published ones.
         parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
         coref: a name ("rules", "none") or a ``Coreferencer``.
         preset: wording of the questions to LLM judges, and whether scene graphs are mended;
             see ``judge.render.PRESET``.
         weights: how much entities, attributes and relations count in the means.
+        store: a file (or a ``Store``) that keeps scene graphs and language models' answers
+            across runs and processes.
         max_characters: a longer text fails its pair.
         pairs_at_once: how many pairs share each call to the judge; bounds memory.
 
     Raises:
-        InputError: a name is unknown.
+        InputError: a name is unknown, or the judge asks by another preset.
+        ConfigError: the judge's settings have a value that cannot be used.
     """
 
     def __init__(
         self,
-        judge: str | Judge = "embedded",
+        judge: str | Mapping[str, Any] | Judge = "embedded",
         parser: str = "embedded",
         coref: str | Coreferencer = "rules",
         preset: str = "released",
         *,
         weights: Weights = EQUAL,
+        store: str | Store | None = None,
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
     ) -> None:
         self.preset = check_preset(preset)
         mended = PRESET[preset].mended
         self.reader = Reader(parser, coref, mended=mended, max_characters=max_characters)
-        self.judge = load_judge(judge) if isinstance(judge, str) else judge
+        keep = Store(store) if isinstance(store, str) else store
+        self.judge: Judge = (
+            load_judge(judge, preset, keep) if isinstance(judge, str | Mapping) else judge
+        )
+        _check_preset(self.judge, preset)
         self.weights = weights
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -146,6 +158,13 @@ class PoSh:
 
     def _failed(self, reason: str) -> Scores:
         return Scores(None, None, None, self.signature, failure=reason)
+
+
+def _check_preset(judge: Judge, preset: str) -> None:
+    if isinstance(judge, PromptJudge) and judge.preset != preset:
+        raise InputError(
+            f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: give both one"
+        )
 
 
 def _check_lists(generations: Sequence[str], references: Sequence[str]) -> None:

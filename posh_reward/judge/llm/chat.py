@@ -1,0 +1,84 @@
+"""User messages -> token ids, through a tokenizer's own chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from posh_reward.errors import ConfigError
+from posh_reward.judge.render import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+MARK = "\u2402message\u2403"
+"""Stands for the message while the template is read."""
+
+
+class Chat:
+    """One user message, no system message, thinking off: the form that POSH asks in.
+
+    A description that holds the text of a special token keeps it as text. What prompts share is
+    tokenised once, wherever a tokenizer keeps to the seam.
+
+    Args:
+        tokenizer: with a chat template.
+
+    Raises:
+        ConfigError: it has none, or one that drops the message.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        before, after = template_halves(tokenizer)
+        self._head = self._ids(before, special=True)
+        self._tail = self._ids(after, special=True)
+
+    def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """Token ids of each prompt, from the first of the template to the last."""
+        shared = {prompt.prefix: prompt for prompt in reversed(prompts)}
+        starts = {prefix: self._start(first) for prefix, first in shared.items()}
+        return [self._head + self._body(p, starts[p.prefix]) + self._tail for p in prompts]
+
+    def _start(self, first: Prompt) -> list[int] | None:
+        """Ids of a prefix; None if they depend on what follows it."""
+        start = self._ids(first.prefix)
+        whole = self._ids(first.text)
+        return start if start + self._ids(first.suffix) == whole else None
+
+    def _body(self, prompt: Prompt, start: list[int] | None) -> list[int]:
+        if start is None:
+            return self._ids(prompt.text)
+        return start + self._ids(prompt.suffix)
+
+    def _ids(self, text: str, *, special: bool = False) -> list[int]:
+        ids: list[int] = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=not special
+        )["input_ids"]
+        return ids
+
+
+def template_halves(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+    """What the chat template puts before and after the user's message, thinking off.
+
+    Raises:
+        ConfigError: there is no template, or one that drops the message.
+    """
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            f"the tokenizer of {tokenizer.name_or_path or 'this model'} has no chat template: "
+            "choose an instruction-tuned model"
+        )
+    rendered = tokenizer.apply_chat_template(
+        [{"role": "user", "content": MARK}],
+        tokenize=False,
+        add_generation_prompt=True,
+        enable_thinking=False,
+    )
+    if not isinstance(rendered, str) or rendered.count(MARK) != 1:
+        raise ConfigError(
+            f"the chat template of {tokenizer.name_or_path or 'this model'} does not repeat the "
+            "user's message once: choose another model"
+        )
+    before, after = rendered.split(MARK)
+    return before, after

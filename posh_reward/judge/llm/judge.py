@@ -1,0 +1,185 @@
+"""A judge that asks a language model: each distinct prompt once, and none that is answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from posh_reward.errors import InputError
+from posh_reward.judge.llm.base import Model
+from posh_reward.judge.render import Prompt, check_preset, prompt, rewrite_prompt
+from posh_reward.store import Store
+from posh_reward.types import Request, Rewrite, RewriteRequest, Usage, Verdict
+
+logger = logging.getLogger(__name__)
+
+REWRITE_TOKENS = 20
+"""Longest rewrite, in tokens (paper, A.1.4)."""
+DOUBTFUL = 0.5
+"""A reply is doubtful if less than this was a label."""
+ENOUGH = 100
+"""Replies after which it can be told whether a model takes up the questions."""
+
+A = TypeVar("A", Verdict, Rewrite)
+
+
+class PromptJudge:
+    """Renders requests to prompts, and keeps what the model has said.
+
+    Args:
+        model: who answers.
+        preset: wording of the prompts; see ``judge.render.PRESET``.
+        store: where answers are kept and looked up, across runs and processes.
+
+    Raises:
+        InputError: there is no such preset.
+    """
+
+    def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
+        self.model = model
+        self.preset = check_preset(preset)
+        self._store = store
+        self._warned = False
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def usage(self) -> Usage:
+        """What the judge was asked, and what that cost the model."""
+        return self.model.usage
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request, in order; a failure is a verdict with its reason."""
+        labels = one_scale(requests)
+        prompts = [prompt(request, self.preset) for request in requests]
+        self.usage.requests += len(prompts)
+        verdicts = self._answers(
+            prompts, "verdict", lambda new: self.model.choose(new, labels), write_verdict,
+            read_verdict,
+        )  # fmt: skip
+        self._note(verdicts)
+        return verdicts
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+        """A fluent noun phrase for each raw identifier, in order."""
+        prompts = [rewrite_prompt(request, self.preset) for request in requests]
+        self.usage.rewrites += len(prompts)
+        return self._answers(
+            prompts, "rewrite", lambda new: self.model.write(new, REWRITE_TOKENS), write_rewrite,
+            read_rewrite,
+        )  # fmt: skip
+
+    def sleep(self) -> None:
+        """The model's."""
+        self.model.sleep()
+
+    def wake(self) -> None:
+        """The model's."""
+        self.model.wake()
+
+    def close(self) -> None:
+        """The model's."""
+        self.model.close()
+
+    def _answers(
+        self,
+        prompts: Sequence[Prompt],
+        kind: str,
+        ask: Callable[[Sequence[Prompt]], list[A]],
+        write: Callable[[A], str],
+        read: Callable[[str], A],
+    ) -> list[A]:
+        """Answers from the store or the model; equal prompts share one, failures are not kept.
+
+        Prompts go to the model in alphabetical order: those with equal beginnings stand
+        together, and the order of the requests does not matter.
+        """
+        distinct = sorted(set(prompts), key=lambda each: (each.prefix, each.suffix))
+        known = self._recall(kind, distinct, read)
+        new = [each for each in distinct if each not in known]
+        self.usage.cache_hits += len(prompts) - len(new)
+        if new:
+            started = time.perf_counter()
+            fresh = dict(zip(new, ask(new), strict=True))
+            self.usage.seconds += time.perf_counter() - started
+            self._keep(kind, {p: write(a) for p, a in fresh.items() if a.failure is None})
+            known.update(fresh)
+        answers = [known[each] for each in prompts]
+        reasons = Counter(answer.failure for answer in answers if answer.failure is not None)
+        for reason, count in reasons.items():
+            self.usage.failures[reason] = self.usage.failures.get(reason, 0) + count
+        return answers
+
+    def _recall(
+        self, kind: str, prompts: Sequence[Prompt], read: Callable[[str], A]
+    ) -> dict[Prompt, A]:
+        if self._store is None:
+            return {}
+        kept = self._store.get(kind, self._space, [each.text for each in prompts])
+        return {each: read(kept[each.text]) for each in prompts if each.text in kept}
+
+    def _keep(self, kind: str, answers: Mapping[Prompt, str]) -> None:
+        if self._store is not None:
+            items = {each.text: written for each, written in answers.items()}
+            self._store.put(kind, self._space, items)
+
+    @property
+    def _space(self) -> str:
+        return f"{self.name}|{self.preset}"
+
+    def _note(self, verdicts: Sequence[Verdict]) -> None:
+        """Counts replies that are no label, and says once if they are most of the replies."""
+        usage = self.usage
+        usage.unparsed += sum(verdict.unparsed for verdict in verdicts)
+        usage.doubtful += sum(
+            verdict.mass < DOUBTFUL for verdict in verdicts if verdict.probabilities is not None
+        )
+        if not self._warned and usage.requests >= ENOUGH and usage.doubtful > usage.requests / 2:
+            self._warned = True
+            logger.warning(
+                "%s seldom answers with a label: in %d of %d replies less than half the "
+                "probability is on one. Is it instruction-tuned, and is thinking off?",
+                self.name,
+                usage.doubtful,
+                usage.requests,
+            )
+
+
+def one_scale(requests: Sequence[Request]) -> tuple[str, ...]:
+    """The labels that all requests share.
+
+    Raises:
+        InputError: they do not share them.
+    """
+    scales = {request.scale for request in requests}
+    if len(scales) > 1:
+        raise InputError(f"one call has requests with {len(scales)} scales: ask for each apart")
+    return scales.pop() if scales else ()
+
+
+def write_verdict(verdict: Verdict) -> str:
+    """A verdict as JSON, every bit of its numbers kept."""
+    return json.dumps([verdict.probabilities, verdict.unparsed, verdict.mass])
+
+
+def read_verdict(written: str) -> Verdict:
+    """Undoes ``write_verdict``."""
+    probabilities, unparsed, mass = json.loads(written)
+    return Verdict(tuple(probabilities), unparsed=unparsed, mass=mass)
+
+
+def write_rewrite(rewrite: Rewrite) -> str:
+    """A rewrite as JSON."""
+    return json.dumps(rewrite.text)
+
+
+def read_rewrite(written: str) -> Rewrite:
+    """Undoes ``write_rewrite``."""
+    return Rewrite(json.loads(written))

@@ -1,0 +1,92 @@
+"""Asking a language model: each distinct prompt once, in an order that is its own."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from posh_reward import InputError, PoSh
+from posh_reward.judge.fake import FakeModel
+from posh_reward.judge.llm.judge import PromptJudge, read_verdict, write_verdict
+from posh_reward.judge.load import load_judge
+from posh_reward.judge.render import PRESETS, Prompt
+from posh_reward.types import Description, Element, Request, RewriteRequest, SceneGraph, Verdict
+
+SOURCE = Description("A red dog.", SceneGraph((), ()))
+TARGET = Description("A red cat sleeps.", SceneGraph((), ()))
+TEXTS = (
+    ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."],
+    ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."],
+)
+
+
+def ask(identifier: str, text: str | None = None) -> Request:
+    kind = "attribute" if text else "entity"
+    return Request("precision", kind, identifier, SOURCE, TARGET, 0, text)  # type: ignore[arg-type]
+
+
+def test_equal_prompts_are_asked_once_and_sorted() -> None:
+    model = FakeModel()
+    judge = PromptJudge(model)
+    verdicts = judge.grade([ask("dog"), ask("cat"), ask("dog")])
+    assert [verdict.grade for verdict in verdicts] == [1.0, 5.0, 1.0]
+    assert [prompt.suffix.split('"')[1] for prompt in model.prompts] == ["cat", "dog"]
+    assert (judge.usage.requests, judge.usage.cache_hits) == (3, 1)
+
+
+def test_a_failure_is_its_own_and_is_counted() -> None:
+    def grader(prompt: Prompt) -> float | str:
+        return "too long" if '"cat"' in prompt.suffix else 4.0
+
+    judge = PromptJudge(FakeModel(grader))
+    verdicts = judge.grade([ask("dog"), ask("cat")])
+    assert [verdict.grade for verdict in verdicts] == [4.0, None]
+    assert judge.usage.failures == {"too long": 1}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rewrites_carry_the_raw_phrase(preset: str) -> None:
+    judge = PromptJudge(FakeModel(), preset)
+    [rewrite] = judge.rewrite([RewriteRequest("dog small", "attribute")])
+    assert rewrite.text == "the dog small"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_scores_do_not_depend_on_order_or_batch(preset: str) -> None:
+    def score(order: int, at_once: int) -> list[tuple[Element, ...]]:
+        posh = PoSh("fake-model", preset=preset, pairs_at_once=at_once)
+        return [s.elements for s in posh.score(*(t[::order] for t in TEXTS))][::order]
+
+    assert score(1, 1) == score(1, 2) == score(-1, 1) == score(-1, 2)
+
+
+def test_a_judge_that_asks_by_another_preset_is_refused() -> None:
+    with pytest.raises(InputError, match="prefix-first"):
+        PoSh(PromptJudge(FakeModel(), "prefix-first"))
+
+
+def test_replies_that_are_no_label_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Vague(FakeModel):
+        def choose(self, prompts: object, labels: object) -> list[Verdict]:
+            return [Verdict((1.0, 0.0, 0.0, 0.0, 0.0), mass=0.2) for _ in prompts]  # type: ignore[attr-defined]
+
+    judge = PromptJudge(Vague())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(4):
+            judge.grade([ask(f"dog {i}") for i in range(50)])
+    assert judge.usage.doubtful == 200
+    assert len(caplog.records) == 1
+    assert "is thinking off" in caplog.text
+
+
+def test_a_verdict_survives_writing() -> None:
+    verdict = Verdict((0.1, 0.2, 1 / 3, 0.0, 1 - 0.3 - 1 / 3), unparsed=True, mass=0.7)
+    assert read_verdict(write_verdict(verdict)) == verdict
+
+
+def test_unknown_judges_and_settings_are_named() -> None:
+    with pytest.raises(InputError, match="no judge 'gpt'"):
+        load_judge("gpt")
+    with pytest.raises(Exception, match="no setting 'modle'"):
+        load_judge({"name": "fake-model", "modle": "x"})
