@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from data import docent
 from posh_reward import PoSh, PoshReward
 from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.stopping import StopWithCheckpoint, raise_if_stopped
 from recipes.launch import finish, last_checkpoint, model_init_kwargs, show_headlines
 from recipes.processors import load_processor
 
@@ -45,13 +46,18 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     max_pixels: int | None = field(
         default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
     )
-    judge: str = field(default="embedded", metadata={"help": "Who grades."})
+    judge: str = field(
+        default="embedded", metadata={"help": "A name, or a settings file of configs/judge."}
+    )
     parser: str = field(
         default="embedded", metadata={"help": "Or a spaCy pipeline; the paper: en_core_web_trf."}
     )
     coref: str = field(default="rules", metadata={"help": "rules or none."})
     preset: str = field(
         default="released", metadata={"help": "Wording of the questions to LLM judges."}
+    )
+    store: str | None = field(
+        default=None, metadata={"help": "File that keeps graphs and LLM judges' answers."}
     )
     objective: str = field(default="f1", metadata={"help": "f1, as in the paper, or weighted."})
     precision_weight: float = field(default=1.0, metadata={"help": "Raise it: fewer mistakes."})
@@ -63,7 +69,8 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
         default=None, metadata={"help": "Words per word of the reference that are free."}
     )
     max_failed_calls: int = field(
-        default=10, metadata={"help": "Stop after so many calls in a row without any reward."}
+        default=10,
+        metadata={"help": "Stop with a checkpoint after so many calls in a row without a reward."},
     )
 
 
@@ -79,7 +86,7 @@ def prepare(name: str, split: str) -> Dataset:
 def make_reward(script: DapoScriptArguments) -> PoshReward:
     """The reward that the flags describe."""
     return PoshReward(
-        PoSh(script.judge, script.parser, script.coref, script.preset),
+        PoSh(script.judge, script.parser, script.coref, script.preset, store=script.store),
         Shaping(
             script.objective,  # type: ignore[arg-type]  # Shaping checks it
             script.precision_weight,
@@ -97,9 +104,11 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     evaluates = args.eval_strategy != "no"
+    reward = make_reward(script)
+    reward.check()
     return GRPOTrainer(
         model=model.model_name_or_path,
-        reward_funcs=make_reward(script),
+        reward_funcs=reward,
         args=args,
         train_dataset=prepare(script.dataset_name, script.dataset_train_split),
         eval_dataset=prepare(script.dataset_name, script.dataset_test_split) if evaluates else None,
@@ -108,11 +117,16 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         ),
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
+        callbacks=[StopWithCheckpoint(reward)],
     )
 
 
 def main(argv: list[str] | None = None) -> GRPOTrainer:
-    """Parses flags and configuration, trains, saves the model to ``output_dir``."""
+    """Parses flags and configuration, trains, saves the model to ``output_dir``.
+
+    Raises:
+        JudgeError: nothing could be judged any more; the model and a checkpoint are saved.
+    """
     parser = TrlParser((DapoScriptArguments, GRPOConfig, ModelConfig))
     script, args, model = parser.parse_args_and_config(argv)
     trainer = make_trainer(script, args, model)
@@ -121,6 +135,7 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
     trainer.save_model(args.output_dir)
     trainer.save_state()
     finish(trainer)
+    raise_if_stopped(trainer)
     return trainer
 
 

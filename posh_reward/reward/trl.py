@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import logging
-import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metric.aggregate import EQUAL, mean_score, of_kind
 from posh_reward.metric.posh import PoSh
-from posh_reward.reward.shaping import Shaping, length_ratio, shape
-from posh_reward.types import Direction, Scores
+from posh_reward.reward.logged import Work, extras, metrics, reading
+from posh_reward.reward.shaping import Shaping, shape
+from posh_reward.types import Scores
 
 logger = logging.getLogger(__name__)
 
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
-
-METRICS = (
-    "posh/precision",
-    "posh/recall",
-    "posh/f1",
-    "posh/precision_entity",
-    "posh/precision_attribute",
-    "posh/precision_relation",
-    "posh/recall_entity",
-    "posh/recall_attribute",
-    "posh/recall_relation",
-    "posh/generation_elements",
-    "posh/reference_elements",
-    "posh/length_ratio",
-    "posh/failed_share",
-    "posh/unparsed",
-)
-"""Names given to ``log_metric``: all of them, on every rank, at every call. Means over the
-completions of a call that have the figure; NaN if none has."""
-
-EXTRAS = ("posh_precision", "posh_recall", "posh_f1", "posh_failure")
-"""Columns given to ``log_extra``, one value per completion; None, or "" for no failure."""
 
 
 class PoshReward:
@@ -53,7 +31,8 @@ class PoshReward:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
         shaping: how scores make a reward; by default their f1, as in the paper.
         reference_column: the dataset's column of references.
-        max_failed_calls: after so many calls in a row in which every completion failed, stop.
+        max_failed_calls: after so many calls in a row in which every completion failed, stop;
+            add ``reward.stopping.StopWithCheckpoint`` to the trainer to stop with a checkpoint.
 
     Example:
         ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
@@ -73,6 +52,10 @@ class PoshReward:
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.max_failed_calls = max_failed_calls
+        self.failure: str | None = None
+        """Why the run should stop: set after ``max_failed_calls``."""
+        self.raises = True
+        """Whether to stop the run by raising; a ``StopWithCheckpoint`` sees to it otherwise."""
         self._failed_calls = 0
 
     def __call__(
@@ -95,12 +78,15 @@ class PoshReward:
 
         Raises:
             InputError: the column of references is missing or of another length.
-            JudgeError: nothing could be judged for ``max_failed_calls`` calls in a row.
+            JudgeError: nothing could be judged for ``max_failed_calls`` calls in a row, and no
+                ``StopWithCheckpoint`` is there to stop the run.
         """
         references = self._references(columns, len(completions))
+        before, started = reading(self.posh.judge.usage), time.perf_counter()
         scores = self._score([completion_text(c) for c in completions], references)
+        work = Work.between(before, self.posh.judge.usage, time.perf_counter() - started)
         if log_metric is not None:
-            for name, value in metrics(scores).items():
+            for name, value in metrics(scores, work).items():
                 log_metric(name, value)
         if log_extra is not None:
             for name, values in extras(scores).items():
@@ -142,11 +128,23 @@ class PoshReward:
         logger.warning("%d of %d completions have no reward: %s", failed, len(scores), listed)
         self._failed_calls = self._failed_calls + 1 if failed == len(scores) else 0
         if self._failed_calls >= self.max_failed_calls:
-            raise JudgeError(
+            self.failure = (
                 f"no completion could be judged in {self._failed_calls} calls in a row; the last "
                 f"reason: {reasons.most_common(1)[0][0]}. Mend that and resume from the last "
                 "checkpoint, or raise max_failed_calls"
             )
+            if self.raises:
+                raise JudgeError(self.failure)
+
+    def check(self) -> None:
+        """Scores one pair, so that a judge that cannot work fails before the first step.
+
+        Raises:
+            JudgeError: it gave no score; the message has the reason.
+        """
+        [score] = self.posh.score(["A man in a red coat."], ["A tall man in a red coat."])
+        if score.failure is not None:
+            raise JudgeError(f"the judge could not score a first pair: {score.failure}")
 
 
 def completion_text(completion: object) -> object:
@@ -175,44 +173,3 @@ def _content_text(content: object) -> str | None:
         parts = [p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text"]
         return "".join(part for part in parts if isinstance(part, str))
     return None
-
-
-def metrics(scores: Sequence[Scores]) -> dict[str, float]:
-    """The figures of one call under the names of ``METRICS``, in their order."""
-    judged = [score for score in scores if score.f1 is not None]
-    values: dict[str, float] = {
-        "posh/precision": _mean([score.precision for score in scores]),
-        "posh/recall": _mean([score.recall for score in scores]),
-        "posh/f1": _mean([score.f1 for score in scores]),
-        "posh/generation_elements": _mean([score.count("precision") for score in judged]),
-        "posh/reference_elements": _mean([score.count("recall") for score in judged]),
-        "posh/length_ratio": _mean([length_ratio(score) for score in judged]),
-        "posh/failed_share": _mean([float(score.failure is not None) for score in scores]),
-        "posh/unparsed": float(sum(score.unparsed for score in scores)),
-    }
-    for direction in ("precision", "recall"):
-        for kind in ("entity", "attribute", "relation"):
-            sub_scores = [_sub_score(score, direction, kind) for score in judged]
-            values[f"posh/{direction}_{kind}"] = _mean(sub_scores)
-    return {name: values[name] for name in METRICS}
-
-
-def extras(scores: Sequence[Scores]) -> dict[str, list[Any]]:
-    """The columns of one call under the names of ``EXTRAS``."""
-    columns: tuple[list[Any], ...] = (
-        [score.precision for score in scores],
-        [score.recall for score in scores],
-        [score.f1 for score in scores],
-        [score.failure or "" for score in scores],
-    )
-    return dict(zip(EXTRAS, columns, strict=True))
-
-
-def _sub_score(score: Scores, direction: Direction | str, kind: str) -> float | None:
-    elements = [e for e in of_kind(score.elements, kind) if e.direction == direction]
-    return mean_score(elements, EQUAL) if elements else None
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan

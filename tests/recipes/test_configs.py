@@ -8,9 +8,12 @@ import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 from trl import GRPOConfig, ModelConfig, SFTConfig, TrlParser
 
+from posh_reward.judge.llm.judge import PromptJudge
+from posh_reward.judge.load import load_judge
 from recipes.dapo_posh import DapoScriptArguments, make_reward
 from recipes.sft import SFTScriptArguments
 
+TRAINING = ("sft", "dapo", "smoke")
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EVERY = sorted(path for path in CONFIGS.rglob("*") if path.suffix in (".yaml", ".yml", ".json"))
 RECIPES = {
@@ -41,7 +44,12 @@ def test_the_first_comment_is_its_launch_line(path: Path) -> None:
             assert (CONFIGS.parent / word).is_file(), word
 
 
-@pytest.mark.parametrize("path", [p for p in EVERY if p.parent.name != "accelerate"], ids=name)
+@pytest.mark.parametrize("path", sorted((CONFIGS / "judge").glob("*.yaml")), ids=name)
+def test_a_judge_is_made_of_it(path: Path) -> None:
+    assert isinstance(load_judge(str(path)), PromptJudge), "nothing is loaded before it is asked"
+
+
+@pytest.mark.parametrize("path", [p for p in EVERY if p.parent.name in TRAINING], ids=name)
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
 def test_a_recipe_parses_it(path: Path) -> None:
     (recipe,) = (recipe for recipe in RECIPES if recipe in launch_line(path))

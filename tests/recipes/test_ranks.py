@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.reward.trl import METRICS
+from posh_reward.reward.logged import METRICS
 from recipes import tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 
 
-def train(folder: Path, broken_rank: int) -> list[list[dict[str, Any]]]:
-    """What each rank logged, step by step."""
+def launch(folder: Path, broken_rank: int, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Trains on two ranks."""
     tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=0)
     command = [
         sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node", "2",
@@ -28,11 +28,17 @@ def train(folder: Path, broken_rank: int) -> list[list[dict[str, Any]]]:
         "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
         "--output_dir", str(folder / "dapo"), "--dataset_name", "scenes:train=8:heldout=4",
         "--per_device_train_batch_size", "8", "--max_steps", "2", "--max_completion_length", "16",
+        *flags,
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+def train(folder: Path, broken_rank: int) -> list[list[dict[str, Any]]]:
+    """What each rank logged, step by step."""
+    done = launch(folder, broken_rank)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
@@ -53,3 +59,11 @@ def test_a_rank_without_a_judge_neither_hangs_nor_hides(tmp_path: Path) -> None:
     assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
     assert all(line["posh/failed_share"] == 0.5 for line in ranks[0])
     assert all(line["reward"] > 0 for line in ranks[0]), "the other rank's rewards count"
+
+
+def test_a_run_without_rewards_stops_on_both_ranks_with_a_checkpoint(tmp_path: Path) -> None:
+    done = launch(tmp_path, 1, "--max_steps", "6", "--max_failed_calls", "2", "--save_steps", "100")
+    assert done.returncode != 0
+    assert "no completion could be judged in 2 calls in a row" in done.stderr
+    assert "another rank's judge failed" in done.stderr
+    assert [path.name for path in (tmp_path / "dapo").glob("checkpoint-*")] == ["checkpoint-2"]

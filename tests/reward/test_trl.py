@@ -11,8 +11,9 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.judge.fake import FakeJudge
+from posh_reward.reward.logged import EXTRAS, METRICS
 from posh_reward.reward.shaping import WORST, Shaping
-from posh_reward.reward.trl import EXTRAS, METRICS, completion_text
+from posh_reward.reward.trl import completion_text
 from posh_reward.types import Request
 
 REFERENCE = "A tall woman in a red dress holds a basket."
