@@ -106,7 +106,7 @@ def lstm(x: Array, sizes: Array, weights: Weights, name: str) -> Array:
     """One direction of an LSTM over packed (words, features)."""
     gates = x @ weights[f"weight_ih_{name}"].T
     gates += weights[f"bias_ih_{name}"] + weights[f"bias_hh_{name}"]
-    recurrent = weights[f"weight_hh_{name}"].T
+    recurrent = np.ascontiguousarray(weights[f"weight_hh_{name}"].T)  # multiplied at every step
     width = recurrent.shape[0]
     hidden = np.zeros((int(sizes[0]), width), dtype=np.float32)
     cell = np.zeros_like(hidden)

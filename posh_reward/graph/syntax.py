@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from sys import intern
 from typing import TYPE_CHECKING
 
 from posh_reward.types import Span
@@ -46,10 +47,13 @@ class Syntax:
 
 def read_syntax(doc: Doc) -> Syntax:
     """Copies the annotations of a Doc; a missing one is an empty string, or one sentence."""
-    rows = [
-        (t.text, t.lemma_, t.pos_, t.tag_, t.dep_, t.head.i, t.idx, t.is_sent_start) for t in doc
-    ]
-    text, lemma, pos, tag, dep, head, begin, starts = zip(*rows, strict=True) if rows else ((),) * 8
+    words = doc.to_array(["ORTH", "LEMMA", "POS", "TAG", "DEP"]).T.tolist()
+    places = doc.to_array(["HEAD", "IDX", "SENT_START"]).view("int64").T.tolist()
+    # One string object for all that are equal: descriptions are kept by the thousand.
+    name = {key: intern(doc.vocab.strings[key]) for key in set().union(*words)}
+    text, lemma, pos, tag, dep = (tuple([name[key] for key in keys]) for keys in words)
+    steps, begin, starts = places
+    head = tuple([token + step for token, step in enumerate(steps)])
     return Syntax(
         text=text,
         lemma=lemma,
@@ -57,7 +61,7 @@ def read_syntax(doc: Doc) -> Syntax:
         tag=tag,
         dep=dep,
         head=head,
-        sentence=sentences(starts),
+        sentence=sentences([start == 1 for start in starts]),
         span=tuple([(first, first + len(word)) for first, word in zip(begin, text, strict=True)]),
         children=children_of(head),
     )

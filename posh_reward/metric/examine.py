@@ -7,8 +7,8 @@ code knows about batches.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from posh_reward.judge import questions
@@ -113,13 +113,12 @@ def examine(
     yield from _look_for(known, questions.wholes(roster), lazy)
     yield from _look_for(known, questions.parts(roster), lazy)
     claims = list(_claims(known))
-    requests = [claim.request for claim in claims if claim.request is not None]
-    idle = [] if lazy else list(_uncounted(known))
-    verdicts = iter((yield from _grade(known, requests + idle)))
-    elements = tuple(
-        claim.settled if claim.request is None else _judged(claim.settled, next(verdicts))
-        for claim in claims
-    )
+    idle = [] if lazy else _uncounted(known)
+    verdicts = yield from _grade(known, _requests(claims) + _requests(idle))
+    asked = [claim for claim in claims if claim.request is not None]
+    for claim, verdict in zip(asked, verdicts, strict=not idle):  # answers to idle ones come last
+        claim.grade, claim.failure = verdict.grade, verdict.failure
+    elements = tuple([claim.element(direction) for claim in claims])
     return Examination(elements, known.found, known.unparsed)
 
 
@@ -140,10 +139,11 @@ class _Search:
 
     def hear(self, identifier: str, verdict: Verdict) -> None:
         """A later candidate replaces an earlier one only with a higher rounded grade."""
-        if verdict.grade is None:
+        grade = verdict.grade
+        if grade is None:
             self.failure = self.failure or verdict.failure
-        elif self.best is None or round(verdict.grade) > round(self.best.grade):
-            self.best = Finding(identifier, verdict.grade)
+        elif self.best is None or round(grade) > round(self.best.grade):
+            self.best = Finding(identifier, grade)
 
 
 def _look_for(
@@ -201,12 +201,36 @@ def _grade(
     return verdicts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Claim:
-    """An element, and the question that will settle its grade unless that is known already."""
+    """An element whose grade may be open, and the question that will settle it then."""
 
-    settled: Element
-    request: Request | None
+    kind: Kind
+    text: str
+    spans: tuple[Span, ...]
+    identifier: str
+    other: str | None = None
+    grade: float | None = None
+    failure: str | None = None
+    request: Request | None = None
+
+    def element(self, direction: Direction) -> Element:
+        """The element, as settled so far."""
+        return Element(
+            direction,
+            self.kind,
+            self.text,
+            self.grade,
+            tuple(sorted(set(self.spans))),  # a graph may hold the same evidence twice
+            self.identifier,
+            self.other,
+            self.kind == "entity" or self.request is not None,
+            self.failure,
+        )
+
+
+def _requests(claims: Iterable[_Claim]) -> list[Request]:
+    return [claim.request for claim in claims if claim.request is not None]
 
 
 def _claims(known: _Knowledge) -> Iterator[_Claim]:
@@ -235,16 +259,9 @@ def _claims(known: _Knowledge) -> Iterator[_Claim]:
 def _entity_claim(known: _Knowledge, index: int) -> _Claim:
     finding = known.found.get(index)
     name = finding.identifier if finding else known.roster.names[index]
-    element = Element(
-        known.direction,
-        "entity",
-        name,
-        finding.grade if finding else None,
-        _in_order(known.source.graph.entities[index].spans),
-        identifier=name,
-        failure=known.failed.get(index),
-    )
-    return _Claim(element, None)
+    grade = finding.grade if finding else None
+    spans = known.source.graph.entities[index].spans
+    return _Claim("entity", name, spans, name, grade=grade, failure=known.failed.get(index))
 
 
 def _relation_claim(known: _Knowledge, index: int) -> _Claim:
@@ -253,10 +270,10 @@ def _relation_claim(known: _Knowledge, index: int) -> _Claim:
     return _dependent(known, "relation", relation.text, relation.spans, ends)
 
 
-def _uncounted(known: _Knowledge) -> Iterator[Request]:
+def _uncounted(known: _Knowledge) -> list[_Claim]:
     """What the release asks about the viewer and then leaves out of the mean."""
     graph = known.source.graph
-    claims = [
+    return [
         _dependent(known, "attribute", text, spans, (index,))
         for index, entity in enumerate(graph.entities)
         if entity.flagged
@@ -266,7 +283,6 @@ def _uncounted(known: _Knowledge) -> Iterator[Request]:
         for index, relation in enumerate(graph.relations)
         if graph.entities[relation.subject].flagged and graph.entities[relation.object].flagged
     ]
-    return (claim.request for claim in claims if claim.request is not None)
 
 
 def _dependent(
@@ -279,31 +295,12 @@ def _dependent(
         for end in ends
     ]
     other, other_entity = (names[1], ends[1]) if len(ends) > 1 else (None, None)
-    ask = failure is None and all(known.found[end].present for end in ends)
-    element = Element(
-        known.direction,
-        kind,
-        text,
-        LOWEST if failure is None else None,
-        _in_order(spans),
-        identifier=names[0],
-        other=other,
-        asked=ask,
-        failure=failure,
-    )
-    if not ask:
-        return _Claim(element, None)
-    request = known.request(kind, ends[0], names[0], text, other, other_entity)
-    return _Claim(element, request)
-
-
-def _judged(element: Element, verdict: Verdict) -> Element:
-    return replace(element, grade=verdict.grade, failure=verdict.failure)
-
-
-def _in_order(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Spans as people read them: a graph may hold the same evidence twice."""
-    return tuple(sorted(set(spans)))
+    claim = _Claim(kind, text, spans, names[0], other, failure=failure)
+    if failure is None and all(known.found[end].present for end in ends):
+        claim.request = known.request(kind, ends[0], names[0], text, other, other_entity)
+    elif failure is None:
+        claim.grade = LOWEST
+    return claim
 
 
 def _merged_attributes(known: _Knowledge, index: int) -> Iterator[tuple[str, tuple[Span, ...]]]:

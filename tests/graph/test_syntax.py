@@ -40,3 +40,11 @@ def test_an_empty_doc_is_empty() -> None:
 def test_the_first_token_starts_the_first_sentence_whatever_it_says() -> None:
     assert sentences([None, None, True, False]) == (0, 0, 1, 1)
     assert sentences([True, False]) == sentences([False, False]) == (0, 0)
+
+
+def test_equal_words_of_two_texts_are_one_object() -> None:
+    """References are kept by the thousand."""
+    first = read_syntax(parse("women/NOUN/ROOT/0"))
+    second = read_syntax(parse("two/NUM/nummod/1 women/NOUN/ROOT/1"))
+    assert first.text[0] is second.text[1]
+    assert first.dep[0] is second.dep[1]

@@ -88,32 +88,33 @@ def main() -> None:
 def measure(pairs: Sequence[Pair], unit: float, repeats: int) -> None:
     """Times both ways; pipeline and dictionary are loaded before."""
     from posh_reward import PoSh
-    from posh_reward.judge.embedded import EmbeddedJudge
-    from posh_reward.metric.examine import examine
-    from posh_reward.metric.lockstep import Rewriter, run_together
 
     generations, references = [g for g, _ in pairs], [r for _, r in pairs]
-    reader = PoSh().reader
-    parsed = list(zip(described(reader, generations), described(reader, references), strict=True))
-
-    def judge_all(pairs: Sequence[tuple[Description, Description]]) -> None:
-        judge = EmbeddedJudge()
-        steps = [examine(g, r, "precision") for g, r in pairs]
-        steps += [examine(r, g, "recall") for g, r in pairs]
-        run_together(steps, judge, Rewriter(judge))
+    read = PoSh().reader.read([*generations, *references])
+    known = KnownReader([text for text in read if isinstance(text, Description)])
 
     def read_and_judge() -> None:
-        read = zip(described(reader, generations), described(reader, references), strict=True)
-        judge_all(list(read))
+        PoSh().score(generations, references)
 
-    judge_all(parsed)
+    def judge() -> None:
+        posh = PoSh()
+        posh.reader = known
+        posh.score(generations, references)
+
+    judge()
     report("from texts", len(pairs), seconds(read_and_judge, repeats), unit)
-    report("from parsed texts", len(pairs), seconds(lambda: judge_all(parsed), repeats), unit)
+    report("from parsed texts", len(pairs), seconds(judge, repeats), unit)
 
 
-def described(reader: Reader, texts: Sequence[str]) -> list[Description]:
-    """Parses texts; none is kept."""
-    return [text for text in reader.read(texts) if not isinstance(text, Unreadable)]
+class KnownReader(Reader):
+    """Has read all texts already."""
+
+    def __init__(self, descriptions: Sequence[Description]) -> None:
+        super().__init__()
+        self.known = {description.text: description for description in descriptions}
+
+    def _describe(self, texts: list[str]) -> list[Description | Unreadable]:
+        return [self.known[text] for text in texts]
 
 
 if __name__ == "__main__":
