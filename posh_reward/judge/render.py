@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.types import Request, RewriteRequest
@@ -36,9 +37,12 @@ mended: asks as released does, about scene graphs whose clear mistakes are mende
 PRESETS = tuple(PRESET)
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A user message in two parts: what many questions share, and what is this one's own."""
+class Prompt(NamedTuple):
+    """A user message in two parts: what many questions share, and what is this one's own.
+
+    Prompts sort by what they share first. Those about one pair hold one and the same prefix, so
+    that thousands are hashed and compared without reading the descriptions each time.
+    """
 
     prefix: str
     suffix: str
@@ -52,28 +56,26 @@ class Prompt:
 def question(request: Request, preset: str = "released") -> str:
     """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
     template = _sections(preset)[f"{request.kind}.{request.direction}"]
-    values = {
-        "identifier": request.identifier,
-        "text": request.text or "",
-        "other": request.other or "",
-    }
-    return _fill(template, values)
+    return template.format(
+        identifier=request.identifier, text=request.text or "", other=request.other or ""
+    )
 
 
 def prompt(request: Request, preset: str = "released") -> Prompt:
     """The whole message: descriptions, question, guide and instruction."""
-    precision = request.direction == "precision"
+    source, target = request.source.text, request.target.text
     reference, generation = (
-        (request.target, request.source) if precision else (request.source, request.target)
+        (target, source) if request.direction == "precision" else (source, target)
     )
-    before, after = _sections(preset)[f"prompt.{request.direction}"].split("{question}")
-    values = {"reference": reference.text, "generation": generation.text}
-    return Prompt(_fill(before, values), question(request, preset) + after)
+    section = f"prompt.{request.direction}"
+    opening = _opening(preset, section, reference, generation)
+    _, after = _around(preset, section, "{question}")
+    return Prompt(opening, question(request, preset) + after)
 
 
 def rewrite_prompt(request: RewriteRequest, preset: str = "released") -> Prompt:
     """The message that asks for a fluent noun phrase."""
-    before, after = _sections(preset)[f"rewrite.{request.kind}"].split("{phrase}")
+    before, after = _around(preset, f"rewrite.{request.kind}", "{phrase}")
     return Prompt(before, request.text + after)
 
 
@@ -96,6 +98,15 @@ def _sections(preset: str) -> Mapping[str, str]:
     return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Substitutes in one pass, so that a description that holds ``{text}`` keeps it."""
-    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
+@cache
+def _around(preset: str, section: str, field: str) -> tuple[str, str]:
+    """What a section has before and after its one field that differs between questions."""
+    before, after = _sections(preset)[section].split(field)
+    return before, after
+
+
+@lru_cache(maxsize=1024)
+def _opening(preset: str, section: str, reference: str, generation: str) -> str:
+    """What all questions of one direction about one pair begin with, the descriptions in it."""
+    before, _ = _around(preset, section, "{question}")
+    return before.format(reference=reference, generation=generation)

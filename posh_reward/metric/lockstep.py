@@ -14,11 +14,15 @@ from posh_reward.types import Request, Rewrite, RewriteRequest, Verdict
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+Rewrites = Callable[[Sequence[RewriteRequest]], list[Rewrite]]
+"""Who answers rewrite requests, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
+
 
 class Rewriter:
     """Remembers rewrites by text: they do not depend on the descriptions.
 
-    Bounded: beyond ``capacity`` phrases the oldest is forgotten and would be asked for again.
+    Bounded: beyond ``capacity`` phrases the one that was wanted longest ago is forgotten and would
+    be asked for again, so that references outlive the generations of many steps.
     """
 
     def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
@@ -28,20 +32,21 @@ class Rewriter:
 
     def __call__(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
         """One rewrite per request, in order; failures are answered but not remembered."""
-        new = [r for r in dict.fromkeys(requests) if r not in self._known]
+        wanted = dict.fromkeys(requests)
+        new = [r for r in wanted if r not in self._known]
         fresh = dict(zip(new, self._judge.rewrite(new), strict=True)) if new else {}
-        answers = [self._known[r] if r in self._known else fresh[r] for r in requests]
-        self._known.update((r, answer) for r, answer in fresh.items() if answer.text is not None)
+        answers = {r: fresh[r] if r in fresh else self._known.pop(r) for r in wanted}
+        self._known.update((r, answer) for r, answer in answers.items() if answer.text is not None)
         while len(self._known) > self._capacity:
             del self._known[next(iter(self._known))]
-        return answers
+        return [answers[r] for r in requests]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}}
 
 
 def run_together(
-    examinations: Sequence[Steps], judge: Judge, rewriter: Rewriter
+    examinations: Sequence[Steps], judge: Judge, rewriter: Rewrites
 ) -> list[Examination]:
     """Answers all examinations, one call to the judge per step for all that are at it.
 
@@ -74,7 +79,7 @@ def _advance(
         results[index] = end.value
 
 
-def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewriter) -> dict[int, Answers]:
+def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[int, Answers]:
     rewrites: dict[int, list[RewriteRequest]] = {}
     questions: dict[int, list[Request]] = {}
     for index, ask in waiting.items():

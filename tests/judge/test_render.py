@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.judge.render import PRESETS, prompt, question, rewrite_prompt
+from posh_reward.judge.render import PRESETS, Prompt, prompt, question, rewrite_prompt
 from posh_reward.types import Request, RewriteRequest
 from tests.graphs import description
 
@@ -49,13 +49,24 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
     first = prompt(request(direction=direction), preset)
     ask = request(direction=direction, kind="relation", text="chases", other="cat")
     second = prompt(ask, preset)
-    assert first.prefix == second.prefix
+    assert first.prefix is second.prefix  # one object, hashed once
     assert '"chases"' in second.suffix
     assert '"cat"' in second.suffix
 
 
 def test_the_mended_preset_asks_as_the_release_does() -> None:
     assert prompt(request(), "mended") == prompt(request(), "released")
+
+
+def test_questions_about_another_pair_have_their_own_prefix() -> None:
+    first, other = prompt(request()), prompt(request(source=description("A cat.")))
+    assert "DESCRIPTION 2: A dog." in first.prefix
+    assert "DESCRIPTION 2: A cat." in other.prefix
+
+
+def test_prompts_sort_by_what_they_share() -> None:
+    prompts = [Prompt("b", "1"), Prompt("a", "2"), Prompt("a", "1")]
+    assert sorted(prompts) == [Prompt("a", "1"), Prompt("a", "2"), Prompt("b", "1")]
 
 
 def test_prefix_first_leaves_only_the_question_behind_the_prefix() -> None:

@@ -7,7 +7,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from posh_reward.errors import InputError
 from posh_reward.judge.llm.base import Model
@@ -27,8 +29,26 @@ ENOUGH = 100
 A = TypeVar("A", Verdict, Rewrite)
 
 
+@dataclass(frozen=True, slots=True)
+class Asking(Generic[A]):
+    """One way of asking a model, and how its answers are kept."""
+
+    kind: str
+    """What the store calls such answers."""
+    space: str
+    """All that they depend on besides the prompt."""
+    ask: Callable[[Sequence[Prompt]], list[A]]
+    write: Callable[[A], str]
+    read: Callable[[str], A]
+    """Undoes ``write``; raises ``ValueError`` or ``TypeError`` at what it did not write."""
+
+
 class PromptJudge:
-    """Renders requests to prompts, and keeps what the model has said.
+    """Renders requests to prompts, and keeps what the model has said in a store.
+
+    Without one nothing is kept from call to call: of twelve thousand questions of a training step
+    one or two were asked before (``tools/bench/training_cost.py``). Rewrites, which do come back,
+    are remembered for any judge by ``metric.lockstep.Rewriter``.
 
     Args:
         model: who answers.
@@ -60,10 +80,14 @@ class PromptJudge:
         labels = one_scale(requests)
         prompts = [prompt(request, self.preset) for request in requests]
         self.usage.requests += len(prompts)
-        verdicts = self._answers(
-            prompts, "verdict", lambda new: self.model.choose(new, labels), write_verdict,
+        asking = Asking(
+            "verdict",
+            f"{self.name}|{self.preset}|{'/'.join(labels)}",
+            lambda new: self.model.choose(new, labels),
+            write_verdict,
             read_verdict,
-        )  # fmt: skip
+        )
+        verdicts = self._answers(prompts, asking)
         self._note(verdicts)
         return verdicts
 
@@ -71,10 +95,14 @@ class PromptJudge:
         """A fluent noun phrase for each raw identifier, in order."""
         prompts = [rewrite_prompt(request, self.preset) for request in requests]
         self.usage.rewrites += len(prompts)
-        return self._answers(
-            prompts, "rewrite", lambda new: self.model.write(new, REWRITE_TOKENS), write_rewrite,
+        asking = Asking(
+            "rewrite",
+            f"{self.name}|{self.preset}",
+            lambda new: self.model.write(new, REWRITE_TOKENS),
+            write_rewrite,
             read_rewrite,
-        )  # fmt: skip
+        )
+        return self._answers(prompts, asking)
 
     def sleep(self) -> None:
         """The model's."""
@@ -88,28 +116,21 @@ class PromptJudge:
         """The model's."""
         self.model.close()
 
-    def _answers(
-        self,
-        prompts: Sequence[Prompt],
-        kind: str,
-        ask: Callable[[Sequence[Prompt]], list[A]],
-        write: Callable[[A], str],
-        read: Callable[[str], A],
-    ) -> list[A]:
+    def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
         """Answers from the store or the model; equal prompts share one, failures are not kept.
 
         Prompts go to the model in alphabetical order: those with equal beginnings stand
         together, and the order of the requests does not matter.
         """
-        distinct = sorted(set(prompts), key=lambda each: (each.prefix, each.suffix))
-        known = self._recall(kind, distinct, read)
+        distinct = sorted(set(prompts))
+        known = self._recall(distinct, asking)
         new = [each for each in distinct if each not in known]
         self.usage.cache_hits += len(prompts) - len(new)
         if new:
             started = time.perf_counter()
-            fresh = dict(zip(new, ask(new), strict=True))
+            fresh = dict(zip(new, asking.ask(new), strict=True))
             self.usage.seconds += time.perf_counter() - started
-            self._keep(kind, {p: write(a) for p, a in fresh.items() if a.failure is None})
+            self._keep(fresh, asking)
             known.update(fresh)
         answers = [known[each] for each in prompts]
         reasons = Counter(answer.failure for answer in answers if answer.failure is not None)
@@ -117,22 +138,21 @@ class PromptJudge:
             self.usage.failures[reason] = self.usage.failures.get(reason, 0) + count
         return answers
 
-    def _recall(
-        self, kind: str, prompts: Sequence[Prompt], read: Callable[[str], A]
-    ) -> dict[Prompt, A]:
+    def _recall(self, prompts: Sequence[Prompt], asking: Asking[A]) -> dict[Prompt, A]:
+        """What the store has of them; what it cannot be read from is asked for again."""
         if self._store is None:
             return {}
-        kept = self._store.get(kind, self._space, [each.text for each in prompts])
-        return {each: read(kept[each.text]) for each in prompts if each.text in kept}
+        texts = {each.text: each for each in prompts}
+        known: dict[Prompt, A] = {}
+        for text, written in self._store.get(asking.kind, asking.space, list(texts)).items():
+            with suppress(ValueError, TypeError):
+                known[texts[text]] = asking.read(written)
+        return known
 
-    def _keep(self, kind: str, answers: Mapping[Prompt, str]) -> None:
+    def _keep(self, answers: Mapping[Prompt, A], asking: Asking[A]) -> None:
         if self._store is not None:
-            items = {each.text: written for each, written in answers.items()}
-            self._store.put(kind, self._space, items)
-
-    @property
-    def _space(self) -> str:
-        return f"{self.name}|{self.preset}"
+            items = {p.text: asking.write(a) for p, a in answers.items() if a.failure is None}
+            self._store.put(asking.kind, asking.space, items)
 
     def _note(self, verdicts: Sequence[Verdict]) -> None:
         """Counts replies that are no label, and says once if they are most of the replies."""

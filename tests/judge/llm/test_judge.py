@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from posh_reward.judge.fake import FakeModel
 from posh_reward.judge.llm.judge import PromptJudge, read_verdict, write_verdict
 from posh_reward.judge.load import load_judge
 from posh_reward.judge.render import PRESETS, Prompt
+from posh_reward.store import Store
 from posh_reward.types import Description, Element, Request, RewriteRequest, SceneGraph, Verdict
 
 SOURCE = Description("A red dog.", SceneGraph((), ()))
@@ -50,6 +53,46 @@ def test_rewrites_carry_the_raw_phrase(preset: str) -> None:
     judge = PromptJudge(FakeModel(), preset)
     [rewrite] = judge.rewrite([RewriteRequest("dog small", "attribute")])
     assert rewrite.text == "the dog small"
+
+
+def test_a_phrase_is_rewritten_once_in_the_life_of_a_metric() -> None:
+    model = FakeModel()
+    posh = PoSh(PromptJudge(model))
+    generations, references = TEXTS
+    for step in (generations, [f"{text} It rains." for text in generations]):
+        posh.score(step, references)
+    written = [prompt.text for prompt in model.prompts if prompt.text.startswith("Rewrite")]
+    assert len(written) == len(set(written)) > 0
+
+
+def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
+    def graded(*requests: Request) -> tuple[list[float | None], int]:
+        model = FakeModel(lambda prompt: "too long" if '"dog"' in prompt.suffix else 4.25)
+        store = Store(str(tmp_path / "store.sqlite"))
+        verdicts = PromptJudge(model, store=store).grade(requests)
+        return [verdict.grade for verdict in verdicts], len(model.prompts)
+
+    assert graded(ask("cat"), ask("dog")) == ([4.25, None], 2)
+    assert graded(ask("cat"), ask("dog"), ask("man")) == ([4.25, None, 4.25], 2)
+
+
+def test_answers_by_another_scale_are_not_taken_from_the_store(tmp_path: Path) -> None:
+    judge = PromptJudge(FakeModel(), store=Store(str(tmp_path / "store.sqlite")))
+    for scale in (("1", "2", "3", "4", "5"), ("no", "yes")):
+        [verdict] = judge.grade([replace(ask("cat"), scale=scale)])
+        assert verdict.probabilities is not None
+        assert len(verdict.probabilities) == len(scale)
+
+
+@pytest.mark.parametrize("written", ["7", "[1]", "no JSON", "null"])
+def test_what_the_store_cannot_tell_is_asked(written: str, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store.sqlite"))
+    model = FakeModel()
+    PromptJudge(model, store=store).grade([ask("cat")])
+    kept = {prompt.text: written for prompt in model.prompts}
+    store.put("verdict", "fake-model-1|released|1/2/3/4/5", kept)
+    assert PromptJudge(model, store=store).grade([ask("cat")])[0].grade == 5.0
+    assert len(model.prompts) == 2
 
 
 @pytest.mark.parametrize("preset", PRESETS)
