@@ -37,6 +37,8 @@ def score(flags: argparse.Namespace) -> int:
             rows_out.discard()
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
+        if posh.store is not None:
+            print(posh.store, file=sys.stderr)
     return UNSCORED if tally.failures else OK
 
 

@@ -12,7 +12,7 @@ from posh_reward.settings import read_settings
 if TYPE_CHECKING:
     from posh_reward.metric.posh import PoSh
 
-NAMES = ("judge", "parser", "coref", "preset")
+NAMES = ("judge", "parser", "coref", "preset", "store")
 COUNTS = ("max_characters", "pairs_at_once")
 KINDS = ("entity", "attribute", "relation")
 KNOWN = (*NAMES, *COUNTS, "weights")
@@ -53,6 +53,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def _wanted(name: object, value: object) -> str | None:
     """What a setting should have been; None if it is that."""
+    if name == "judge" and isinstance(value, dict):
+        return None  # a judge's own settings, which its loader checks
     if name in NAMES:
         return None if isinstance(value, str) else "it takes a name"
     if name in COUNTS:

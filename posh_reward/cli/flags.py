@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from posh_reward.cli import commands
+from posh_reward.cli import commands, store
 from posh_reward.cli.exits import EXITS
 
 SCORE = """\
@@ -23,6 +23,12 @@ REPORT = """\
 Writes one page that needs no network: distributions, a table to sort and search, and for each
 pair the generation with its mistakes and the reference with its omissions, marked by grade.
 Score with --elements, or there is nothing to mark."""
+STORE = """\
+Looks after a file that `--store` made: scene graphs and language models' answers, for other runs
+to use. Kinds are graph, rewrite and verdict; a space names all that made an answer."""
+CLEAR = """\
+Removes what a store holds, or a part of it, and gives the room back to the disk. Runs that use it
+may go on. A damaged store is deleted: end its runs first."""
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -38,6 +44,7 @@ def command_line() -> argparse.ArgumentParser:
     _score(_described(chosen.add_parser("score", help="score the pairs of a table"), SCORE))
     _explain(_described(chosen.add_parser("explain", help="show one pair with marks"), EXPLAIN))
     _report(_described(chosen.add_parser("report", help="write a page about scores"), REPORT))
+    _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
     return parser
 
 
@@ -85,6 +92,22 @@ def _report(command: argparse.ArgumentParser) -> None:
     command.set_defaults(command=commands.report)
 
 
+def _store(command: argparse.ArgumentParser) -> None:
+    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    info = _described(chosen.add_parser("info", help="show what is in it"), "Shows rows and bytes.")
+    info.add_argument("path", metavar="PATH", help="the store")
+    info.add_argument("--json", action="store_true", help="for programs")
+    info.set_defaults(command=store.info)
+    clear = _described(chosen.add_parser("clear", help="remove what is in it"), CLEAR)
+    clear.add_argument("path", metavar="PATH", help="the store")
+    clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
+    clear.add_argument("--space", metavar="TEXT", default="", help="only spaces with this text in "
+        "them, such as a model's name")  # fmt: skip
+    clear.add_argument("--yes", action="store_true", help="delete a file even if it does not look "
+        "like a store")  # fmt: skip
+    clear.set_defaults(command=store.clear)
+
+
 def _format(command: argparse.ArgumentParser) -> None:
     command.add_argument("--format", choices=("jsonl", "csv", "parquet"),
                          help="of the input; default: what its ending says")  # fmt: skip
@@ -93,9 +116,10 @@ def _format(command: argparse.ArgumentParser) -> None:
 def _metric(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("metric", "a flag wins over the configuration file")
     add = group.add_argument
-    add("--config", metavar="FILE", help="YAML or JSON: judge, parser, coref, preset, weights, "
-        "max_characters, pairs_at_once")  # fmt: skip
-    add("--judge", metavar="NAME", help="default: embedded, which needs no download")
+    add("--config", metavar="FILE", help="YAML or JSON: judge, parser, coref, preset, store, "
+        "weights, max_characters, pairs_at_once")  # fmt: skip
+    add("--judge", metavar="NAME", help="default: embedded, which needs no download; or a settings "
+        "file")  # fmt: skip
     add("--parser", metavar="NAME", help="default: embedded; or an installed spaCy pipeline")
     add("--coref", metavar="NAME", help="default: rules; or none")
     add(
@@ -103,6 +127,8 @@ def _metric(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="wording of the questions and rules of the graphs; default: released",
     )
+    add("--store", metavar="FILE", help="keeps scene graphs and language models' answers for other "
+        "runs; made if it is not there")  # fmt: skip
 
 
 def _positive(text: str) -> int:

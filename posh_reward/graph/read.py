@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
 from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.written import read_description, reading_version, write_description
+from posh_reward.store import Store
 from posh_reward.types import Description
 
 if TYPE_CHECKING:
@@ -28,15 +31,17 @@ class Unreadable:
 class Reader:
     """Parses texts, links their mentions, and builds their scene graphs.
 
-    Descriptions that are asked to be kept (references) are made once, up to ``capacity`` of
-    them; the parser is loaded when first needed and is left out of pickles.
+    Descriptions that are asked to be kept (references) are made once for the calls that soon come
+    back to them; a store keeps them for all calls, and for other runs. The parser is loaded when
+    first needed and is left out of pickles.
 
     Args:
         parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
         coref: a name ("rules", "none") or a ``Coreferencer``.
         mended: scene graphs without the release's clear mistakes (preset "mended").
         max_characters: longer texts are unreadable.
-        capacity: how many descriptions are kept; beyond it, the longest unused goes.
+        capacity: how many descriptions are kept, 40 KB each; beyond it, the longest unused goes.
+        store: where descriptions that are asked to be kept outlast the run.
     """
 
     def __init__(
@@ -46,13 +51,15 @@ class Reader:
         *,
         mended: bool = False,
         max_characters: int = MAX_CHARACTERS,
-        capacity: int = 4096,
+        capacity: int = 256,
+        store: Store | None = None,
     ) -> None:
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
         self._parser = parser
         self._mended = mended
         self._max_characters = max_characters
         self._capacity = capacity
+        self._store = store
         self._kept: OrderedDict[str, Description] = OrderedDict()
         self._nlp: Language | None = None
 
@@ -80,18 +87,22 @@ class Reader:
 
         Args:
             texts: anything; what is no usable text comes back as ``Unreadable``.
-            keep: remember the descriptions for later calls.
+            keep: remember the descriptions for later calls, and in the store.
         """
         stripped = [self._usable(text) for text in texts]
-        wanted = {text for text in stripped if isinstance(text, str)}
+        wanted = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
         known: dict[str, Description | Unreadable] = {}
-        for text in sorted(wanted & self._kept.keys()):
+        for text in sorted(set(wanted) & self._kept.keys()):
             self._kept.move_to_end(text)
             known[text] = self._kept[text]
-        new = [text for text in dict.fromkeys(stripped) if text in wanted and text not in known]
-        known.update(zip(new, self._describe([t for t in new if isinstance(t, str)]), strict=True))
+        if keep:
+            known.update(self._recalled([text for text in wanted if text not in known]))
+        new = [text for text in wanted if text not in known]
+        described = dict(zip(new, self._describe(new), strict=True))
+        known.update(described)
         if keep:
             self._keep(known)
+            self._store_away(described)
         return [known[text] if isinstance(text, str) else text for text in stripped]
 
     def _usable(self, text: object) -> str | Unreadable:
@@ -134,6 +145,33 @@ class Reader:
                 self._kept[text] = description
         while len(self._kept) > self._capacity:
             self._kept.popitem(last=False)
+
+    def _recalled(self, texts: list[str]) -> dict[str, Description]:
+        """What the store has of ``texts``."""
+        if self._store is None or not texts:
+            return {}
+        recalled: dict[str, Description] = {}
+        for text, written in self._store.get("graph", self._space, texts).items():
+            with suppress(ValueError):
+                recalled[text] = read_description(written)
+        return recalled
+
+    def _store_away(self, described: dict[str, Description | Unreadable]) -> None:
+        if self._store is None:
+            return
+        items = {
+            text: write_description(description)
+            for text, description in described.items()
+            if isinstance(description, Description)
+        }
+        if items:
+            self._store.put("graph", self._space, items)
+
+    @property
+    def _space(self) -> str:
+        """All that a description depends on besides its text."""
+        rules = "mended" if self._mended else "released"
+        return f"{self.parser_name}|{self.coref.name}|{rules}|{reading_version()}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_nlp": None, "_kept": OrderedDict()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -13,6 +14,7 @@ from posh_reward.judge.llm.judge import PromptJudge
 from posh_reward.judge.load import load_judge
 from posh_reward.judge.render import PRESET, check_preset
 from posh_reward.metric.aggregate import EQUAL, Weights, harmonic_mean, mean_score
+from posh_reward.metric.collector import patient_collector
 from posh_reward.metric.examine import Examination, examine
 from posh_reward.metric.lockstep import Rewriter, run_together
 from posh_reward.metric.signature import signature
@@ -50,16 +52,18 @@ class PoSh:
         preset: str = "released",
         *,
         weights: Weights = EQUAL,
-        store: str | Store | None = None,
+        store: str | PathLike[str] | Store | None = None,
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
     ) -> None:
         self.preset = check_preset(preset)
         mended = PRESET[preset].mended
-        self.reader = Reader(parser, coref, mended=mended, max_characters=max_characters)
-        keep = Store(store) if isinstance(store, str) else store
+        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.reader = Reader(
+            parser, coref, mended=mended, max_characters=max_characters, store=self.store
+        )
         self.judge: Judge = (
-            load_judge(judge, preset, keep) if isinstance(judge, str | Mapping) else judge
+            load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
         )
         _check_preset(self.judge, preset)
         self.weights = weights
@@ -98,8 +102,9 @@ class PoSh:
         pairs = list(zip(generations, references, strict=True))
         distinct = list(dict.fromkeys(pair for pair in pairs if _hashable(pair)))
         scored: dict[object, Scores] = {}
-        for chunk in _chunks(distinct, self._pairs_at_once, progress):
-            scored.update(zip(chunk, self._score_chunk(chunk), strict=True))
+        with patient_collector():
+            for chunk in _chunks(distinct, self._pairs_at_once, progress):
+                scored.update(zip(chunk, self._score_chunk(chunk), strict=True))
         return [scored[pair] if _hashable(pair) else self._score_chunk([pair])[0] for pair in pairs]
 
     def _score_chunk(self, pairs: list[tuple[str, str]]) -> list[Scores]:

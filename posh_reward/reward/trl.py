@@ -24,8 +24,8 @@ class PoshReward:
     """A callable for ``GRPOTrainer(reward_funcs=...)``.
 
     The dataset has a column with each image's reference. A completion that cannot be judged
-    gets ``None``, which TRL leaves out of its group. References are parsed once per run. The
-    object pickles; what it has loaded or cached stays behind.
+    gets ``None``, which TRL leaves out of its group. A reference is parsed once for
+    all its generations. The object pickles; what it has loaded or cached stays behind.
 
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.

@@ -1,0 +1,220 @@
+"""A file that keeps what has been paid for: graphs, rewrites and verdicts, across runs.
+
+::
+
+    Store (faults, threads, forks) --> file (rows, the bound) --> opening (tables, versions)
+      `-> values (digests, checksums)      admin (what is in it; clearing it)
+
+SQLite with a write-ahead log: many processes of one machine read and write it at once, and a
+process killed at any moment leaves whole what it had committed (a power cut may take the last
+moments). Across machines give each its own file: network file systems do not lock well enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from posh_reward.errors import InputError
+from posh_reward.store.file import File, transactions
+from posh_reward.store.opening import Trouble, Unusable, trouble_of
+from posh_reward.store.values import digests, sealed, unsealed
+
+__all__ = ["Store"]
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 60.0
+"""How long a file that could not be used is left in peace."""
+SMALLEST = 32_000_000
+"""Least bound, in bytes: below it the log and one transaction weigh too much."""
+
+Purpose = Literal["read", "write"]
+T = TypeVar("T")
+
+
+class Store:
+    """Texts by kind, space and key. A fault of the file never reaches the caller.
+
+    What cannot be read is missing, what cannot be written is dropped; the first fault of each
+    sort is logged as a warning. For threads, forks and pickles (which carry the path alone).
+
+    Args:
+        path: the file; made when first needed, in a folder that is there.
+        max_bytes: bound of the file with its log; what was used longest ago goes first.
+
+    Raises:
+        InputError: there is no such folder, the path is one, or the bound is below 32 MB.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], max_bytes: int = 2_000_000_000) -> None:
+        self.path = _checked(path)
+        if max_bytes < SMALLEST:
+            raise InputError(f"max_bytes is {max_bytes!r}: give a store {SMALLEST:,} or more")
+        self.max_bytes = max_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self.hits = self.misses = self.dropped = 0
+        """Keys found, keys not found, and texts that were not kept for a fault of the file."""
+        self._lock = threading.RLock()
+        self._file: File | None = None
+        self._left_alone = False
+        self._rests_until: dict[Purpose, float] = {"read": 0.0, "write": 0.0}
+        self._warned: set[str] = set()
+        _stores.add(self)
+
+    def get(self, kind: str, space: str, keys: Sequence[str]) -> dict[str, str]:
+        """What is kept under those of ``keys`` that are there.
+
+        Args:
+            kind: what the texts are, such as ``"verdict"``.
+            space: who made them, by what version: all that they depend on besides the key.
+            keys: what they were made from.
+        """
+        named = digests(kind, space, keys)
+        with self._lock:
+            there = self._attempt("read", File.read, list(named)) or []
+            rows = [row for row in there if row.digest in named]  # a damaged index may err
+            if self._file is not None and self._file.writable:
+                self._attempt("write", File.renew, rows)
+            texts = {named[row.digest]: unsealed(row.digest, row.value) for row in rows}
+            found = {key: text for key, text in texts.items() if text is not None}
+            self.hits += len(found)
+            self.misses += len(named) - len(found)
+        return found
+
+    def put(self, kind: str, space: str, items: Mapping[str, str]) -> None:
+        """Keeps each of ``items``, in place of what was under its key."""
+        values = [(d, sealed(d, items[key])) for d, key in digests(kind, space, items).items()]
+        small = [value for value in values if len(value[1]) <= self.max_bytes // 16]
+        with self._lock:
+            self.dropped += len(values)
+            for some in transactions(small, self.max_bytes):
+                self.dropped -= self._attempt("write", File.add, kind, space, some) or 0
+
+    def close(self) -> None:
+        """Lets go of the file; the next call opens it again."""
+        with self._lock:
+            if self._file is not None:
+                file, self._file = self._file, None
+                file.close()
+
+    def __str__(self) -> str:
+        return (
+            f"store {self.path}: {self.hits:,} found, {self.misses:,} not found, "
+            f"{self.dropped:,} not kept for a fault"
+        )
+
+    def _attempt(self, purpose: Purpose, work: Callable[..., T], *args: object) -> T | None:
+        """What ``work`` makes of the file; None if the file is at fault or at rest."""
+        if self._left_alone or time.monotonic() < self._rests_until[purpose]:
+            return None
+        try:
+            return work(self._opened(purpose), *args)
+        except sqlite3.ProgrammingError:
+            raise  # ours, not the file's
+        except sqlite3.Error as error:
+            self._suffer(purpose, error)
+            return None
+
+    def _opened(self, purpose: Purpose) -> File:
+        if self._file is not None and purpose == "write" and not self._file.writable:
+            self.close()  # it may be by now
+        if self._file is None:
+            self._file = File(self.path, self.max_bytes)
+        if purpose == "write" and not self._file.writable:
+            raise sqlite3.OperationalError("the file or its disk is readonly, or full")
+        return self._file
+
+    def _suffer(self, purpose: Purpose, error: sqlite3.Error) -> None:
+        """Leaves the file in peace, for good if it is broken, and says so once."""
+        trouble = trouble_of(error)
+        self._left_alone = trouble == "broken"
+        if self._left_alone or purpose == "read":
+            self.close()
+        self._rests_until[purpose] = time.monotonic() + RETRY_SECONDS
+        if trouble not in self._warned:
+            self._warned.add(trouble)
+            logger.warning("the store %s %s", self.path, _told(trouble, purpose, error, self.path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "max_bytes": self.max_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock"):
+            self.close()
+
+
+def _checked(path: str | os.PathLike[str]) -> str:
+    whole = Path(path).absolute()  # a worker process may stand in another folder
+    if not whole.parent.is_dir():
+        raise InputError(f"no folder {str(whole.parent)!r} for the store: make it, or name another")
+    if whole.is_dir():
+        raise InputError(f"the store {str(path)!r} is a folder: name a file in it")
+    return str(whole)
+
+
+def _told(trouble: Trouble, purpose: Purpose, error: sqlite3.Error, path: str) -> str:
+    lost = {"read": "nothing is taken from it", "write": "new answers are not kept"}[purpose]
+    if isinstance(error, Unusable):
+        return f"{error}. The run goes on without it"
+    if trouble == "broken":
+        return (
+            f"is damaged, or is none ({error}). The run goes on without it; to start it anew: "
+            f"posh-reward store clear {shlex.quote(path)}"
+        )
+    return (
+        f"cannot be {'read' if purpose == 'read' else 'written'} ({error}): {lost} until it can; "
+        f"tried again every {RETRY_SECONDS:g} s"
+    )
+
+
+# A connection must not live through a fork: the child would inherit SQLite's idea of locks that
+# it does not hold. So each is closed before, and parent and child open their own when they need
+# one. The lock is held meanwhile, and is new in the child, where other threads are gone.
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+_forking: list[Store] = []
+_fork = threading.Lock()
+
+
+def _before_fork() -> None:
+    _fork.acquire()
+    _forking.extend(_stores)
+    for store in _forking:
+        store._lock.acquire()
+        store.close()
+
+
+def _after_fork(lock: Callable[[Store], None]) -> None:
+    while _forking:
+        lock(_forking.pop())
+    _fork.release()
+
+
+def _release(store: Store) -> None:
+    store._lock.release()
+
+
+def _renew_lock(store: Store) -> None:
+    store._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(_release),
+        after_in_child=lambda: _after_fork(_renew_lock),
+    )

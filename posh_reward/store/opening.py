@@ -1,0 +1,145 @@
+"""Opens the file: makes it, recognises it, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Literal
+
+APPLICATION = 0x506F5368
+"""``PoSh``: marks the file as ours in its header, where ``file`` and SQLite look for that."""
+VERSION = 1
+"""Of the tables. A file of a higher one is left alone."""
+LOCK_SECONDS = 20.0
+"""How long to wait for other processes; each holds the file for milliseconds."""
+
+TABLES = """
+CREATE TABLE spaces(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, space TEXT NOT NULL,
+                    UNIQUE(kind, space));
+CREATE TABLE kept(used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, space INTEGER NOT NULL,
+                  value BLOB NOT NULL);
+"""
+"""``used`` rises with every row that is added or used again, so the table lies in the order in
+which rows are let go, and letting go frees whole pages."""
+
+Trouble = Literal["locked", "unwritable", "broken"]
+
+
+class Unusable(sqlite3.DatabaseError):
+    """A sound database that is not ours to touch."""
+
+
+def trouble_of(error: sqlite3.Error) -> Trouble:
+    """What kind of fault an error of SQLite is (by its words: Python 3.10 has no codes)."""
+    words = str(error).lower()
+    if isinstance(error, Unusable):
+        return "broken"
+    if "locked" in words or "busy" in words:
+        return "locked"
+    passing = ("readonly", "is full", "disk i/o", "unable to open")
+    return "unwritable" if any(word in words for word in passing) else "broken"
+
+
+def open_file(path: str) -> tuple[sqlite3.Connection, bool]:
+    """A connection, and whether the file can be written through it.
+
+    Raises:
+        sqlite3.Error: it cannot be opened, is damaged, or (``Unusable``) is not ours.
+    """
+    give_up = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return _connected(path, "mode=rwc", write=True), True
+        except sqlite3.OperationalError as error:
+            trouble = trouble_of(error)
+            # Two processes that make the file at once are told so without any waiting.
+            if trouble == "locked" and time.monotonic() < give_up:
+                time.sleep(0.02)
+            elif trouble == "unwritable":
+                try:
+                    return open_to_read(path), False
+                except sqlite3.OperationalError:
+                    raise error from None  # which says more
+            else:
+                raise
+
+
+def open_to_read(path: str) -> sqlite3.Connection:
+    """A connection that changes nothing, but may tidy up after others when it closes.
+
+    Raises:
+        sqlite3.Error: as ``open_file``.
+    """
+    try:
+        return _connected(path, "mode=rw", write=False)
+    except sqlite3.OperationalError:
+        # SQLite wants to make its -shm file, and cannot. Where the log is empty, all that was
+        # ever written is in the file itself.
+        if log_bytes(path):
+            raise
+        return _connected(path, "immutable=1", write=False)
+
+
+def log_bytes(path: str) -> int:
+    """Size of the write-ahead log beside the file."""
+    try:
+        return Path(path + "-wal").stat().st_size
+    except OSError:
+        return 0
+
+
+def _connected(path: str, how: str, *, write: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{Path(path).as_uri()}?{how}",
+        uri=True,
+        timeout=LOCK_SECONDS,
+        isolation_level=None,  # transactions begin where this package says so
+        check_same_thread=False,  # the store has a lock
+    )
+    try:
+        if not _is_store(connection):
+            if not write:
+                raise sqlite3.OperationalError("unable to open an empty file as a store")
+            _make_tables(connection)
+        if write:
+            # With the log, NORMAL loses no more than the last moments, and only to a power cut.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("BEGIN IMMEDIATE")  # fails here if the file is read-only
+            connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_store(connection: sqlite3.Connection) -> bool:
+    """Whether the file has our tables; False for an empty one, which may become a store."""
+    application, version, tables = connection.execute(
+        "SELECT (SELECT application_id FROM pragma_application_id), "
+        "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
+    ).fetchone()
+    if application == APPLICATION and version > VERSION:
+        raise Unusable(
+            f"was written by a newer posh-reward (version {version} of its tables, this one "
+            f"reads {VERSION}): update, or name another file"
+        )
+    if application != APPLICATION and (application or tables):
+        raise Unusable("is a database of another program: name another file")
+    return bool(application == APPLICATION)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _is_store(connection):  # another process was faster
+            for statement in TABLES.strip().split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise

@@ -1,0 +1,126 @@
+"""``--store`` and ``posh-reward store``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli import main
+from posh_reward.cli.exits import OK, UNUSABLE
+from tests.cli.running import rows_in
+
+
+def score(table: Path, out: Path, *flags: object) -> int:
+    return main(["score", str(table), "-o", str(out), *map(str, flags)])
+
+
+@pytest.fixture
+def store(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = tmp_path / "store.sqlite"
+    assert score(table, tmp_path / "a.jsonl", "--judge", "fake-model", "--store", path) == OK
+    capsys.readouterr()
+    return path
+
+
+def info(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+    """Rows by kind."""
+    assert main(["store", "info", str(path), "--json"]) == OK
+    found = json.loads(capsys.readouterr().out)
+    assert found["version"] == 1
+    assert found["bytes"] == path.stat().st_size
+    return {each["kind"]: each["rows"] for each in found["holdings"]}
+
+
+def test_a_second_run_adds_nothing(
+    table: Path, tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = info(store, capsys)
+    config = tmp_path / "metric.json"
+    config.write_text(json.dumps({"judge": {"name": "fake-model"}, "store": str(store)}))
+    assert score(table, tmp_path / "b.jsonl", "--config", config) == OK
+    capsys.readouterr()
+    assert info(store, capsys) == before
+    assert before.keys() == {"graph", "verdict"}
+    assert before["graph"] == 5
+    assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
+
+
+def test_info_is_for_people(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", "info", str(store)]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{store}: ")
+    assert [line.split()[0] for line in lines[1:]] == ["kind", "graph", "verdict", "all"]
+    assert "  fake-model-1|released" in lines[3]
+
+
+def test_clear_removes_what_it_is_told_to(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = info(store, capsys)["verdict"]
+    assert main(["store", "clear", str(store), "--space", "fake-model"]) == OK
+    assert capsys.readouterr().err == f"removed {verdicts} rows\n"
+    assert info(store, capsys) == {"graph": 5}
+    assert main(["store", "clear", str(store), "--kind", "rewrite"]) == OK
+    assert main(["store", "clear", str(store)]) == OK
+    assert capsys.readouterr().err == "removed 0 rows\nremoved 5 rows\n"
+    assert info(store, capsys) == {}
+
+
+def test_a_damaged_store_is_cleared_and_another_file_is_not(
+    table: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.write_bytes(store.read_bytes()[:9000])
+    assert main(["store", "info", str(store)]) == UNUSABLE
+    assert f"to start it anew: posh-reward store clear {store}" in capsys.readouterr().err
+    assert main(["store", "clear", str(store), "--kind", "graph"]) == UNUSABLE
+    assert main(["store", "clear", str(store)]) == OK
+    assert "removed the whole file" in capsys.readouterr().err
+    assert not store.exists()
+    for command in ("info", "clear"):
+        assert main(["store", command, str(store)]) == UNUSABLE
+        assert "there is no store" in capsys.readouterr().err
+        assert main(["store", command, str(table)]) == UNUSABLE
+    assert "pass --yes" in capsys.readouterr().err
+    assert table.exists()
+    assert main(["store", "clear", str(table), "--yes"]) == OK
+    assert not table.exists()
+
+
+def test_a_run_goes_on_without_a_damaged_store(
+    table: Path, tmp_path: Path, store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.write_bytes(b"nonsense" * 1000)
+    assert score(table, tmp_path / "b.jsonl", "--judge", "fake-model", "--store", store) == OK
+    assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
+    assert [f"store clear {store}" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_store_that_cannot_be_is_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "nowhere" / "store.sqlite"
+    assert score(table, tmp_path / "a.jsonl", "--judge", "fake", "--store", nowhere) == UNUSABLE
+    assert f"no folder {str(nowhere.parent)!r} for the store" in capsys.readouterr().err
+
+
+def test_a_judge_is_a_name_a_file_or_a_mapping(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings, config = tmp_path / "judge.yaml", tmp_path / "metric.yaml"
+    settings.write_text("name: fake-model\n")
+    assert score(table, tmp_path / "a.jsonl", "--judge", "judge.yaml") == OK
+    for judge in ("judge.yaml", "{name: fake-model}"):
+        config.write_text(f"judge: {judge}\n")
+        assert score(table, tmp_path / "b.jsonl", "--overwrite", "--config", config) == OK
+        assert rows_in(tmp_path / "b.jsonl") == rows_in(tmp_path / "a.jsonl")
+    capsys.readouterr()
+    for judge, why in (
+        ("{name: nobody}", "no judge 'nobody'"),
+        ("{}", "no judge None"),
+        ("{name: fake, colour: red}", "no setting 'colour'"),
+        ("[fake]", "judge: ['fake'], but it takes a name"),
+    ):
+        config.write_text(f"judge: {judge}\n")
+        assert score(table, tmp_path / "c.jsonl", "--config", config) == UNUSABLE
+        assert why in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Reading texts: what is parsed, and what was parsed before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from spacy.tokens import Doc
+
+from posh_reward.graph.read import Reader
+from posh_reward.graph.written import write_description
+from posh_reward.store import Store
+from posh_reward.types import Clusters, Description
+
+DOG, CAT = "A brown dog sleeps.", "A cat sits on a table."
+
+
+class Recording:
+    """Links nothing, and remembers which texts were parsed."""
+
+    def __init__(self, name: str = "recording-1") -> None:
+        self.name = name
+        self.texts: list[str] = []
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        self.texts += [doc.text for doc in docs]
+        return [() for _ in docs]
+
+
+def parsed(store: Store, texts: list[str], *, keep: bool = True, **options: object) -> list[str]:
+    """What a new reader parses when it is to read ``texts``."""
+    coref = Recording(str(options.pop("coref", "recording-1")))
+    reader = Reader(coref=coref, store=store, **options)  # type: ignore[arg-type]
+    assert reader.read(texts, keep=keep) == Reader(coref=Recording(), **options).read(texts)  # type: ignore[arg-type]
+    return coref.texts
+
+
+def test_what_was_kept_is_not_parsed_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    assert parsed(store, [DOG, CAT, DOG]) == [DOG, CAT]
+    assert parsed(store, [CAT, "A bird.", f"  {DOG}\n"]) == ["A bird."]
+    assert parsed(Store(store.path), [DOG, CAT]) == []
+
+
+def test_what_is_not_kept_is_not_stored(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    assert parsed(store, [DOG], keep=False) == [DOG]
+    assert parsed(store, [DOG]) == [DOG]
+
+
+def test_other_rules_read_anew(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    for options in ({}, {"mended": True}, {"coref": "recording-2"}):
+        assert parsed(store, [CAT], **options) == [CAT]
+        assert parsed(store, [CAT], **options) == []
+
+
+def test_a_value_that_is_no_description_is_read_anew(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    reader = Reader(coref=Recording(), store=store)
+    store.put("graph", reader._space, {DOG: "[]"})
+    [description] = reader.read([DOG], keep=True)
+    assert isinstance(description, Description)
+    assert store.get("graph", reader._space, [DOG]) == {DOG: write_description(description)}

@@ -1,0 +1,504 @@
+"""The store under real faults: killed writers, full disks, damaged files, eight processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posh_reward import InputError, store
+from posh_reward.store import SMALLEST, Store, opening, values
+from posh_reward.store.admin import clear, survey
+from tests.stores import items, value_of
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXTS = st.text(st.characters(), max_size=400)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store.sqlite")
+
+
+def check_sound(path: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def on_disk(path: str) -> int:
+    files = (Path(path + ending) for ending in ("", "-wal", "-shm"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def start(code: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_what_is_put_is_there_for_others(path: str) -> None:
+    Store(path).put("verdict", "a", items(600))
+    other = Store(path)
+    assert other.get("verdict", "a", [*items(600), "nobody"]) == items(600)
+    assert (other.hits, other.misses, other.dropped) == (600, 1, 0)
+    other.put("verdict", "a", {"k1": "new"})
+    assert Store(path).get("verdict", "a", ["k1"]) == {"k1": "new"}
+    assert Store(path).get("verdict", "a", []) == {}
+
+
+def test_kinds_and_spaces_do_not_mix(path: str) -> None:
+    for kind, space in (("verdict", "ab"), ("verdict", "a"), ("rewrite", "a")):
+        Store(path).put(kind, space, {"bc": f"{kind} {space}"})
+    assert Store(path).get("verdict", "a", ["bc", "c"]) == {"bc": "verdict a"}
+    assert Store(path).get("verdict", "ab", ["bc", "c"]) == {"bc": "verdict ab"}
+
+
+@given(st.dictionaries(TEXTS, TEXTS, max_size=5))
+def test_any_text_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]
+) -> None:
+    kept = Store(tmp_path_factory.getbasetemp() / "any.sqlite")
+    kept.put("rewrite", "\ud800 any", texts)
+    assert kept.get("rewrite", "\ud800 any", list(texts)) == texts
+    kept.close()
+
+
+def test_a_pickle_carries_the_path_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(path).parent)
+    kept = Store("store.sqlite")
+    kept.put("graph", "a", items(5))
+    monkeypatch.chdir("/")
+    assert len(pickle.dumps(kept)) < 400
+    assert pickle.loads(pickle.dumps(kept)).get("graph", "a", list(items(5))) == items(5)
+
+
+def test_mistakes_of_the_caller_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no folder '/nowhere'"):
+        Store("/nowhere/store.sqlite")
+    with pytest.raises(InputError, match="is a folder"):
+        Store(tmp_path)
+    with pytest.raises(InputError, match="give a store 32,000,000 or more"):
+        Store(tmp_path / "a", max_bytes=1000)
+
+
+WRITER = """
+import sys
+from posh_reward.store import Store
+from tests.stores import items
+path, name, puts = sys.argv[1], sys.argv[2], int(sys.argv[3])
+store = Store(path)
+for i in range(puts):
+    store.put("verdict", "a", items(50, f"{name}.{i}."))
+    assert len(store.get("verdict", "a", list(items(50, f"{name}.{i}.")))) == 50
+print(store.dropped)
+"""
+
+
+def test_eight_processes_at_once(path: str) -> None:
+    writers = [start(WRITER, path, name, 8) for name in range(8)]
+    for writer in writers:
+        out, err = writer.communicate(timeout=60)
+        assert (out, err) == ("0\n", "")
+    there = Store(path)
+    for name in range(8):
+        for i in range(8):
+            wanted = items(50, f"{name}.{i}.")
+            assert there.get("verdict", "a", list(wanted)) == wanted
+    check_sound(path)
+
+
+def test_eight_threads_at_once(path: str) -> None:
+    kept = Store(path)
+
+    def work(name: str) -> None:
+        for i in range(5):
+            kept.put("verdict", "a", items(40, f"{name}.{i}."))
+            kept.get("verdict", "a", list(items(40, f"{name}.{i}.")))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcdefgh"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (kept.hits, kept.misses, kept.dropped) == (8 * 5 * 40, 0, 0)
+
+
+def forked(kept: Store, name: str) -> None:
+    kept.put("verdict", "a", items(20, name))
+    assert kept.get("verdict", "a", ["k0"]) == {"k0": value_of("k0")}
+
+
+def test_a_fork_opens_its_own(path: str) -> None:
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("no fork here")
+    kept = Store(path)
+    kept.put("verdict", "a", items(20))
+    children = [
+        multiprocessing.get_context("fork").Process(target=forked, args=(kept, name))
+        for name in "abcd"
+    ]
+    for child in children:
+        child.start()
+        kept.put("verdict", "a", items(20, "parent"))
+    for child in children:
+        child.join(30)
+        assert child.exitcode == 0
+    for name in ("k", "parent", *"abcd"):
+        assert kept.get("verdict", "a", list(items(20, name))) == items(20, name)
+    check_sound(path)
+
+
+BUSY = """
+import sys, itertools
+from posh_reward.store import Store
+from tests.stores import items
+store = Store(sys.argv[1])
+for i in itertools.count(int(sys.argv[2])):
+    store.put("verdict", "a", items(100, f"{i}."))
+    print(i, flush=True)
+"""
+
+
+def kill_in_the_middle(path: str, first: int, delay: float) -> int:
+    """Kills a writer after a while; how many of its puts had come back."""
+    writer = start(BUSY, path, first)
+    assert writer.stdout is not None
+    lines = [writer.stdout.readline()]  # it is at work
+    time.sleep(delay)
+    writer.kill()
+    rest, err = writer.communicate()
+    assert not err
+    return len([line for line in (*lines, *rest.splitlines(True)) if line.endswith("\n")])
+
+
+def kill_and_check(path: str, times: int) -> None:
+    rng = random.Random(0)
+    first = 0
+    for _ in range(times):
+        done = kill_in_the_middle(path, first, rng.random() * 0.1)
+        reader = Store(path)
+        for i in (first, first + done // 2, first + done - 1):
+            assert reader.get("verdict", "a", list(items(100, f"{i}."))) == items(100, f"{i}.")
+        for i in range(first, first + done + 2):
+            keys = list(items(100, f"{i}."))
+            assert len(reader.get("verdict", "a", keys)) in (
+                (100,) if i < first + done else (0, 100)
+            )
+        reader.close()
+        check_sound(path)
+        first += done + 2
+
+
+def test_a_killed_writer_leaves_whole_what_it_had_put(path: str) -> None:
+    kill_and_check(path, 4)
+
+
+@pytest.mark.slow
+def test_writers_killed_many_times(path: str) -> None:
+    kill_and_check(path, 100)
+
+
+def in_a_mount(mount: str, code: str, *arguments: object) -> str:
+    """Runs ``code`` where ``mount`` (shell words) has been done, as nobody but itself sees."""
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare here, so no disk to fill")
+    words = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    ran = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", f'{mount} || exit 77; exec "$@"', "sh", *words],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    if ran.returncode == 77 or "unshare" in ran.stderr:
+        pytest.skip(f"no mounting here: {ran.stderr.strip()[-200:]}")
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr
+
+
+FULL = """
+import os, sys
+from posh_reward import store
+from tests.stores import items
+store.RETRY_SECONDS = 0.0
+path, filler = sys.argv[1] + "/store.sqlite", sys.argv[1] + "/filler"
+with open(filler, "wb") as file:
+    while True:
+        try:
+            os.write(file.fileno(), bytes(4096))
+        except OSError:
+            break
+    kept, i = store.Store(path), 0
+    kept.put("verdict", "a", items(50))
+    assert kept.get("verdict", "a", list(items(50))) == {}
+    assert kept.dropped == 50
+    os.ftruncate(file.fileno(), 1_000_000)
+kept.dropped = 0
+while not kept.dropped and i < 500:
+    kept.put("verdict", "a", items(50, f"{i}.", 400))
+    i += 1
+assert i > 3 and kept.dropped == 50, (i, kept.dropped)
+for j in range(i - 1):
+    assert kept.get("verdict", "a", list(items(50, f"{j}."))) == items(50, f"{j}.", 400), j
+kept.put("verdict", "a", items(50, "full", 40_000))
+assert kept.dropped == 100
+other = store.Store(path)
+assert other.get("verdict", "a", list(items(50, "0."))) == items(50, "0.", 400)
+os.remove(filler)
+kept.put("verdict", "a", items(50, "again"))
+assert kept.dropped == 100
+assert other.get("verdict", "a", list(items(50, "again"))) == items(50, "again")
+"""
+
+
+def test_a_full_disk_drops_writes_until_there_is_room(tmp_path: Path) -> None:
+    mount = f"mount -t tmpfs -o size=3m tmpfs {tmp_path}"
+    said = in_a_mount(mount, FULL, tmp_path)
+    assert said.count("the store") == 1
+    assert "cannot be written" in said
+
+
+def test_a_limit_on_file_sizes_drops_writes(path: str) -> None:
+    code = """
+import resource, sys
+from posh_reward.store import Store
+from tests.stores import items
+kept = Store(sys.argv[1])
+kept.put("verdict", "a", items(50))
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+for i in range(50):
+    kept.put("verdict", "a", items(50, f"{i}."))
+assert kept.dropped > 0
+assert kept.get("verdict", "a", list(items(50))) == items(50)
+"""
+    writer = start(code, path)
+    _, err = writer.communicate(timeout=60)
+    assert writer.returncode == 0, err
+    assert err.count("the store") == 1
+    assert Store(path).get("verdict", "a", list(items(50))) == items(50)
+
+
+READ = """
+import sys
+from posh_reward.store import Store
+from tests.stores import items
+kept = Store(sys.argv[1])
+for _ in range(2):
+    assert kept.get("verdict", "a", list(items(50))) == items(50)
+    kept.put("verdict", "a", items(3, "new"))
+    assert kept.get("verdict", "a", list(items(3, "new"))) == {}
+assert kept.dropped == 6
+"""
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("left_by", ["close", "kill"])
+def test_what_is_read_only_is_read(path: str, what: str, left_by: str) -> None:
+    if left_by == "close":
+        kept = Store(path)
+        kept.put("verdict", "a", items(50))
+        kept.close()
+    else:
+        code = READ.replace(
+            "for", "kept.put('verdict', 'a', items(50)); import os; os._exit(0)\nfor"
+        )
+        assert start(code, path).communicate(timeout=60) == ("", "")
+        assert Path(path + "-wal").stat().st_size
+    place = path if what == "file" else str(Path(path).parent)
+    mount = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
+    said = in_a_mount(mount, READ, path)
+    assert said.count("the store") == 1
+    assert "cannot be written" in said
+
+
+def damage(path: Path, how: str, seed: int = 0) -> None:
+    whole = bytearray(path.read_bytes())
+    rng = random.Random(seed)
+    if how == "garbage":
+        whole = bytearray(rng.randbytes(len(whole)))
+    elif how == "half":
+        whole = whole[: len(whole) // 2]
+    elif how == "header":
+        whole[:16] = b"x" * 16
+    elif how == "zeros":
+        whole[4096:] = bytes(len(whole) - 4096)
+    else:
+        for _ in range(40):
+            whole[rng.randrange(100, len(whole))] ^= 1 << rng.randrange(8)
+    path.write_bytes(bytes(whole))
+
+
+def sound_file(path: str) -> Path:
+    kept = Store(path)
+    kept.put("verdict", "a", items(1500))
+    kept.close()
+    return Path(path)
+
+
+@pytest.mark.parametrize("how", ["garbage", "half", "header", "zeros"])
+def test_a_damaged_file_is_left_alone_with_one_warning(
+    path: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    damage(sound_file(path), how)
+    kept = Store(path)
+    for _ in range(2):
+        for i in range(0, 1500, 100):
+            found = kept.get("verdict", "a", list(items(1500))[i : i + 100])
+            assert found.items() <= items(1500).items()
+            kept.put("verdict", "a", items(10, f"new{i}"))
+    assert kept.dropped > 0
+    [record] = caplog.records
+    assert f"posh-reward store clear {path}" in record.getMessage()
+    clear(path, any_file=how in ("garbage", "header"))
+    again = Store(path)
+    again.put("verdict", "a", items(10))
+    assert again.get("verdict", "a", list(items(1500))) == items(10)
+
+
+def test_flipped_bits_never_give_another_value(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    whole = sound_file(path).read_bytes()
+    lost = 0
+    for seed in range(40):
+        Path(path).write_bytes(whole)
+        damage(Path(path), "flips", seed)
+        kept = Store(path)
+        found = kept.get("verdict", "a", list(items(1500)))
+        assert found.items() <= items(1500).items()
+        kept.put("verdict", "a", items(300, "new"))
+        kept.close()
+        lost += 1500 - len(found)
+        assert len(caplog.records) <= seed + 1
+    assert lost > 0
+
+
+def test_a_damaged_log_is_no_fault(path: str) -> None:
+    kept = Store(path)
+    kept.put("verdict", "a", items(200))
+    kept.put("verdict", "a", items(200, "later"))
+    log = bytearray(Path(path + "-wal").read_bytes())
+    log[len(log) // 2 :] = random.Random(0).randbytes(len(log) - len(log) // 2)
+    copy = path + ".copy"
+    shutil.copy(path, copy)
+    Path(copy + "-wal").write_bytes(log)
+    found = Store(copy).get("verdict", "a", [*items(200), *items(200, "later")])
+    assert found.items() <= (items(200) | items(200, "later")).items()
+
+
+def test_one_bad_value_is_missing(path: str) -> None:
+    sound_file(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE kept SET value = 'text' WHERE used = 1")
+        connection.execute("UPDATE kept SET value = x'' WHERE used = 2")
+        connection.execute(
+            "UPDATE kept SET value = (SELECT value FROM kept WHERE used = 4) WHERE used = 3"
+        )
+        connection.commit()
+    assert len(Store(path).get("verdict", "a", list(items(1500)))) == 1497
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("PRAGMA user_version = 2", "newer posh-reward (version 2"),
+        ("PRAGMA application_id = 7", "another program"),
+    ],
+)
+def test_a_file_of_another_version_or_program_stays_as_it_was(
+    path: str, statement: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sound_file(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+    before = Path(path).read_bytes()
+    kept = Store(path)
+    assert kept.get("verdict", "a", list(items(5))) == {}
+    kept.put("verdict", "a", items(5))
+    assert (kept.misses, kept.dropped) == (5, 5)
+    assert [why in record.getMessage() for record in caplog.records] == [True]
+    with pytest.raises(InputError, match="--yes"):
+        clear(path)
+    assert Path(path).read_bytes() == before
+
+
+def test_a_locked_file_costs_answers_not_the_run(
+    path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound_file(path)
+    monkeypatch.setattr(opening, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(store, "RETRY_SECONDS", 0.3)
+    kept = Store(path)
+    assert len(kept.get("verdict", "a", list(items(5)))) == 5
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for i in range(20):
+            kept.put("verdict", "a", items(5, f"{i}."))
+            assert len(kept.get("verdict", "a", list(items(5)))) == 5
+    assert kept.dropped == 100
+    assert ["locked" in record.getMessage() for record in caplog.records] == [True]
+    time.sleep(0.3)
+    kept.put("verdict", "a", items(5, "later"))
+    assert len(kept.get("verdict", "a", list(items(5, "later")))) == 5
+
+
+def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "WORTH", 10**9)  # packing would take most of the time
+    kept = Store(path, SMALLEST)
+    dear = items(20, "dear", 2000)
+    kept.put("graph", "a", dear)
+    most = 0
+    for i in range(80):
+        kept.put("verdict", "a", items(32, f"{i}.", 16_000))
+        assert kept.get("graph", "a", list(dear)) == dear
+        most = max(most, on_disk(path))
+    assert SMALLEST / 2 < most <= SMALLEST
+    assert kept.get("verdict", "a", list(items(32, "0."))) == {}
+    assert len(kept.get("verdict", "a", list(items(32, "79.")))) == 32
+    check_sound(path)
+
+
+@pytest.mark.slow
+def test_the_bound_holds_for_small_values_and_eight_processes(path: str) -> None:
+    code = WRITER.replace("Store(path)", "Store(path, 32_000_000)")
+    writers = [start(code, path, name, 900) for name in range(8)]
+    most = 0
+    while any(writer.poll() is None for writer in writers):
+        most = max(most, on_disk(path))
+        time.sleep(0.02)
+    for writer in writers:
+        out, err = writer.communicate()
+        assert (out, err) == ("0\n", "")
+    assert SMALLEST / 2 < most <= SMALLEST
+    check_sound(path)
+
+
+def test_clearing_gives_the_room_back(path: str) -> None:
+    kept = Store(path)
+    for space in ("one|released", "two|released"):
+        kept.put("verdict", space, items(2000))
+        kept.put("graph", space, items(10))
+    assert [(each.kind, each.space, each.rows) for each in survey(path).holdings] == [
+        ("graph", "one|released", 10),
+        ("graph", "two|released", 10),
+        ("verdict", "one|released", 2000),
+        ("verdict", "two|released", 2000),
+    ]
+    before = on_disk(path)
+    assert clear(path, "verdict", "two") == 2000
+    assert kept.get("verdict", "two|released", list(items(9))) == {}
+    assert kept.get("verdict", "one|released", list(items(9))) == items(9)
+    assert clear(path) == 2020
+    assert Path(path).stat().st_size < 40_000 < before
+    kept.put("verdict", "one|released", items(9))
+    assert kept.get("verdict", "one|released", list(items(9))) == items(9)
+    assert os.path.exists(path)
