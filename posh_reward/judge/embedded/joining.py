@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp
+from operator import mul
 
 from posh_reward.judge.embedded.likeness import conflict, likeness
 from posh_reward.judge.embedded.matching import Matching
@@ -19,16 +21,18 @@ RIVALLED = 0.3
 """What is left of a value where another stands in the thing's place."""
 UNSTATED = 0.35
 """Least value of a relation that the target does not contradict: paraphrases join differently."""
-LIKELY = 0.6
-"""Value of a relation that is not stated, though both ends and the verb are surely there."""
-TAKEN_FOR_GRANTED = 0.75
-"""The same for one that goes without saying."""
+UNPROVEN = 0.8
+"""Most value of a relation that is not found as such, though both ends and the verb are there."""
+BURDEN = 5.5
+WEIGHTS = (2.4, 3.9, 2.9, 1.6)
+"""Weights of what speaks for a relation: that it is found as such, its verb, subject, object.
+
+These and ``NO_VERB`` are fitted by ``tools/calibrate_judge.py``.
+"""
+NO_VERB = 0.45
+"""What stands in for the presence of a verb where a relation has none."""
 EXCLUDED = 0.1
 """Value where what the target says of the two rules the relation out."""
-WELL_FOUND = 0.7
-"""Score of a correspondence that leaves no doubt."""
-UNDONE = 0.5
-"""What stands in for the presence of a verb where a relation has none."""
 BARE = 0.7
 """Match of a relation that has no word to compare."""
 UNHEARD = 0.4
@@ -48,7 +52,29 @@ def relation_value(matching: Matching, subject: int, text: str, other: int) -> f
     """Whether the target joins the corresponding things in this way, 0 to 1."""
     words = words_of(text)
     firsts, seconds = matching.players(subject), matching.players(other)
-    best = max(
+    best = as_such(matching, firsts, words, seconds)
+    if firsts and seconds:
+        a, b = firsts[0][0], seconds[0][0]
+        sure = not (matching.doubt(subject) or matching.doubt(other))
+        if sure and opposed(matching, a, words, b):
+            return EXCLUDED
+        if is_turned(matching, a, words, b):
+            return max(best, UNSTATED)
+        if sure and best < JOINED:
+            if excluded(matching, a, words, b):
+                return EXCLUDED
+            if rivalled(matching, firsts, words, seconds):
+                return best * RIVALLED
+            if rivalled(matching, seconds, words, firsts):
+                return best * RIVALLED
+    most = 1.0 if best >= JOINED else UNPROVEN
+    evidence = (best, *named_and_said(matching, subject, words, other))
+    return UNSTATED + (most - UNSTATED) * likelihood(evidence)
+
+
+def as_such(matching: Matching, firsts: Cast, words: list[str], seconds: Cast) -> float:
+    """How well the relation is found between things that may correspond, 0 to 1."""
+    return max(
         (
             p * q * joined(matching, a, words, b)
             for a, p in firsts
@@ -57,28 +83,27 @@ def relation_value(matching: Matching, subject: int, text: str, other: int) -> f
         ),
         default=0.0,
     )
-    if best >= JOINED:
-        return best
-    doubtful = matching.doubt(subject) or matching.doubt(other)
-    if not doubtful and excluded(matching, firsts[0][0], words, seconds[0][0]):
-        return EXCLUDED
-    if not doubtful and (
-        rivalled(matching, firsts, words, seconds) or rivalled(matching, seconds, words, firsts)
-    ):
-        return best * RIVALLED
-    if firsts and seconds and matching.target.partners[firsts[0][0]].get(seconds[0][0]):
-        return max(best, UNSTATED)
-    most = TAKEN_FOR_GRANTED if goes_without_saying(matching, subject, words, other) else LIKELY
-    return UNSTATED + (most - UNSTATED) * plausible(matching, subject, words, other)
 
 
-def goes_without_saying(matching: Matching, subject: int, words: list[str], other: int) -> bool:
-    """Whether a relation is left unsaid once both ends are named.
+def named_and_said(
+    matching: Matching, subject: int, words: list[str], other: int
+) -> tuple[float, float, float]:
+    """How surely the target has a relation's verb anywhere, its subject, and its object.
 
-    ``his hat``, where the target has a hat and nobody else's; ``we see``, in any picture.
+    Paraphrases join things differently, but they name both, and say what is done.
     """
+    verbs = [word for word in words if not says_little(word)]
+    terms = [matching.source.by_word.get(verb, (verb, "v")) for verb in verbs]
     entities = matching.source.graph.entities
-    return words == ["part", "of"] or entities[subject].us or entities[other].us
+    first, second = (
+        1.0 if entities[end].us else matching.best_score(end) for end in (subject, other)
+    )
+    return sum(map(matching.anywhere, terms)) / len(terms) if terms else NO_VERB, first, second
+
+
+def likelihood(evidence: Sequence[float]) -> float:
+    """How likely a relation is stated that the target does not contradict: logistic, 0 to 1."""
+    return 1 / (1 + exp(BURDEN - sum(map(mul, WEIGHTS, evidence))))
 
 
 def excluded(matching: Matching, a: int, words: list[str], b: int) -> bool:
@@ -88,20 +113,15 @@ def excluded(matching: Matching, a: int, words: list[str], b: int) -> bool:
     return bool(stated and claimed) and not any(agreement(x, y) for x in claimed for y in stated)
 
 
-def plausible(matching: Matching, subject: int, words: list[str], other: int) -> float:
-    """How much speaks for a relation that the target does not state as such: 0 to 1.
-
-    Paraphrases join things differently, but they name both, and say what is done.
-    """
-    entities = matching.source.graph.entities
-    scores = [matching.best_score(end) for end in (subject, other) if not entities[end].us]
-    ends = min(1.0, min(scores, default=0.0) / WELL_FOUND)
-    if goes_without_saying(matching, subject, words, other):
-        return ends
-    verbs = [word for word in words if word not in PREPOSITIONS and word not in FUNCTION_WORDS]
-    terms = [matching.source.by_word.get(verb, (verb, "v")) for verb in verbs]
-    done = sum(map(matching.anywhere, terms)) / len(terms) if terms else UNDONE
-    return (ends + done) / 2
+def opposed(matching: Matching, a: int, words: list[str], b: int) -> bool:
+    """Whether what the target says of the two is the opposite: opens, closes."""
+    verbs = [v for v in words if not says_little(v)]
+    stated = [v for v in matching.target.partners[a].get(b, ()) if not says_little(v)]
+    return any(
+        conflict(matching.source.by_word.get(x, (x, "v")), matching.target.by_word.get(y, (y, "v")))
+        for x in verbs
+        for y in stated
+    )
 
 
 def rivalled(matching: Matching, ends: Cast, words: list[str], others: Cast) -> bool:
@@ -148,8 +168,7 @@ def joined(matching: Matching, a: int, words: list[str], b: int) -> float:
     """How well what joins two things of the target matches a relation's words, 0 to 1."""
     target = matching.target
     stated = target.partners[a].get(b, [])
-    # "held by" turns a verb round; without it, the target says the converse.
-    turned = bool(stated) and (a, b) not in target.directed and "by" not in [*words, *stated]
+    turned = is_turned(matching, a, words, b)
     if a == b:
         link = ONE_THING
     elif stated:
@@ -169,6 +188,17 @@ def joined(matching: Matching, a: int, words: list[str], b: int) -> float:
         return EXCLUDED  # what lies under a box does not lie on it
     match = sum(values) / len(values) if values else BARE
     return 0.5 * link + 0.5 * match * (0.4 + 0.6 * link)
+
+
+def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
+    """Whether the target joins the two, but the other way round.
+
+    "Held by" turns a verb round; without it, the target says the converse.
+    """
+    stated = matching.target.partners[a].get(b)
+    if not stated or (a, b) in matching.target.directed:
+        return False
+    return "by" not in words and "by" not in stated
 
 
 def preposition_value(matching: Matching, a: int, word: str, b: int, turned: bool) -> float:
@@ -200,3 +230,8 @@ def word_value(matching: Matching, a: int, word: str, b: int) -> float:
         ),
         default=0.0,
     )
+
+
+def says_little(word: str) -> bool:
+    """Whether a relation's word is a preposition or a function word."""
+    return word in PREPOSITIONS or word in FUNCTION_WORDS

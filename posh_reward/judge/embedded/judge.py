@@ -37,7 +37,7 @@ BY_CONTEXT = 0.8
 """Value of a thing by another name that fits."""
 ELSE = 0.55
 """Value of a name that the target has, but not as a thing."""
-ABSTRACT = 0.38
+ABSTRACT = 0.55
 """Least value of what cannot be seen as such: a way, a gaze; paraphrases leave it out.
 
 Also of a word that is rarely a noun, which the parser may have misread: ``chops at the ropes``.
@@ -56,7 +56,7 @@ MIXED_UP = 0.2
 """What is left where all else that is said of the thing is said of one that denies the word."""
 DENIED = 0.03
 """Value of what the corresponding thing denies, or would have to say if it were so."""
-OPEN = 0.33
+OPEN = 0.38
 """Value of a word that the target has nowhere: a paraphrase may hide from the dictionary."""
 VERBATIM = 0.85
 """A word that the target has, like this, of something else only, is not there by paraphrase."""
@@ -78,7 +78,7 @@ class EmbeddedJudge:
     @property
     def name(self) -> str:
         """Version of the rules and of the word table."""
-        return "embedded-2"
+        return "embedded-3"
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
         """One verdict per request, in order; it never abstains."""
@@ -159,11 +159,27 @@ def terms_in(matching: Matching, text: str) -> list[Term]:
 
 def entity_value(matching: Matching, entity: int, identifier: str) -> float:
     """Whether the target has such a thing, with what the identifier says of it."""
+    owners = [owner for owner, stuff in matching.source.made_of if stuff == entity]
+    if any(is_made_otherwise(matching, owner, entity) for owner in owners):
+        return DENIED
     value = likelihood(matching, entity, identifier)
     if entity not in matching.source.negated:
         return value
     like = [thing for thing, _ in matching.cast(entity)[:1]]
     return value if matching.target.negated & set(like) else WITHOUT * (1 - value)
+
+
+def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
+    """Whether the target has the owner in another stuff or colour: a tin cup, a cup of glass."""
+    if matching.doubt(owner):
+        return False
+    return any(
+        all(
+            matching.said(term).get(thing, 0.0) < SAID and matching.denied(term, thing)
+            for term in matching.source.heads[stuff]
+        )
+        for thing, _ in matching.cast(owner)[:1]
+    )
 
 
 def likelihood(matching: Matching, entity: int, identifier: str) -> float:
@@ -176,7 +192,7 @@ def likelihood(matching: Matching, entity: int, identifier: str) -> float:
     rest = [term for term in terms if term not in heads]
     called = [term for term in heads if term in terms] or heads
     best = max(BY_CONTEXT * best, ELSE * max(map(matching.anywhere, called)))
-    if not any(map(is_concrete, called)):
+    if not any(is_concrete(term) or is_settled(term) for term in called):
         best = max(best, ABSTRACT)
     places = [term for term in called if term[0] in PLACES]
     if places and matching.named(tuple(places)):

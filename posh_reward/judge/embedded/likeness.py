@@ -73,6 +73,11 @@ def is_settled(term: Term) -> bool:
     return number(word) is not None or word in colours() or word in SIDES
 
 
+def is_stuff(term: Term) -> bool:
+    """Whether it says what something is made of, or its colour."""
+    return term[0] in colours() or is_material(term)
+
+
 class Vocabulary:
     """Terms by meaning, so that those like a given one are found without trying each.
 

@@ -17,6 +17,7 @@ from posh_reward.judge.embedded.attachment import (
     steps_between,
     stretches,
 )
+from posh_reward.judge.embedded.likeness import is_stuff
 from posh_reward.judge.embedded.meaning import Term, is_plural
 from posh_reward.judge.embedded.persons import BOTH, NOBODY, Genders, genders
 from posh_reward.judge.embedded.words import (
@@ -30,6 +31,8 @@ from posh_reward.judge.embedded.words import (
 from posh_reward.types import Description, Span
 
 NOUNS = frozenset(("NOUN", "PROPN"))
+MAKING = frozenset(("of", "in"))
+"""Prepositions that join a thing to its stuff or colour."""
 WITHOUT = frozenset("without lacking lack lacks".split())
 OTHERS = 0.3
 """Attachment to a thing of another's attribute."""
@@ -66,6 +69,8 @@ class Reading:
         """Per thing the terms of its attributes."""
         self.heads = [self._heads(thing) for thing in range(len(self.mentions))]
         """Per thing the last word of each mention: what kind of thing it is."""
+        for owner, stuff in self.made_of:
+            self.claims[owner] += self.heads[stuff]
         self.genders = [self._genders(thing) for thing in range(len(self.mentions))]
         """Per thing which persons it can be; none for no person."""
         self.plural = [any(map(is_plural, heads)) for heads in self.heads]
@@ -100,6 +105,17 @@ class Reading:
             if a != b:
                 found[b].setdefault(a, []).extend(words)
         return found
+
+    @cached_property
+    def made_of(self) -> list[tuple[int, int]]:
+        """(Thing, its stuff or colour) where the two are joined by "of" or "in": a cup of tin."""
+        return [
+            (relation.subject, relation.object)
+            for relation in self.graph.relations
+            if relation.subject != relation.object
+            and MAKING & set(relation.text.lower().split()[-1:])
+            and any(is_stuff(head) for head in self.heads[relation.object])
+        ]
 
     @cached_property
     def directed(self) -> set[tuple[int, int]]:
