@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "posh_reward"
 STAGES = ["graph", "judge", "metric", "reward", "study"]
-RECORDS = {"types", "errors", "settings", "store"}
+RECORDS = {"types", "errors", "settings", "store", "child"}
 
 
 def imported(path: Path) -> set[str]:

@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.child import ChildFailureError, ChildProcess
 from posh_reward.errors import MissingDependencyError, PoshError
-from posh_reward.graph.coref.maverick_process import WorkerFailureError, WorkerProcess
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.coref.words import read_words
 from posh_reward.types import Clusters
@@ -62,7 +62,7 @@ class MaverickCoref:
         MissingDependencyError: There is no such environment; the message says how to make it.
     """
 
-    _worker: WorkerProcess | None
+    _worker: ChildProcess | None
     _revision: str | None
     _deadly: dict[str, str]
     """What happened to the texts that were given up, by their words."""
@@ -134,7 +134,7 @@ class MaverickCoref:
         for attempt in range(1, DEADLY + 1):
             try:
                 return self._asked_once(sentences)
-            except WorkerFailureError as failure:
+            except ChildFailureError as failure:
                 self._count(failure)
                 if attempt == DEADLY or failure.slow:
                     self._deadly[text] = f"Maverick failed on a text: {failure}"
@@ -154,11 +154,11 @@ class MaverickCoref:
         try:
             clusters = checked(reply.get("clusters"), sum(map(len, sentences)))
         except (TypeError, ValueError) as error:
-            raise WorkerFailureError(f"it answered with no clusters: {error}") from error
+            raise ChildFailureError(f"it answered with no clusters: {error}") from error
         self._failures = 0
         return clusters
 
-    def _running(self) -> WorkerProcess:
+    def _running(self) -> ChildProcess:
         """The worker, ready; started if there is none, or none of this process's own."""
         while self._worker is None or self._worker.owner != os.getpid():
             if self._failures > self._max_restarts:
@@ -168,17 +168,17 @@ class MaverickCoref:
                 )
             try:
                 self._worker = self._started()
-            except WorkerFailureError as failure:
+            except ChildFailureError as failure:
                 self._count(failure)
         return self._worker
 
-    def _started(self) -> WorkerProcess:
+    def _started(self) -> ChildProcess:
         check_env(self._env)
         options = {"weights": self._pinned(), "device": self._device, "parent": str(os.getpid())}
         flags = [part for key, value in options.items() for part in (f"--{key}", value)]
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
         command = [str(python_of(self._env)), "-I", str(WORKER), *flags]
-        worker = WorkerProcess(command, environment(self._device))
+        worker = ChildProcess(command, environment(self._device))
         reply = worker.receive(self._start_timeout)
         if "ready" not in reply:
             worker.stop()
@@ -199,7 +199,7 @@ class MaverickCoref:
         kind = MissingDependencyError if broken else CorefError
         return kind(f"Maverick cannot start: {why}. {remedy}")
 
-    def _count(self, failure: WorkerFailureError) -> None:
+    def _count(self, failure: ChildFailureError) -> None:
         logger.warning("Maverick's process failed: %s", failure)
         self._failures += 1
         self._last_words = str(failure)

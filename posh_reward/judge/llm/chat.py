@@ -34,11 +34,28 @@ class Chat:
         self._head = self._ids(before, special=True)
         self._tail = self._ids(after, special=True)
 
+    @property
+    def turn_end(self) -> int | None:
+        """The token that the template closes a turn with; None if it closes it with text."""
+        first = self._tail[0] if self._tail else None
+        return first if first in self._tokenizer.all_special_ids else None
+
     def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of each prompt, from the first of the template to the last."""
+        return [ids for ids, _ in self.split(prompts)]
+
+    def split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
+        """Of each prompt its token ids, and how many of them are the template's and the prefix's.
+
+        Where a tokenizer does not keep to the seam, only the template's are counted.
+        """
         shared = {prompt.prefix: prompt for prompt in reversed(prompts)}
         starts = {prefix: self._start(first) for prefix, first in shared.items()}
-        return [self._head + self._body(p, starts[p.prefix]) + self._tail for p in prompts]
+        rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
+        heads = [self._head + (starts[prompt.prefix] or []) for prompt in prompts]
+        return [
+            (head + rest + self._tail, len(head)) for head, rest in zip(heads, rests, strict=True)
+        ]
 
     def _start(self, first: Prompt) -> list[int] | None:
         """Ids of a prefix; None if they depend on what follows it."""
@@ -46,14 +63,16 @@ class Chat:
         whole = self._ids(first.text)
         return start if start + self._ids(first.suffix) == whole else None
 
-    def _body(self, prompt: Prompt, start: list[int] | None) -> list[int]:
-        if start is None:
-            return self._ids(prompt.text)
-        return start + self._ids(prompt.suffix)
-
     def _ids(self, text: str, *, special: bool = False) -> list[int]:
-        ids: list[int] = self._tokenizer(
-            text, add_special_tokens=False, split_special_tokens=not special
+        [ids] = self._many([text], special=special)
+        return ids
+
+    def _many(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
+        """Ids of each text."""
+        if not texts:
+            return []
+        ids: list[list[int]] = self._tokenizer(
+            texts, add_special_tokens=False, split_special_tokens=not special
         )["input_ids"]
         return ids
 

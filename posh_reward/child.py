@@ -1,9 +1,15 @@
-"""A process that answers JSON lines, with a deadline on every answer."""
+"""A child process that answers JSON lines, with a deadline on every line.
+
+What libraries cannot do inside a trainer (old pins, one engine a process, global switches) runs
+in a process of its own: Maverick, and vLLM beside a trainer.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -14,18 +20,27 @@ from typing import IO, Any
 
 STDERR_TAIL = 2000
 """Bytes of the process's last words that an error repeats."""
+SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY\b", re.IGNORECASE)
+"""Names of variables whose values are never repeated."""
+SHORTEST_SECRET = 8
+"""A shorter value (``"1"``, ``"true"``) is none."""
 
 
-class WorkerFailureError(Exception):
+class ChildFailureError(Exception):
     """The process died, was too slow, or said what is no answer. It is gone now."""
 
-    def __init__(self, reason: str, *, slow: bool = False) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, last_words: str = "", *, slow: bool = False) -> None:
+        super().__init__(f"it {reason}; its last words:\n{last_words}")
+        self.reason = reason
+        """One line, what "it" did."""
+        self.last_words = last_words
         self.slow = slow
 
 
-class WorkerProcess:
-    """One child process. It ends with this object, and at the latest with the interpreter.
+class ChildProcess:
+    """One child process, and its process group.
+
+    It ends with this object, and at the latest with the interpreter.
 
     Args:
         command: what to run, no shell.
@@ -35,6 +50,7 @@ class WorkerProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.owner = os.getpid()
         """Only this process may talk to the child; a fork of it needs a child of its own."""
+        self._secrets = secrets_of(environment)
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(  # noqa: S603
             command,
@@ -52,18 +68,26 @@ class WorkerProcess:
         """Sends a request and waits at most ``timeout`` seconds for the answer to it.
 
         Raises:
-            WorkerFailureError: There was none.
+            ChildFailureError: There was none.
         """
-        reply = self._exchange(json.dumps(request) + "\n", timeout)
+        reply = self.exchange(request, timeout)
         if reply.get("id") != request["id"]:
-            raise self._failed(f"answered something else: {str(reply)[:200]}")
+            raise self.failed(f"answered something else: {str(reply)[:200]}")
         return reply
+
+    def exchange(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
+        """Sends a request; what the process says next, within ``timeout`` seconds.
+
+        Raises:
+            ChildFailureError: It said nothing.
+        """
+        return self._exchange(json.dumps(request) + "\n", timeout)
 
     def receive(self, timeout: float) -> dict[str, Any]:
         """What the process says unasked, within ``timeout`` seconds.
 
         Raises:
-            WorkerFailureError: It said nothing.
+            ChildFailureError: It said nothing.
         """
         return self._exchange("", timeout)
 
@@ -75,7 +99,7 @@ class WorkerProcess:
 
         def give_up() -> None:  # unblocks both: a pipe that is not read, and one that is silent
             expired.set()
-            child.kill()
+            kill(child)
 
         deadline = threading.Timer(timeout, give_up)
         deadline.daemon = True
@@ -90,31 +114,55 @@ class WorkerProcess:
         finally:
             deadline.cancel()
         if expired.is_set():
-            raise self._failed(f"gave no answer within {timeout:g} s", slow=True)
+            raise self.failed(f"gave no answer within {timeout:g} s", slow=True)
         if not reply.endswith("\n"):
-            raise self._failed("died")
+            raise self.failed("died")
         with suppress(ValueError):
             answer = json.loads(reply)
             if isinstance(answer, dict):
                 return answer
-        raise self._failed(f"said what is no JSON object: {reply[:200]!r}")
+        raise self.failed(f"said what is no JSON object: {reply[:200]!r}")
 
-    def _failed(self, reason: str, *, slow: bool = False) -> WorkerFailureError:
-        self._child.kill()
+    def failed(self, reason: str, *, slow: bool = False) -> ChildFailureError:
+        """Ends the process, and says why: the error to raise."""
+        kill(self._child)
         code = self._child.wait()
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - STDERR_TAIL))
         words = self._stderr.read().decode("utf-8", "replace").strip()
         self.stop()
-        return WorkerFailureError(
-            f"it {reason} (exit status {code}); its last words:\n{words}", slow=slow
-        )
+        reason, words = (without(self._secrets, text) for text in (reason, words))
+        return ChildFailureError(f"{reason} (exit status {code})", words, slow=slow)
+
+
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
+    """Values that no message may repeat, e.g. that of ``HF_TOKEN``; longest first."""
+    found = {
+        value
+        for name, value in environment.items()
+        if SECRET.search(name) and len(value) >= SHORTEST_SECRET
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def without(secrets: Sequence[str], text: str) -> str:
+    """A text with stars in place of secrets."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def kill(child: subprocess.Popen[str]) -> None:
+    """Kills a child and its process group. It must not have been reaped: its pid is its own."""
+    if child.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def end(child: subprocess.Popen[str], stderr: IO[bytes], owner: int) -> None:
     """Kills and reaps a child, if it is this process's own and no fork's."""
     if os.getpid() != owner:
         return
-    child.kill()
+    kill(child)
     for pipe in (child.stdin, child.stdout, stderr):
         with suppress(OSError):  # a request that was never read is still in the pipe's buffer
             if pipe is not None:

@@ -1,0 +1,50 @@
+"""Asking a ``ColocatedModel``, and looking after its child."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from posh_reward.judge.llm.colocated import ColocatedModel
+from posh_reward.judge.render import Prompt
+from tests.judge.llm.stand_in import masses
+
+LABELS = ["1", "2", "3", "4", "5"]
+Make = Callable[..., ColocatedModel]
+
+
+def prompts(*suffixes: str) -> list[Prompt]:
+    return [Prompt("DESCRIPTION: A dog.\n\n", suffix) for suffix in suffixes]
+
+
+def ask(model: ColocatedModel, *suffixes: str) -> list[float | None]:
+    return [verdict.grade for verdict in model.choose(prompts(*suffixes), LABELS)]
+
+
+def right(suffix: str) -> float:
+    """The grade that a sound engine gives."""
+    [prompt] = prompts(suffix)
+    found = masses(prompt.text, len(LABELS))
+    return sum(rank * mass for rank, mass in enumerate(found, 1)) / sum(found)
+
+
+def tell(model: ColocatedModel, what: str) -> str:
+    [reply] = model.write([Prompt("", what)], 100)
+    assert reply.text is not None, reply.failure
+    return reply.text
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs, rather than being gone or a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def soon(fact: Callable[[], bool], seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while not fact() and time.monotonic() < end:
+        time.sleep(0.05)
+    return fact()
