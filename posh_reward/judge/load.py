@@ -21,7 +21,7 @@ JUDGES = {
 """Judges that read scene graphs: name -> ``module:class``."""
 
 MODELS = {
-    "transformers": "posh_reward.judge.llm.transformers:TransformersModel",
+    "transformers": "posh_reward.judge.llm.packed:TransformersModel",
     "vllm": "posh_reward.judge.llm.colocated:ColocatedModel",
     "server": "posh_reward.judge.llm.server:ServerModel",
     "fake-model": "posh_reward.judge.fake:FakeModel",

@@ -15,8 +15,8 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.judge.llm.colocated import ColocatedModel
-from posh_reward.judge.llm.colocated.about import fingerprint
 from posh_reward.judge.llm.colocated.engine import check_scoring, likely
+from posh_reward.judge.llm.revision import fingerprint
 from posh_reward.judge.load import load_judge
 from tests.judge.llm.children import LABELS, Make, ask, prompts, right, tell
 

@@ -27,7 +27,7 @@ from posh_reward.judge.load import load_judge
 from posh_reward.judge.render import Prompt
 from posh_reward.types import Verdict
 from tests.judge.llm.children import alive, soon
-from tests.judge.llm.tiny_qwen3 import save_tiny_qwen3
+from tests.judge.llm.tiny import save_tiny_qwen3
 
 pytestmark = pytest.mark.vllm
 
