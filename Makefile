@@ -12,7 +12,7 @@ demo: .venv/train.stamp
 	$(PY) recipes/demo.py
 
 test: .venv/dev.stamp lint
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .

@@ -1,6 +1,6 @@
 """How well a judge finds planted mistakes and omissions.
 
-    python tools/eval_planted.py ../shared/data/planted/planted_dev.json [--judge embedded]
+    python tools/eval_planted.py ../shared/data/planted/planted_dev.json [--judge embedded] [--preset mended]
 
 Prints: how often the faithful text outranks the mistaken (precision) and the omitting (recall)
 one; macro F1 over marked and unmarked tokens, at the best threshold and at thresholds fixed on
@@ -192,9 +192,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("planted", type=Path)
     parser.add_argument("--judge", default="embedded")
+    parser.add_argument("--preset", default="released")
     options = parser.parse_args()
     items = json.loads(options.planted.read_text(encoding="utf-8"))
-    metric = PoSh(judge=options.judge)
+    metric = PoSh(judge=options.judge, preset=options.preset)
     references = [item["reference"] for item in items]
     start = time.perf_counter()
     versions = [

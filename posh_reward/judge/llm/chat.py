@@ -11,6 +11,8 @@ from posh_reward.judge.render import Prompt
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+REMEMBERED = 1024
+"""Prefixes after which those of the current call alone are remembered."""
 MARK = "\u2402message\u2403"
 """Stands for the message while the template is read."""
 
@@ -30,6 +32,7 @@ class Chat:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
+        self._starts: dict[str, list[int] | None] = {}
         before, after = template_halves(tokenizer)
         self._head = self._ids(before, special=True)
         self._tail = self._ids(after, special=True)
@@ -49,13 +52,22 @@ class Chat:
 
         Where a tokenizer does not keep to the seam, only the template's are counted.
         """
-        shared = {prompt.prefix: prompt for prompt in reversed(prompts)}
-        starts = {prefix: self._start(first) for prefix, first in shared.items()}
+        starts = self._prefixes(prompts)
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
         heads = [self._head + (starts[prompt.prefix] or []) for prompt in prompts]
         return [
             (head + rest + self._tail, len(head)) for head, rest in zip(heads, rests, strict=True)
         ]
+
+    def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
+        """Ids of each prefix; those of the last calls are remembered, since they come in waves."""
+        firsts = {prompt.prefix: prompt for prompt in reversed(prompts)}
+        starts = {
+            prefix: self._starts[prefix] if prefix in self._starts else self._start(first)
+            for prefix, first in firsts.items()
+        }
+        self._starts = starts if len(self._starts) > REMEMBERED else self._starts | starts
+        return starts
 
     def _start(self, first: Prompt) -> list[int] | None:
         """Ids of a prefix; None if they depend on what follows it."""
