@@ -1,6 +1,6 @@
 """How well a judge finds planted mistakes and omissions.
 
-    python tools/eval_planted.py ../shared/data/planted/planted_dev.json [--judge embedded] [--preset mended]
+    python tools/eval_planted.py ../shared/data/planted/planted_dev.json [--preset mended]
 
 Prints: how often the faithful text outranks the mistaken (precision) and the omitting (recall)
 one; macro F1 over marked and unmarked tokens, at the best threshold and at thresholds fixed on
