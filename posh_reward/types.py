@@ -209,6 +209,7 @@ class Usage:
     failures: dict[str, int] = field(default_factory=dict)
     """Failed judgments by reason."""
     seconds: float = 0.0
+    """Wall time of the calls that gave answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,12 @@ def prompt(request: Request, preset: str = "released") -> Prompt:
 
 
 def rewrite_prompt(request: RewriteRequest, preset: str = "released") -> Prompt:
-    """The message that asks for a fluent noun phrase."""
+    """The message that asks for a fluent noun phrase.
+
+    All of it is its own: a phrase begins within a token of what stands before it (``"dog``).
+    """
     before, after = _around(preset, f"rewrite.{request.kind}", "{phrase}")
-    return Prompt(before, request.text + after)
+    return Prompt("", before + request.text + after)
 
 
 def check_preset(preset: str) -> str:

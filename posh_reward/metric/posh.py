@@ -65,7 +65,10 @@ class PoSh:
         self.judge: Judge = (
             load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
         )
-        _check_preset(self.judge, preset)
+        if isinstance(self.judge, PromptJudge):
+            _check_preset(self.judge, preset)
+            if self.store is not None:
+                self.judge.keep_in(self.store)
         self.weights = weights
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -165,8 +168,8 @@ class PoSh:
         return Scores(None, None, None, self.signature, failure=reason)
 
 
-def _check_preset(judge: Judge, preset: str) -> None:
-    if isinstance(judge, PromptJudge) and judge.preset != preset:
+def _check_preset(judge: PromptJudge, preset: str) -> None:
+    if judge.preset != preset:
         raise InputError(
             f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: give both one"
         )

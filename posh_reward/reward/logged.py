@@ -32,9 +32,9 @@ METRICS = (
     "posh/judge_doubtful_share",
 )
 """Names given to ``log_metric``: all of them, on every rank, at every call. Means over the
-completions of a call that have the figure; NaN if none has. The last four are about the call
-itself: how long it took, how many questions and rewrites it needed, which share of them was
-answered without asking, and which share of the replies was no grade."""
+completions of a call that have the figure; NaN if none has. ``posh/unparsed`` is a count. The
+last four are about the call itself: how long it took, how many questions and rewrites it needed,
+which share of them was answered without asking, and which share of the replies was no grade."""
 
 EXTRAS = ("posh_precision", "posh_recall", "posh_f1", "posh_failure")
 """Columns given to ``log_extra``, one value per completion; None, or "" for no failure."""

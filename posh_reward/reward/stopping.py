@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformers import TrainerCallback
 
@@ -11,6 +11,8 @@ from posh_reward.reward.trl import PoshReward
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+
+T = TypeVar("T")
 
 ELSEWHERE = "another rank's judge failed; see its log"
 
@@ -30,6 +32,23 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self.reward = reward
         reward.raises = False
 
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Sees to it that all ranks are judged alike.
+
+        Raises:
+            JudgeError: they are not, such as by two revisions of a model; on all ranks.
+        """
+        self.reward.begin()
+        there = sorted(set(of_all_ranks(self.reward.posh.signature)))
+        if len(there) > 1:
+            raise JudgeError(f"the ranks do not judge alike: {' and '.join(there)}")
+
     def on_step_end(
         self,
         args: TrainingArguments,
@@ -41,6 +60,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         if any_rank(self.reward.failure is not None):
             self.reward.failure = self.reward.failure or ELSEWHERE
             control.should_save = True
+            control.should_evaluate = False  # by whom?
             control.should_training_stop = True
 
 
@@ -57,12 +77,12 @@ def raise_if_stopped(trainer: Trainer) -> None:
 
 def any_rank(flag: bool) -> bool:
     """Whether ``flag`` holds on one of the ranks; the same answer on all."""
-    import torch
-    from torch import distributed
+    return any(of_all_ranks(flag))
 
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return flag
-    device = torch.cuda.current_device() if distributed.get_backend() == "nccl" else "cpu"
-    flags = torch.tensor(int(flag), device=device)
-    distributed.all_reduce(flags, op=distributed.ReduceOp.MAX)
-    return bool(flags.item())
+
+def of_all_ranks(value: T) -> list[T]:
+    """What each rank has given, in their order; all have to call this at once."""
+    from accelerate.utils import gather_object
+
+    everyones: list[T] = gather_object([value])
+    return everyones

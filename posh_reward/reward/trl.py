@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posh_reward.errors import InputError, JudgeError
+from posh_reward.errors import InputError, JudgeError, PoshError
 from posh_reward.metric.posh import PoSh
 from posh_reward.reward.logged import Work, extras, metrics, reading
 from posh_reward.reward.shaping import Shaping, shape
@@ -24,8 +24,8 @@ class PoshReward:
     """A callable for ``GRPOTrainer(reward_funcs=...)``.
 
     The dataset has a column with each image's reference. A completion that cannot be judged
-    gets ``None``, which TRL leaves out of its group. A reference is parsed once for
-    all its generations. The object pickles; what it has loaded or cached stays behind.
+    gets ``None``, which TRL leaves out of its group. A reference is parsed once for all its
+    generations. The object pickles; what it has loaded or cached stays behind.
 
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
@@ -111,11 +111,16 @@ class PoshReward:
         return references
 
     def _score(self, texts: list[Any], references: list[Any]) -> list[Scores]:
+        if self.failure is not None and not self.raises:
+            return _unscored(texts, self.failure)  # the run is about to stop: ask no more
         try:
             return self.posh.score(texts, references)
         except JudgeError as error:
-            reason = f"the judge could not work: {error}"
-            return [Scores(None, None, None, self.posh.signature, failure=reason) for _ in texts]
+            return _unscored(texts, f"the judge could not work: {error}")
+        except PoshError:
+            raise  # the caller's mistake, on all ranks alike
+        except Exception as error:  # a rank that raised alone would leave the others waiting
+            return _unscored(texts, f"scoring raised {type(error).__name__}: {error}")
 
     def _note_failures(self, scores: Sequence[Scores]) -> None:
         """Logs why completions failed, and stops a run that is getting no reward at all."""
@@ -128,13 +133,18 @@ class PoshReward:
         logger.warning("%d of %d completions have no reward: %s", failed, len(scores), listed)
         self._failed_calls = self._failed_calls + 1 if failed == len(scores) else 0
         if self._failed_calls >= self.max_failed_calls:
-            self.failure = (
+            self.failure = self.failure or (
                 f"no completion could be judged in {self._failed_calls} calls in a row; the last "
                 f"reason: {reasons.most_common(1)[0][0]}. Mend that and resume from the last "
                 "checkpoint, or raise max_failed_calls"
             )
             if self.raises:
                 raise JudgeError(self.failure)
+
+    def begin(self) -> None:
+        """Forgets earlier failures: a run begins."""
+        self.failure = None
+        self._failed_calls = 0
 
     def check(self) -> None:
         """Scores one pair, so that a judge that cannot work fails before the first step.
@@ -145,6 +155,10 @@ class PoshReward:
         [score] = self.posh.score(["A man in a red coat."], ["A tall man in a red coat."])
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
+
+
+def _unscored(texts: Sequence[object], reason: str) -> list[Scores]:
+    return [Scores(None, None, None, signature="", failure=reason) for _ in texts]
 
 
 def completion_text(completion: object) -> object:

@@ -105,7 +105,7 @@ def test_odd_references_get_a_score_or_a_reason(posh: PoSh, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("word " * 10_000, "has 49,999 characters, more than the 20,000"),
+        ("word " * 10_000, "is longer than the 20,000 characters that are read"),
         (None, "is no text but NoneType"),
         (["a"], "is no text but list"),
         ("half \ud800", "surrogate"),

@@ -133,6 +133,19 @@ def test_a_dead_judge_gives_none_and_then_one_clear_message() -> None:
         call(reward, TEXTS)
 
 
+def test_a_run_that_is_about_to_stop_asks_no_more() -> None:
+    judge = FakeJudge(lambda request: "gone")
+    reward = PoshReward(PoSh(judge), max_failed_calls=1)
+    reward.raises = False
+    assert call(reward, TEXTS) == [None, None]
+    asked, why = len(judge.requests), reward.failure
+    assert call(reward, TEXTS) == [None, None]
+    assert (len(judge.requests), reward.failure) == (asked, why)
+    reward.begin()
+    call(reward, TEXTS)
+    assert len(judge.requests) > asked
+
+
 def test_one_good_completion_ends_a_run_of_failures() -> None:
     def grader(request: Request) -> float | str:
         return "hiccup" if "green" in request.source.text + request.target.text else 3.0

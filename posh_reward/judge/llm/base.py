@@ -23,7 +23,7 @@ class Model(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """A running total. Models count tokens and seconds; the judge above counts the rest."""
+        """A running total. Models count tokens; the judge above counts the rest."""
         ...
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 REWRITE_TOKENS = 20
 """Longest rewrite, in tokens (paper, A.1.4)."""
+READING_VERSION = 1
+"""Of how replies are asked for and read. Raise it when that changes: the store keeps them by it."""
 DOUBTFUL = 0.5
 """A reply is doubtful if less than this was a label."""
 ENOUGH = 100
@@ -79,30 +81,31 @@ class PromptJudge:
         """One verdict per request, in order; a failure is a verdict with its reason."""
         labels = one_scale(requests)
         prompts = [prompt(request, self.preset) for request in requests]
-        self.usage.requests += len(prompts)
         asking = Asking(
             "verdict",
-            f"{self.name}|{self.preset}|{'/'.join(labels)}",
+            f"{self.name}|{READING_VERSION}|{'/'.join(labels)}",
             lambda new: self.model.choose(new, labels),
             write_verdict,
             read_verdict,
         )
         verdicts = self._answers(prompts, asking)
+        self.usage.requests += len(prompts)
         self._note(verdicts)
         return verdicts
 
     def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
         """A fluent noun phrase for each raw identifier, in order."""
         prompts = [rewrite_prompt(request, self.preset) for request in requests]
-        self.usage.rewrites += len(prompts)
         asking = Asking(
             "rewrite",
-            f"{self.name}|{self.preset}",
-            lambda new: self.model.write(new, REWRITE_TOKENS),
+            f"{self.name}|{READING_VERSION}",
+            lambda new: [not_blank(each) for each in self.model.write(new, REWRITE_TOKENS)],
             write_rewrite,
             read_rewrite,
         )
-        return self._answers(prompts, asking)
+        rewrites = self._answers(prompts, asking)
+        self.usage.rewrites += len(prompts)
+        return rewrites
 
     def sleep(self) -> None:
         """The model's."""
@@ -116,6 +119,10 @@ class PromptJudge:
         """The model's."""
         self.model.close()
 
+    def keep_in(self, store: Store) -> None:
+        """Keeps answers in ``store`` from now on, if they are not kept in one already."""
+        self._store = self._store or store
+
     def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
         """Answers from the store or the model; equal prompts share one, failures are not kept.
 
@@ -125,13 +132,13 @@ class PromptJudge:
         distinct = sorted(set(prompts))
         known = self._recall(distinct, asking)
         new = [each for each in distinct if each not in known]
-        self.usage.cache_hits += len(prompts) - len(new)
         if new:
             started = time.perf_counter()
             fresh = dict(zip(new, asking.ask(new), strict=True))
             self.usage.seconds += time.perf_counter() - started
             self._keep(fresh, asking)
             known.update(fresh)
+        self.usage.cache_hits += len(prompts) - len(new)
         answers = [known[each] for each in prompts]
         reasons = Counter(answer.failure for answer in answers if answer.failure is not None)
         for reason, count in reasons.items():
@@ -195,11 +202,25 @@ def read_verdict(written: str) -> Verdict:
     return Verdict(tuple(probabilities), unparsed=unparsed, mass=mass)
 
 
+def not_blank(rewrite: Rewrite) -> Rewrite:
+    """A phrase that a question can be asked about, or a failure."""
+    if rewrite.text is not None and not rewrite.text.strip():
+        return Rewrite(None, "the model wrote nothing")
+    return rewrite
+
+
 def write_rewrite(rewrite: Rewrite) -> str:
     """A rewrite as JSON."""
     return json.dumps(rewrite.text)
 
 
 def read_rewrite(written: str) -> Rewrite:
-    """Undoes ``write_rewrite``."""
-    return Rewrite(json.loads(written))
+    """Undoes ``write_rewrite``.
+
+    Raises:
+        ValueError: it wrote no such thing.
+    """
+    text = json.loads(written)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"no rewrite: {written[:40]!r}")
+    return Rewrite(text)

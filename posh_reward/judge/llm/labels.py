@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+from posh_reward.errors import InputError
 from posh_reward.types import Verdict
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ TOP = 20
 
 LONGEST_TOKEN = 8
 """A token of more characters than this is no label, whatever marks a tokenizer adds to it."""
+
+
+def check_reading(reading: str) -> None:
+    """Refuses what is no ``Reading``.
+
+    Raises:
+        InputError: the message lists those there are.
+    """
+    if reading not in get_args(Reading):
+        raise InputError(f"no reading {reading!r}: choose one of {', '.join(get_args(Reading))}")
 
 
 def label_tokens(

@@ -9,7 +9,8 @@ import pytest
 from posh_reward import ConfigError
 from posh_reward.judge.llm.chat import Chat
 from posh_reward.judge.llm.labels import label_masses, label_tokens, verdict
-from posh_reward.judge.render import Prompt
+from posh_reward.judge.render import PRESETS, Prompt, rewrite_prompt
+from posh_reward.types import RewriteRequest
 from tests.judge.llm.tokenizers_here import qwen_tokenizer
 
 HEAD, TAIL = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
@@ -68,3 +69,16 @@ def test_no_label_among_twenty_is_a_one_that_says_so() -> None:
 def test_no_number_is_a_failure() -> None:
     assert verdict([float("nan"), 0.5]).failure is not None
     assert verdict([0.0, 0.0]).failure is not None
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("text", ["(left) hand", "-- tree", '"quoted" sign', "'s hat", " dog"])
+def test_a_phrase_has_the_tokens_it_has_alone(shared_data: Path, preset: str, text: str) -> None:
+    tokenizer = qwen_tokenizer(shared_data)
+    odd, plain = (
+        rewrite_prompt(RewriteRequest(each, "attribute"), preset) for each in (text, "dog small")
+    )
+    [alone] = Chat(tokenizer).encode([odd])
+    for company in ([odd, plain], [plain, odd]):
+        assert alone in Chat(tokenizer).encode(company)
+    assert alone == tokenizer(HEAD + odd.text + TAIL)["input_ids"]

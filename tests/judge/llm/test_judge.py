@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from posh_reward import InputError, PoSh
+from posh_reward import ConfigError, InputError, PoSh
 from posh_reward.judge.fake import FakeModel
-from posh_reward.judge.llm.judge import PromptJudge, read_verdict, write_verdict
+from posh_reward.judge.llm.judge import READING_VERSION, PromptJudge, read_verdict, write_verdict
 from posh_reward.judge.load import load_judge
-from posh_reward.judge.render import PRESETS, Prompt
+from posh_reward.judge.render import PRESETS, Prompt, rewrite_prompt
 from posh_reward.store import Store
-from posh_reward.types import Description, Element, Request, RewriteRequest, SceneGraph, Verdict
+from posh_reward.types import (
+    Description,
+    Element,
+    Request,
+    Rewrite,
+    RewriteRequest,
+    SceneGraph,
+    Verdict,
+)
 
 SOURCE = Description("A red dog.", SceneGraph((), ()))
 TARGET = Description("A red cat sleeps.", SceneGraph((), ()))
@@ -90,7 +100,7 @@ def test_what_the_store_cannot_tell_is_asked(written: str, tmp_path: Path) -> No
     model = FakeModel()
     PromptJudge(model, store=store).grade([ask("cat")])
     kept = {prompt.text: written for prompt in model.prompts}
-    store.put("verdict", "fake-model-1|released|1/2/3/4/5", kept)
+    store.put("verdict", f"fake-model-1|{READING_VERSION}|1/2/3/4/5", kept)
     assert PromptJudge(model, store=store).grade([ask("cat")])[0].grade == 5.0
     assert len(model.prompts) == 2
 
@@ -133,3 +143,73 @@ def test_unknown_judges_and_settings_are_named() -> None:
         load_judge("gpt")
     with pytest.raises(Exception, match="no setting 'modle'"):
         load_judge({"name": "fake-model", "modle": "x"})
+
+
+SERVER = {"name": "server", "base_urls": "http://localhost:1/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({**SERVER, "timeout": "6e1"}, "server: timeout is '6e1': give a number .*write 0.5"),
+        ({**SERVER, "concurrency": "lots"}, "concurrency is 'lots': give a whole number"),
+        ({**SERVER, "base_urls": 5}, "base_urls is 5: give a text or a list, each a text"),
+        ({**SERVER, "extra_body": "fast"}, "extra_body is 'fast': give a mapping"),
+        ({"name": "vllm", "model": "m", "memory_gb": "8 GB"}, "memory_gb is '8 GB': give a number"),
+        ({"name": "vllm", "model": "m", "sleep": "no"}, "sleep is 'no': give true or false"),
+        ({"name": "transformers", "model": 7}, "model is 7: give a text"),
+        ({"name": "transformers", "model": "m", "memory_gb": []}, "give a number.* or null"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load_judge(settings)
+
+
+def test_values_of_the_right_kind_are_taken() -> None:
+    load_judge({**SERVER, "timeout": 60, "api_key_env": None, "base_urls": ["http://a/v1"]})
+    load_judge({"name": "transformers", "model": "m", "memory_gb": None, "sleep": False})
+
+
+class Silent(FakeModel):
+    """Writes nothing where a phrase was asked for."""
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Rewrite]:
+        return [Rewrite(" ") for _ in prompts]
+
+
+def test_an_empty_phrase_is_a_failure_and_is_not_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    asked = [RewriteRequest("dog small", "attribute")]
+    [rewrite] = PromptJudge(Silent(), store=store).rewrite(asked)
+    assert (rewrite.text, rewrite.failure) == (None, "the model wrote nothing")
+    assert PromptJudge(FakeModel(), store=store).rewrite(asked)[0].text == "the dog small"
+
+
+@pytest.mark.parametrize("kept", ['""', "7", "null", "["])
+def test_what_is_no_phrase_is_asked_for_again(tmp_path: Path, kept: str) -> None:
+    store, asked = Store(tmp_path / "store"), [RewriteRequest("dog small", "attribute")]
+    text = rewrite_prompt(asked[0]).text
+    store.put("rewrite", f"fake-model-1|{READING_VERSION}", {text: kept})
+    judge = PromptJudge(FakeModel(), store=store)
+    assert judge.rewrite(asked)[0].text == "the dog small"
+    assert judge.usage.cache_hits == 0, "it was looked for where it lay"
+
+
+def test_a_store_given_to_the_metric_serves_its_judge(tmp_path: Path) -> None:
+    for asked in (True, False):
+        judge = PromptJudge(FakeModel())
+        PoSh(judge, store=tmp_path / "store").score(*TEXTS)
+        assert bool(judge.model.prompts) == asked  # type: ignore[attr-defined]
+
+
+def test_presets_with_equal_prompts_share_answers(tmp_path: Path) -> None:
+    PoSh("fake-model", store=tmp_path / "store").score(*TEXTS)
+    judge = PromptJudge(FakeModel(), "mended")
+    PoSh(judge, preset="mended", store=tmp_path / "store").score(*TEXTS)
+    assert judge.usage.cache_hits > judge.usage.requests / 2
+
+
+def test_settings_of_the_wrong_type_are_the_callers_mistake() -> None:
+    with pytest.raises(ConfigError, match="memory_gb is .8."):
+        load_judge({"name": "vllm", "model": "m", "memory_gb": "8"})
