@@ -8,10 +8,10 @@ from pathlib import Path
 from posh_reward.judge.llm.chat import Chat
 from posh_reward.judge.render import PRESETS
 from tools.bench.judge_cost import main
+from tools.bench.qwen import qwen_tokenizer
 from tools.bench.tokens import (
     computed_in_blocks,
     computed_to_the_token,
-    qwen_tokenizer,
     shared_length,
 )
 from tools.bench.training_cost import GENERATIONS, references, steps

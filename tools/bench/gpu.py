@@ -33,7 +33,8 @@ from posh_reward.judge.llm.base import Model
 from posh_reward.judge.llm.packed import TransformersModel
 from posh_reward.judge.render import Prompt
 from tools.bench.forwarding import Clock, Figures, Forwarding, clock_of, measure, questions
-from tools.bench.random_qwen import SHAPES, qwen_tokenizer, random_model
+from tools.bench.qwen import qwen_tokenizer
+from tools.bench.random_qwen import SHAPES, random_model
 from tools.bench.unshared import Difference, difference, ratios
 from tools.conformance import load
 

@@ -37,7 +37,8 @@ from posh_reward.metric.aggregate import harmonic_mean, mean_score
 from posh_reward.metric.examine import Examination, Steps, examine
 from posh_reward.metric.lockstep import Rewriter, run_together
 from posh_reward.types import Description, Request, Rewrite, RewriteRequest, Verdict
-from tools.bench.tokens import Asked, Cost, NotingModel, qwen_tokenizer
+from tools.bench.qwen import qwen_tokenizer
+from tools.bench.tokens import Asked, Cost, NotingModel
 from tools.conformance import SIDES, Golden, ReplayJudge, expected, load, parsed
 
 Pair = tuple[Description, Description]

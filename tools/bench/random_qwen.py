@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
-MARKERS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
-    "<think>\n\n</think>\n\n{% endif %}"
-)
 VOCABULARY = 151936
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -45,25 +37,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "initializer_range": 0.2,  # narrow as it is, it answers differently to each question
     },
 }
-
-
-def qwen_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder: a whole one, or Qwen's vocab.json and merges.txt alone."""
-    from transformers import AutoTokenizer, Qwen2TokenizerFast
-
-    if (folder / "tokenizer_config.json").exists():
-        whole: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False
-        )
-        return whole
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
-    tokenizer: PreTrainedTokenizerBase = Qwen2TokenizerFast(
-        vocab=json.loads((folder / "vocab.json").read_text(encoding="utf-8")),
-        merges=[tuple(line.split(" ")) for line in lines if line and not line.startswith("#v")],
-        additional_special_tokens=MARKERS,
-    )
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
 
 
 def random_model(

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posh_reward.judge.fake import FakeModel
 from posh_reward.judge.llm.chat import Chat
 from posh_reward.judge.render import Prompt
 from posh_reward.types import Rewrite, Verdict
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
 BLOCK = 16
-MARKERS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
-    "{% endfor %}<|im_start|>assistant\n<think>\n\n</think>\n\n"
-)
-"""Qwen3's chat form, thinking off."""
-
-
-def qwen_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of ``vocab.json`` and ``merges.txt``, with Qwen3's chat markers."""
-    from transformers import Qwen2TokenizerFast
-
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
-    tokenizer: PreTrainedTokenizerBase = Qwen2TokenizerFast(
-        vocab=json.loads((folder / "vocab.json").read_text(encoding="utf-8")),
-        merges=[tuple(line.split(" ")) for line in lines if line and not line.startswith("#v")],
-        additional_special_tokens=MARKERS,
-    )
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
 
 
 @dataclass(frozen=True, slots=True)

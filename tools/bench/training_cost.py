@@ -30,8 +30,9 @@ from posh_reward.judge.llm.judge import PromptJudge
 from posh_reward.judge.render import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Request, Verdict
+from tools.bench.qwen import qwen_tokenizer
 from tools.bench.speed import SENTENCE_END
-from tools.bench.tokens import Asked, Cost, NotingModel, qwen_tokenizer
+from tools.bench.tokens import Asked, Cost, NotingModel
 from tools.conformance import Golden, load
 
 if TYPE_CHECKING:

@@ -211,5 +211,5 @@ def test_presets_with_equal_prompts_share_answers(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_wrong_type_are_the_callers_mistake() -> None:
-    with pytest.raises(ConfigError, match="memory_gb is .8."):
+    with pytest.raises(ConfigError, match=r"memory_gb is .8."):
         load_judge({"name": "vllm", "model": "m", "memory_gb": "8"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.judge.llm.tokenizers_here import MARKERS, TEMPLATE, qwen_tokenizer
+from tests.judge.llm.tokenizers_here import qwen_tokenizer
+from tools.bench.qwen import MARKERS, TEMPLATE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
