@@ -24,7 +24,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"the configuration cannot be read: {error}") from None
     settings = _parsed(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
-        raise ConfigError(f"{path.name}: no mapping of settings, such as `judge: embedded`")
+        raise ConfigError(f"{path.name}: no mapping of settings: write lines of `setting: value`")
     return settings
 
 

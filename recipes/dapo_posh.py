@@ -25,7 +25,7 @@ from data import docent
 from posh_reward import PoSh, PoshReward
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.stopping import StopWithCheckpoint, raise_if_stopped
-from recipes.launch import finish, last_checkpoint, model_init_kwargs, show_headlines
+from recipes.launch import finish, model_init_kwargs, run, show_headlines, train
 from recipes.processors import load_processor
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
     script, args, model = parser.parse_args_and_config(argv)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)
-    trainer.train(resume_from_checkpoint=last_checkpoint(args))
+    train(trainer)
     trainer.save_model(args.output_dir)
     trainer.save_state()
     finish(trainer)
@@ -140,4 +140,4 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

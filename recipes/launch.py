@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import ProgressCallback
 
-from posh_reward.errors import ConfigError
+from posh_reward.errors import ConfigError, PoshError
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
@@ -56,6 +60,37 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
     return get_last_checkpoint(args.output_dir) if there else None
 
 
+def train(trainer: Trainer) -> None:
+    """Trains, from the checkpoint on that is to be resumed, if any."""
+    checkpoint = last_checkpoint(trainer.args)
+    if checkpoint is not None and _holds_whole_model(trainer, checkpoint):
+        load_weights(trainer, checkpoint)
+    trainer.train(resume_from_checkpoint=checkpoint)
+
+
+def load_weights(trainer: Trainer, checkpoint: str) -> None:
+    """Loads a checkpoint's weights, which the trainer itself does not.
+
+    It saves a Qwen2.5-VL under the names of the hub (``visual...``) and looks for those of today
+    (``model.visual...``): it finds none, warns, and trains the untrained model on
+    (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both.
+    """
+    model: Any = trainer.model
+    saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
+    model.load_state_dict(saved.state_dict())
+    logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+
+
+def _holds_whole_model(trainer: Trainer, checkpoint: str) -> bool:
+    """Not if DeepSpeed or FSDP reads its own files, or if there are only adapters."""
+    apart = trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled
+    return not apart and (Path(checkpoint) / "config.json").is_file()
+
+
+def _is_not_about_names(record: logging.LogRecord) -> bool:
+    return "keys in the checkpoint model loaded" not in record.getMessage()
+
+
 class Headlines(ProgressCallback):  # type: ignore[misc]
     """The usual progress bars, with one short line per log instead of a dictionary of thirty."""
 
@@ -81,6 +116,21 @@ def show_headlines(trainer: Trainer) -> None:
     """Replaces the trainer's progress callback, if it has one."""
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(Headlines)
+
+
+def run(main: Callable[[], object]) -> None:
+    """Runs a recipe; what a user can mend ends it with one message, not with a traceback.
+
+    Its exit status is then 1, so that a launcher ends the other ranks.
+    """
+    try:
+        main()
+    except PoshError as error:
+        rank = os.environ.get("RANK")
+        print(
+            f"{Path(sys.argv[0]).name}{f' (rank {rank})' if rank else ''}: {error}", file=sys.stderr
+        )
+        sys.exit(1)
 
 
 def finish(trainer: Trainer) -> None:

@@ -23,7 +23,7 @@ from trl import ModelConfig, ScriptArguments, SFTConfig, TrlParser
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from data import docent
-from recipes.launch import finish, last_checkpoint, model_init_kwargs, show_headlines
+from recipes.launch import finish, model_init_kwargs, run, show_headlines, train
 from recipes.processors import load_processor
 
 if TYPE_CHECKING:
@@ -125,11 +125,11 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     script, args, model = parser.parse_args_and_config(argv)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)
-    trainer.train(resume_from_checkpoint=last_checkpoint(args))
+    train(trainer)
     trainer.save_model(args.output_dir)
     finish(trainer)
     return trainer
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

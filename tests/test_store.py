@@ -382,6 +382,29 @@ def test_flipped_bits_never_give_another_value(path: str, caplog: pytest.LogCapt
     assert lost > 0
 
 
+def test_a_page_with_flipped_bits_is_a_warning(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Also a page with the names of the tables, or of the spaces."""
+    spaces = [f"space {number}" for number in range(40)]
+    kept = Store(path)
+    for space in spaces:
+        kept.put("verdict", space, items(20))
+    kept.close()
+    whole = Path(path).read_bytes()
+    with closing(sqlite3.connect(path)) as connection:
+        page = connection.execute("PRAGMA page_size").fetchone()[0]
+    for seed in range(120):
+        damaged, rng = bytearray(whole), random.Random(seed)
+        for _ in range(40):
+            damaged[seed % 4 * page + rng.randrange(100, page)] ^= 1 << rng.randrange(8)
+        Path(path).write_bytes(damaged)
+        kept = Store(path)
+        for space in spaces[::4]:
+            assert kept.get("verdict", space, list(items(20))).items() <= items(20).items()
+            kept.put("verdict", space, items(5, "new"))
+        kept.close()
+    assert 0 < len(caplog.records) <= 120  # one a file at most
+
+
 def test_a_damaged_log_is_no_fault(path: str) -> None:
     kept = Store(path)
     kept.put("verdict", "a", items(200))

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return UNREAD
     except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+        return _fail("interrupted; what was written is kept", INTERRUPTED)
     except JudgeError as error:
         return _fail(f"the judge could not work: {error}", JUDGE)
     except PoshError as error:

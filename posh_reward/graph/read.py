@@ -111,8 +111,8 @@ class Reader:
         stripped = text.strip()
         if len(stripped) > self._max_characters:
             return Unreadable(
-                f"has {len(stripped):,} characters, more than the {self._max_characters:,} "
-                "that are read: shorten it, or raise max_characters"
+                f"is longer than the {self._max_characters:,} characters that are read: "
+                "shorten it, or raise max_characters"
             )
         if any("\ud800" <= character <= "\udfff" for character in stripped):
             return Unreadable("holds half a surrogate pair, which is no Unicode text")

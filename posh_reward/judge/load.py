@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.judge.base import Judge
@@ -28,6 +29,15 @@ MODELS = {
 }
 """Language models that judge by prompts: name -> ``module:class``. What a settings file says
 besides ``name`` are the arguments of the class."""
+
+KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number (YAML takes 5e-1 for a text: write 0.5)",
+    str: "a text",
+    NoneType: "null",
+}
+"""What the arguments of those classes take, and what a settings file calls it."""
 
 KNOWN = (*JUDGES, *MODELS)
 
@@ -51,10 +61,11 @@ def load_judge(
     name = options.pop("name")
     made: Any = _import(JUDGES[name] if name in JUDGES else MODELS[name])
     _check_options(name, made, options)
-    if name in JUDGES:
-        judge: Judge = made(**options)
-        return judge
-    return PromptJudge(made(**options), preset, store)
+    try:
+        judge = made(**options)
+    except TypeError as error:  # "8" for 8, say
+        raise ConfigError(f"judge {name}: a setting is of the wrong type: {error}") from None
+    return judge if name in JUDGES else PromptJudge(judge, preset, store)
 
 
 def judge_options(which: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +101,34 @@ def _check_options(name: str, made: Any, options: Mapping[str, Any]) -> None:
             f"judge {name} needs {', '.join(missing)}: give a settings file, such as those in "
             "configs/judge"
         )
+    hints = get_type_hints(made.__init__)
+    for option, value in options.items():
+        if not _fits(value, hints[option]):
+            raise ConfigError(f"judge {name}: {option} is {value!r}: give {_called(hints[option])}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a settings file's value is of the kind that an argument's annotation names."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inner)
+    if hint is float:
+        return type(value) in (int, float)
+    if hint in KINDS:
+        return type(value) is hint
+    if origin is Sequence:
+        return isinstance(value, list | tuple) and all(_fits(each, inner[0]) for each in value)
+    return isinstance(value, Mapping) if origin is Mapping else True
+
+
+def _called(hint: Any) -> str:
+    """An annotation in words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_called(each) for each in inner)
+    if origin is Sequence:
+        return f"a list, each {_called(inner[0])}"
+    return KINDS.get(hint, "a mapping")
 
 
 def _import(path: str) -> Any:

@@ -120,6 +120,7 @@ class PoshReward:
         except PoshError:
             raise  # the caller's mistake, on all ranks alike
         except Exception as error:  # a rank that raised alone would leave the others waiting
+            logger.exception("scoring raised; this call has no rewards")
             return _unscored(texts, f"scoring raised {type(error).__name__}: {error}")
 
     def _note_failures(self, scores: Sequence[Scores]) -> None:

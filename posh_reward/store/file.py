@@ -108,10 +108,12 @@ class File:
     def _space(self, kind: str, space: str) -> int:
         names = [name.encode("utf-8", "backslashreplace").decode() for name in (kind, space)]
         self._connection.execute("INSERT OR IGNORE INTO spaces(kind, space) VALUES(?, ?)", names)
-        [[number]] = self._connection.execute(
+        found = self._connection.execute(
             "SELECT id FROM spaces WHERE kind = ? AND space = ?", names
-        )
-        return int(number)
+        ).fetchone()
+        if found is None or not isinstance(found[0], int):
+            raise sqlite3.DatabaseError("malformed: a space has no number")
+        return found[0]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -107,6 +107,9 @@ def _connected(path: str, how: str, *, write: bool) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("BEGIN IMMEDIATE")  # fails here if the file is read-only
             connection.execute("ROLLBACK")
+    except UnicodeDecodeError:  # the words of SQLite's own error quote what is damaged
+        connection.close()
+        raise sqlite3.DatabaseError("malformed: the tables have no readable names") from None
     except BaseException:
         connection.close()
         raise

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Protocol
 
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, JudgeError
 from posh_reward.metric.posh import PoSh
 from posh_reward.study.heldout import AXES, score_columns
 from posh_reward.study.journal import Row
 from posh_reward.types import Scores
 
 NUMBERS = (*AXES, "generation_elements", "reference_elements", "unparsed")
+PATIENCE = 3
+"""Batches in a row in which the judge failed at every pair, after which it counts as gone."""
 
 
 class Sink(Protocol):
@@ -163,13 +165,32 @@ def score_pairs(
 ) -> Iterator[list[Row]]:
     """Scored rows, a batch at a time. Pairs with a fault are answered without the judge.
 
+    Rows of batches in which the judge failed at every pair are kept back until it is seen to
+    work again: those of a judge that is gone would count as done for good.
+
     Raises:
-        JudgeError: the judge cannot work at all.
+        JudgeError: the judge cannot work at all, or not any more.
     """
+    kept_back: list[list[Row]] = []
+    failed = 0
     for start in range(0, len(pairs), batch):
         some = pairs[start : start + batch]
         scores = _scores(posh, some)
-        yield [scored_row(pair, each, elements) for pair, each in zip(some, scores, strict=True)]
+        kept_back.append([scored_row(p, s, elements) for p, s in zip(some, scores, strict=True)])
+        reasons = [each.failure for each in scores if each.elements]  # none: it was not asked
+        if None in reasons:
+            failed = 0
+        elif reasons:
+            failed += 1
+        if failed == PATIENCE:
+            raise JudgeError(
+                f"it failed at every pair of {PATIENCE} batches in a row ({reasons[0]}), whose "
+                "rows are not kept; if that is the pairs' fault, a greater --batch goes past them"
+            )
+        if not failed:
+            yield from kept_back
+            kept_back.clear()
+    yield from kept_back
 
 
 def _scores(posh: PoSh, pairs: Sequence[Pair]) -> list[Scores]:

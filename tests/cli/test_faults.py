@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from posh_reward.cli import main
-from posh_reward.cli.exits import JUDGE, OK, UNREAD, UNUSABLE, UNWRITABLE
+from posh_reward.cli.exits import JUDGE, OK, UNREAD, UNSCORED, UNUSABLE, UNWRITABLE
 from posh_reward.errors import JudgeError
 from posh_reward.judge import load
 from posh_reward.judge.fake import FakeJudge
@@ -31,6 +32,24 @@ class Counted(FakeJudge):
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
         self.asked.extend(requests)
         return super().grade(requests)
+
+
+class Failing(FakeJudge):
+    """Fails by values, as a server does, at the pairs with so many spots."""
+
+    at: ClassVar[Collection[int]] = ()
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        down = Verdict(None, failure="the server does not answer")
+        return [
+            down if spots_of(request) in self.at else verdict
+            for request, verdict in zip(requests, super().grade(requests), strict=True)
+        ]
+
+
+def spots_of(request: Request) -> int:
+    generation = request.source if request.direction == "precision" else request.target
+    return int(generation.text.split()[3])
 
 
 class Broken(FakeJudge):
@@ -94,6 +113,44 @@ def test_a_judge_that_breaks_keeps_what_was_scored(
     monkeypatch.undo()
     assert run("score", table, "-o", out) == OK
     assert len(rows_in(out)) == 5
+
+
+def test_a_judge_that_dies_by_values_keeps_what_was_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out, whole = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
+    write_rows(table, pairs(20))
+    flags = ("score", table, "--batch", 2)
+    monkeypatch.setitem(load.JUDGES, "fake", "tests.cli.test_faults:Failing")
+    monkeypatch.setattr(Failing, "at", range(5, 20))
+    assert run(*flags, "-o", out) == JUDGE
+    said = capsys.readouterr().err
+    assert "the judge could not work: it failed at every pair of 3 batches in a row" in said
+    assert "(the server does not answer)" in said
+    assert [row["failure"] is None for row in rows_in(out)] == [True] * 5 + [False]
+    monkeypatch.setattr(Failing, "at", [5])
+    assert run(*flags, "-o", out) == UNSCORED
+    assert run(*flags, "-o", whole) == UNSCORED
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_judge_that_comes_back_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pairs(12)
+    for number in (1, 3, 4, 5, 6):
+        rows[number]["generation"] = ""  # whose batches say nothing of the judge
+    out = tmp_path / "out.jsonl"
+    flags = ("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out, "--id", "id")
+    monkeypatch.setitem(load.JUDGES, "fake", "tests.cli.test_faults:Failing")
+    monkeypatch.setattr(Failing, "at", [2, 7, 8])
+    assert run(*flags, "--batch", 1) == JUDGE
+    assert [row["id"] for row in rows_in(out)] == ["p0", "p1"]
+    monkeypatch.setattr(Failing, "at", [2, 7, 10, 11])
+    assert run(*flags, "--batch", 1) == UNSCORED
+    assert [row["id"] for row in rows_in(out)] == [row["id"] for row in rows]
+    unscored = [number for number, row in enumerate(rows_in(out)) if row["failure"]]
+    assert unscored == [1, 2, 3, 4, 5, 6, 7, 10, 11]
 
 
 def test_it_goes_on_only_with_what_it_began(

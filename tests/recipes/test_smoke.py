@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from recipes import dapo_posh, sft, tiny_qwen
 from recipes.generate import Flags, generate
@@ -62,6 +63,16 @@ def test_dapo_logs_posh_saves_and_resumes(tiny: Path, tmp_path: Path) -> None:
     assert resumed.state.global_step == 3
     steps = [line["step"] for line in resumed.state.log_history if "reward" in line]
     assert steps == [1, 2, 3]
+
+
+def test_a_resumed_run_has_the_weights_of_its_checkpoint(tiny: Path, tmp_path: Path) -> None:
+    more = ("--save_strategy", "steps", "--save_steps", "2", "--resume_from_checkpoint", "latest")
+    once = sft.main(flags("sft", tiny, tmp_path, *more))
+    again = sft.main(flags("sft", tiny, tmp_path, *more))  # all steps are done: nothing but loads
+    trained = once.model.state_dict()
+    assert all(torch.equal(trained[name], w) for name, w in again.model.state_dict().items())
+    untrained = type(once.model).from_pretrained(tiny).state_dict()
+    assert not any(torch.equal(trained[name], w) for name, w in untrained.items() if "proj" in name)
 
 
 def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 ENDS = 1 << 20
@@ -11,6 +12,8 @@ ENDS = 1 << 20
 
 def commit(model: str, revision: str | None) -> str:
     """The commit that a branch or tag is at: on the hub, else in the cache."""
+    if revision is not None and re.fullmatch("[0-9a-f]{40}", revision):
+        return revision
     from huggingface_hub import model_info, try_to_load_from_cache
 
     try:

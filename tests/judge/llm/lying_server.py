@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
             ids = [i for i, digit in DIGITS.items() if body["prompt"].strip("x ") == digit]
             return self.send({"tokens": [9, *ids] if body["prompt"] not in "12345" else ids})
         if self.path == "/detokenize":
-            return self.send({"prompt": DIGITS[body["tokens"][0]]})
+            return self.send({"prompt": "".join(DIGITS.get(i, "?") for i in body["tokens"])})
         number = self.server.note(body)
         lie = self.server.liar(number, body["messages"][0]["content"])
         honest = reply_to(body, self.server.knows_ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import sys
@@ -15,7 +16,13 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.judge.llm.colocated import ColocatedModel
-from posh_reward.judge.llm.colocated.engine import check_scoring, likely
+from posh_reward.judge.llm.colocated.answers import Answer
+from posh_reward.judge.llm.colocated.engine import (
+    INCOMPLETE,
+    check_scoring,
+    likeliest,
+    read_labels,
+)
 from posh_reward.judge.llm.revision import fingerprint
 from posh_reward.judge.load import load_judge
 from tests.judge.llm.children import LABELS, Make, ask, prompts, right, tell
@@ -205,8 +212,16 @@ def test_a_folder_is_known_by_what_is_in_it(tmp_path: Path) -> None:
 
 def test_the_sampled_token_is_none_of_the_twenty() -> None:
     found = {7: SimpleNamespace(logprob=-9.0, rank=21), 8: SimpleNamespace(logprob=-1.0, rank=20)}
-    assert likely(found, 20) == {8: -1.0}
-    assert likely(found, None) == {7: -9.0, 8: -1.0}
+    assert likeliest(found) == {8: -1.0}
+
+
+def test_a_label_that_the_engine_left_out_is_a_failure() -> None:
+    found = {i: SimpleNamespace(logprob=-1.0) for i in (7, 8, 9)}
+    share = math.exp(-1)
+    assert read_labels(found, [(7,), (8,)]).masses == (share, share)
+    assert read_labels(found, [(7,), (8, 6)]) == Answer(failure=INCOMPLETE)
+    found[8] = SimpleNamespace(logprob=-math.inf)
+    assert read_labels(found, [(7,), (8,)]) == Answer(failure=INCOMPLETE)
 
 
 def test_an_engine_that_cannot_score_chosen_tokens_is_refused() -> None:

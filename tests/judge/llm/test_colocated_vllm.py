@@ -167,7 +167,7 @@ def test_prompts_that_cannot_be_asked_fail_alone(model: ColocatedModel) -> None:
     alone = grades(model.choose([first], LABELS)) + grades(model.choose([last], LABELS))
     running = children()
     one, long_one, half_one, other = model.choose([first, long, half_a_pair, last], LABELS)
-    assert long_one.failure == "the prompt is longer than the context of 2048 tokens"
+    assert long_one.failure == "the prompt is longer than the model's context"
     assert half_one.failure == "the prompt cannot be tokenised"
     assert grades([one, other]) == close(alone)
     assert children() == running

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward import ConfigError, JudgeError, PoSh
+from posh_reward import ConfigError, InputError, JudgeError, PoSh
 from posh_reward.judge.fake import FakeModel
 from posh_reward.judge.llm.judge import PromptJudge
-from posh_reward.judge.llm.server import ServerModel, fleet, http, replies
+from posh_reward.judge.llm.server import ServerModel, fleet, http, replies, startup
 from posh_reward.judge.llm.server.http import Failed
 from posh_reward.judge.render import Prompt
 from posh_reward.types import Verdict
+from tests.judge.llm import lying_server
 from tests.judge.llm.lying_server import (
     MODEL,
     Liar,
@@ -107,6 +108,7 @@ PASSING = {
     "html": (sends(b"<html>Log in</html>", Content_Type="text/html"), http.NO_JSON),
     "empty": (sends(b""), http.NO_JSON),
     "bad gzip": (sends(b"no gzip", Content_Encoding="gzip"), http.BROKEN_OFF),
+    "list": (sends(b"[]"), http.NO_JSON),
     "deep": (sends(b"[" * 100_000), http.NO_JSON),
 }
 LASTING = {
@@ -119,7 +121,6 @@ LASTING = {
     "more than 1": (changes(lambda reply: top(reply).extend(top(reply)[:3])), replies.NO_NUMBERS),
     "text for number": (with_value("0.5"), replies.NO_NUMBERS),  # type: ignore[arg-type]
     "no choices": (changes(lambda reply: reply.update(choices=[])), replies.FORM),
-    "list": (sends(b"[]"), http.NO_JSON),
     "huge": (sends(b" " * 5_000_000), http.TOO_BIG),
     "overflow": (
         says(400, {"error": {"message": "This model's maximum context length is 99 tokens."}}),
@@ -159,8 +160,6 @@ def test_what_passes_is_tried_again(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", LASTING)
 def test_what_lasts_is_not_asked_again(fault: str) -> None:
-    if fault == "list":
-        return  # may be a gateway's
     with LyingServer(poisoned(LASTING[fault][0])) as server:
         model(server).choose(PROMPTS, LABELS)
         asked = [body["messages"][0]["content"] for body in server.bodies]
@@ -182,6 +181,23 @@ def test_many_poisoned_prompts_do_not_give_up_the_batch() -> None:
         verdicts = model(server, concurrency=4, retries=1).choose(bad + PROMPTS, LABELS)
     assert {verdict.failure for verdict in verdicts[:20]} == {"the server failed (500)"}
     assert all(same(v, h) for v, h in zip(verdicts[20:], HONEST, strict=True) if h != HONEST[BAD])
+
+
+def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
+    silent = False
+    with LyingServer(lambda number, text: waits(1.0) if silent else None) as server:
+        judge = model(server, timeout=0.2, retries=5, concurrency=4)
+        judge.wake()
+        silent, asked = True, []
+        for _ in range(3):
+            verdicts = judge.choose(PROMPTS, LABELS)
+            assert {verdict.failure for verdict in verdicts} == {http.TIMEOUT}
+            asked.append(len(server.bodies))
+        first, second, third = asked
+        assert first <= 1 + fleet.TIMEOUTS * 4 + 1
+        assert (second, third) == (first + 1, first + 2)
+        silent = False
+        assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
 
 
 def test_a_server_that_asks_for_time_gets_it() -> None:
@@ -368,6 +384,22 @@ def test_all_labels_are_refused_where_the_server_does_not() -> None:
         model(server, reading="labels").wake()
 
 
+@pytest.mark.parametrize("labels", [("1", "ten"), ("1", "2", "ten")])
+def test_a_label_without_a_token_fails_its_judgments(labels: tuple[str, ...]) -> None:
+    with LyingServer(knows_ids=True) as server:
+        judge = model(server, reading="labels")
+        failures = {verdict.failure for verdict in judge.choose(PROMPTS, labels)}
+        assert failures == {startup.NO_TOKEN}
+        assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+
+
+def test_a_model_without_digits_is_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lying_server, "DIGITS", {i: f"<{i}>" for i in lying_server.DIGITS})
+    with LyingServer(knows_ids=True) as server:
+        failures = {v.failure for v in model(server, reading="labels").choose(PROMPTS, LABELS)}
+    assert failures == {startup.NO_TOKEN}
+
+
 def test_tokens_of_one_digit_add_up_and_words_do_not_count() -> None:
     given = [(" 5", 0.25), ("5", 0.25), ("4\n", 0.25), ("44", 0.2), ("１", 0.02)]  # noqa: RUF001
     given += [("word", 0.001)] * 20
@@ -496,7 +528,6 @@ def test_an_interrupt_ends_it() -> None:
         ({"concurrency": 0}, "concurrency: 0"),
         ({"timeout": 0}, "timeout: 0"),
         ({"retries": -1}, "retries: -1"),
-        ({"reading": "top-5"}, "reading: 'top-5'"),
         ({"extra_body": {"temperature": 0}}, "temperature"),
         ({"api_key_env": KEY}, "not the key"),
     ],
@@ -506,6 +537,11 @@ def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as raised:
         ServerModel(**arguments)
     assert KEY not in str(raised.value)
+
+
+def test_a_reading_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="no reading 'top-5'"):
+        ServerModel("http://host", "m", reading="top-5")  # type: ignore[arg-type]
 
 
 def test_the_name_says_what_answers_depend_on() -> None:

@@ -1,6 +1,7 @@
 """What crosses the pipe: one JSON object a line.
 
 child:   {"ready": true}                           or {"fatal": "why"}, and it exits
+         {"refused": "why, and what mends it"}     likewise: the settings are at fault
 parent:  {"id": 7, "do": "choose", "labels": ["1", ...], "prompts": [["prefix", "suffix"], ...]}
          {"id": 8, "do": "write", "max_tokens": 20, "prompts": [...]}
          {"id": 9, "do": "sleep"}                  or "wake"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from posh_reward.errors import MissingDependencyError
 from posh_reward.judge.llm.chat import Chat
 from posh_reward.judge.llm.colocated.answers import Answer
 from posh_reward.judge.llm.colocated.worker import Answers
@@ -18,6 +20,8 @@ AT_ONCE = 512
 SHARE = 0.01
 """Of a card's memory, that vLLM wants to find free, even where the cache's size is given in bytes
 (vllm#39852). Its default, most of the card, is what the trainer has taken."""
+TOO_LONG = "the prompt is longer than the model's context"
+INCOMPLETE = "the engine left out labels that were asked for"
 
 
 class VllmEngine:
@@ -44,7 +48,7 @@ class VllmEngine:
             max_model_len=settings["max_model_len"],
             kv_cache_memory_bytes=settings["kv_cache_memory_bytes"],
             gpu_memory_utilization=SHARE,
-            enable_prefix_caching=settings["prefix_caching"],
+            enable_prefix_caching=True,
             enable_sleep_mode=self._sleeps,
             enforce_eager=settings["enforce_eager"],
             logprobs_mode="raw_logprobs",
@@ -63,12 +67,13 @@ class VllmEngine:
         wanted = [i for ids in tokens for i in ids]
         asked = {"logprob_token_ids": wanted} if self._reading == "labels" else {"logprobs": TOP}
         params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **asked)
-        top = None if self._reading == "labels" else TOP
 
-        def masses(output: Any) -> Answer:
-            return Answer(masses=tuple(label_masses(likely(output.logprobs[0], top), tokens)))
+        def read(output: Any) -> Answer:
+            if self._reading == "labels":
+                return read_labels(output.logprobs[0], tokens)
+            return Answer(masses=tuple(label_masses(likeliest(output.logprobs[0]), tokens)))
 
-        return self._answers(prompts, params, masses)
+        return self._answers(prompts, params, read)
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
         """Greedy replies, stripped."""
@@ -109,8 +114,7 @@ class VllmEngine:
             if ids is None:
                 failed.append((place, Answer(failure="the prompt cannot be tokenised")))
             elif len(ids) > self._longest - params.max_tokens:
-                reason = f"the prompt is longer than the context of {self._longest} tokens"
-                failed.append((place, Answer(failure=reason)))
+                failed.append((place, Answer(failure=TOO_LONG)))
             else:
                 sound.append((place, ids))
         yield failed
@@ -140,18 +144,29 @@ def charged(answer: Answer, reply: Any, submitted: int) -> Answer:
     return replace(answer, submitted=submitted, computed=computed, decoded=decoded)
 
 
-def likely(logprobs: Mapping[int, Any], top: int | None) -> dict[int, float]:
-    """Log-probabilities by token id; of those ranked up to ``top``, if given.
+def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) -> Answer:
+    """Masses of labels whose tokens were all asked for.
 
-    vLLM adds the token that it happened to sample, which may be less likely than the rest.
+    One that is missing, or minus infinity (vllm#51789), was not computed: it is not improbable.
     """
-    return {i: each.logprob for i, each in logprobs.items() if top is None or each.rank <= top}
+    found = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
+    if not all(i in found for ids in tokens for i in ids):
+        return Answer(failure=INCOMPLETE)
+    return Answer(masses=tuple(label_masses(found, tokens)))
+
+
+def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:
+    """Log-probabilities of the ``TOP`` likeliest tokens, by id.
+
+    vLLM adds the token that it happened to sample, which may be less likely than these.
+    """
+    return {i: each.logprob for i, each in logprobs.items() if each.rank <= TOP}
 
 
 def check_scoring(params: Any, version: str) -> None:
-    """Raises ImportError if this vLLM cannot score chosen tokens."""
+    """Raises MissingDependencyError if this vLLM cannot score chosen tokens."""
     if "logprob_token_ids" not in inspect.signature(params).parameters:
-        raise ImportError(
+        raise MissingDependencyError(
             f"vLLM {version} cannot read the probability of chosen tokens: install 0.22 or later, "
             "or set `reading: top-20`"
         )

@@ -7,14 +7,14 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.judge.llm.colocated.answers import Answer
 from posh_reward.judge.llm.colocated.environment import About, child_environment, probe
 from posh_reward.judge.llm.colocated.process import EngineProcess
 from posh_reward.judge.llm.colocated.supervisor import Supervisor
-from posh_reward.judge.llm.labels import Reading, verdict
+from posh_reward.judge.llm.labels import Reading, check_reading, verdict
 from posh_reward.judge.render import Prompt
 from posh_reward.types import Rewrite, Usage, Verdict
 
@@ -36,14 +36,16 @@ class ColocatedModel:
         max_model_len: longest prompt with its reply, in tokens; a longer one fails.
         reading: how probabilities of labels are read; see ``judge.llm.labels.Reading``.
         batch_invariant: make answers independent of what else is in a batch, at a cost.
-        prefix_caching: compute what prompts share once.
         sleep: between batches move the weights to the host's memory (28 GB for 14 billion in
             bfloat16, on every rank) and drop the cache, where vLLM can.
         enforce_eager: start sooner, answer slower.
         start_timeout: seconds until the model is loaded, with its download.
-        timeout: seconds within which the next prompt must be answered.
-        max_restarts: how often the child may die or fail to start within one batch. After that
-            the judge has given up: what is asked fails at once, with that for a reason.
+        timeout: seconds within which the next prompt must be answered. One that never is costs
+            three times as long, once.
+        max_restarts: how often the child may die or fail to start within one batch, and half as
+            often be too slow; each 100 answers allow for one death more. After that the rest of
+            the batch fails. If most of two batches in a row did, the judge has given up: what is
+            asked fails at once, with that for a reason.
 
     Raises:
         InputError: an argument has a value that cannot be used.
@@ -60,14 +62,13 @@ class ColocatedModel:
         max_model_len: int = 8192,
         reading: Reading = "labels",
         batch_invariant: bool = False,
-        prefix_caching: bool = True,
         sleep: bool = True,
         enforce_eager: bool = False,
         start_timeout: float = 1800.0,
         timeout: float = 300.0,
         max_restarts: int = 8,
     ) -> None:
-        _check_reading(reading)
+        check_reading(reading)
         _check_positive(memory_gb=memory_gb, max_model_len=max_model_len)
         _check_positive(start_timeout=start_timeout, timeout=timeout)
         self._model = model
@@ -79,7 +80,6 @@ class ColocatedModel:
             "kv_cache_memory_bytes": int(memory_gb * 2**30),
             "max_model_len": max_model_len,
             "reading": reading,
-            "prefix_caching": prefix_caching,
             "sleep": sleep,
             "enforce_eager": enforce_eager,
         }
@@ -189,11 +189,6 @@ class ColocatedModel:
         self.__dict__.update(state)
         self.usage = Usage()
         self._forget_process()
-
-
-def _check_reading(reading: str) -> None:
-    if reading not in get_args(Reading):
-        raise InputError(f"no reading {reading!r}: choose one of {', '.join(get_args(Reading))}")
 
 
 def _check_positive(**values: float) -> None:

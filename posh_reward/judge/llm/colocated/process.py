@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from posh_reward.child import ChildProcess
+from posh_reward.errors import JudgeError
 from posh_reward.judge.llm.colocated.answers import Answer, read
 from posh_reward.judge.llm.colocated.environment import boot_command
 from posh_reward.judge.render import Prompt
@@ -30,6 +31,7 @@ class EngineProcess:
 
     Raises:
         ChildFailureError: it did not become ready.
+        JudgeError: it cannot be made with such settings.
     """
 
     def __init__(
@@ -46,6 +48,9 @@ class EngineProcess:
         self._timeout = timeout
         self._ids = itertools.count(1)
         heard = self._child.receive(start_timeout)
+        if "refused" in heard:
+            self._child.stop()
+            raise JudgeError(str(heard["refused"]))
         if "ready" not in heard:
             raise self._child.failed(f"could not start: {heard.get('fatal', heard)}")
 
@@ -99,7 +104,8 @@ class EngineProcess:
             now = time.monotonic()
             if "beat" in heard:
                 if now - last > self._timeout:
-                    raise self._child.failed(f"answered nothing for {self._timeout:g} s")
+                    told = f"answered nothing for {self._timeout:g} s"
+                    raise self._child.failed(told, slow=True)
             elif heard.get("id") != number:
                 raise self._child.failed(f"answered something else: {str(heard)[:200]}")
             else:

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, Protocol
 
+from posh_reward.errors import PoshError
 from posh_reward.judge.llm.colocated.answers import Answer, written
 from posh_reward.judge.render import Prompt
 
@@ -107,6 +108,9 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
     pipe = Pipe(*claim_pipes())
     try:
         engine = make(settings)
+    except PoshError as error:  # it names what mends it, and needs no traceback
+        pipe.say({"refused": str(error)})
+        os._exit(1)
     except Exception as error:  # the parent tells the user, with what mends it
         traceback.print_exc()
         pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})

@@ -188,6 +188,8 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:
+    if (Path(model).is_absolute() or model.startswith(".")) and not Path(model).is_dir():
+        return f"there is no folder {model}: give a model's folder or its name on a hub"
     at = f" at revision {revision!r}" if revision else ""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return (

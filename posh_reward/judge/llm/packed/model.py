@@ -8,11 +8,18 @@ from functools import cached_property, partial
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.judge.llm.chat import Chat
-from posh_reward.judge.llm.labels import TOP, Reading, label_masses, label_tokens, verdict
+from posh_reward.judge.llm.labels import (
+    TOP,
+    Reading,
+    check_reading,
+    label_masses,
+    label_tokens,
+    verdict,
+)
 from posh_reward.judge.llm.packed import checkpoint
 from posh_reward.judge.render import Prompt
 from posh_reward.types import Rewrite, Usage, Verdict
@@ -32,9 +39,9 @@ class TransformersModel:
 
     All prompts of a call, of whatever pair, are packed into passes of up to
     ``max_batch_tokens`` without padding (``packing``); what precedes the questions is kept for
-    later calls until its room is needed. The order of the prompts does not matter. What else is
-    in a call changes only rounding: nothing beyond 1e-5 of a probability in float32, in bfloat16
-    up to some hundredths of a grade.
+    later calls until its room is needed or ``sleep`` drops it: for the waves of one batch. The
+    order of the prompts does not matter. What else is in a call changes only rounding: nothing
+    beyond 1e-5 of a probability in float32, in bfloat16 up to some hundredths of a grade.
 
     Args:
         model: a folder, or a name on the hub. Safetensors only; no code of theirs is run.
@@ -64,8 +71,7 @@ class TransformersModel:
         memory_gb: float | None = None,
         sleep: bool = True,
     ) -> None:
-        if reading not in get_args(Reading):
-            raise InputError(f"no reading {reading!r}: choose one of {get_args(Reading)}")
+        check_reading(reading)
         if max_batch_tokens < 1 or (memory_gb is not None and memory_gb <= 0):
             raise InputError("max_batch_tokens and memory_gb must be more than 0")
         self.usage = Usage()
@@ -110,11 +116,11 @@ class TransformersModel:
         if self._from_memory:
             return f"transformers-{metadata.version('transformers')}:{self._model}:{self._reading}"
         device = checkpoint.chosen_device(self._device)
-        config = checkpoint.load_config(self._model, self._revision)
+        config = checkpoint.load_config(self._model, self._commit)
         dtype = str(checkpoint.chosen_dtype(self._dtype, config, device)).removeprefix("torch.")
         folder = Path(self._model)
         called = folder.resolve().name if folder.is_dir() else self._model
-        which = f"{called}@{checkpoint.identity(self._model, self._revision)}"
+        which = f"{called}@{self._identity}"
         return f"transformers-{metadata.version('transformers')}:{which}:{dtype}:{self._reading}"
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -122,12 +128,15 @@ class TransformersModel:
 
         Raises:
             JudgeError: the model cannot be loaded.
-            InputError: the model has no token for a label.
         """
         from posh_reward.judge.llm.packed.logits import log_probabilities
 
         loaded = self._ready()
         tokens = self._label_tokens(loaded, tuple(labels))
+        missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
+        if missing:
+            reason = f"the model has no single token for the label {missing[0]!r}"
+            return [Verdict(None, failure=reason)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
         top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
@@ -201,12 +210,22 @@ class TransformersModel:
                 "(pickles leave it out): make the judge anew with TransformersModel.of"
             )
         device = checkpoint.chosen_device(self._device)
-        config = checkpoint.load_config(self._model, self._revision)
+        config = checkpoint.load_config(self._model, self._commit)
         dtype = checkpoint.chosen_dtype(self._dtype, config, device)
-        return checkpoint.load(self._model, self._revision, device, dtype)
+        return checkpoint.load(self._model, self._commit, device, dtype)
+
+    @cached_property
+    def _identity(self) -> str:
+        """Asked once and kept in pickles: a branch may move between a name and a loading."""
+        return checkpoint.identity(self._model, self._revision)
+
+    @property
+    def _commit(self) -> str | None:
+        return None if Path(self._model).is_dir() else self._identity
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_given": None, "_loaded": None, "_tokens": {}}
+        fresh: dict[str, Any] = {"usage": Usage(), "_given": None, "_loaded": None, "_tokens": {}}
+        return {**self.__dict__, **fresh}
 
     def _encode(
         self, loaded: Loaded, prompts: Sequence[Prompt], reply: int
@@ -219,8 +238,7 @@ class TransformersModel:
         for index, (ids, shared) in enumerate(loaded.chat.split(prompts)):
             if len(ids) + reply > loaded.context:
                 failures[index] = (
-                    f"the prompt is too long: {len(ids) + reply} tokens with its reply, and "
-                    f"the model reads {loaded.context}"
+                    f"the prompt is longer than the model's context of {loaded.context} tokens"
                 )
             else:
                 encoded[index] = Encoded.of(ids, shared)
@@ -229,14 +247,7 @@ class TransformersModel:
 
     def _label_tokens(self, loaded: Loaded, labels: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         if labels not in self._tokens:
-            tokens = label_tokens(loaded.tokenizer, labels)
-            missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
-            if missing:
-                raise InputError(
-                    f"the model {self._model} has no token for the label {missing[0]!r}: choose "
-                    "labels of one token, such as single digits"
-                )
-            self._tokens[labels] = tokens
+            self._tokens[labels] = label_tokens(loaded.tokenizer, labels)
         return self._tokens[labels]
 
     def _verdict(

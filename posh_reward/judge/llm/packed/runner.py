@@ -29,6 +29,7 @@ Answer = list[float] | str
 
 REPLIES_AT_ONCE = 512
 """Enough to keep a large card busy; their logits take 150 MB."""
+NO_ROOM = "the prompt is longer than memory_gb has room for: raise it"
 OUT_OF_MEMORY = "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
 
 
@@ -80,9 +81,7 @@ class Runner:
         """The greedy reply to each prompt, its stop token included; or why there is none."""
         needs = [len(prompt) + max_tokens for prompt in prompts]
         replies: dict[int, list[int] | str] = {
-            index: no_room(tokens, self._capacity)
-            for index, tokens in enumerate(needs)
-            if tokens > self._capacity
+            index: NO_ROOM for index, tokens in enumerate(needs) if tokens > self._capacity
         }
         left = [index for index in range(len(prompts)) if index not in replies]
         with packed_attention(self.model), self._sound():
@@ -110,7 +109,7 @@ class Runner:
                     self._forget_last()
                     placed = self._place(prompts[index], index)
                 if placed is None:
-                    failures[index] = no_room(len(prompts[index]), self._capacity)
+                    failures[index] = NO_ROOM
                     continue
                 paths[index] = placed[-1].path
                 rows.extend(placed)
@@ -266,11 +265,6 @@ class Runner:
     def _forget_last(self) -> None:
         self._slots.release(self._last[1])
         self._last = (b"", NO_SLOTS)
-
-
-def no_room(tokens: int, capacity: int) -> str:
-    """Why a prompt fails that is longer than all that can be kept."""
-    return f"the prompt has {tokens} tokens, and memory_gb is room for {capacity}: raise it"
 
 
 def each_of(prompts: Sequence[int], values: torch.Tensor) -> Iterator[tuple[int, list[float]]]:

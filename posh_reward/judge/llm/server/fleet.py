@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.judge.llm.server.http import Failed, Http, Passing
+from posh_reward.judge.llm.server.http import TIMEOUT, Failed, Http, Passing
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +21,9 @@ REST = 30.0
 """For so many seconds; then one prompt tries it again."""
 LONGEST_PAUSE = 30.0
 """Seconds; a server that asks for a longer one is asked again all the same."""
+TIMEOUTS = 3
+"""A prompt that has waited so often to the end of its time, at whichever servers, is asked no
+more once each had its turn: else it takes many minutes."""
 REMEMBERED = 100_000
 """Prefixes whose server is remembered."""
 
@@ -83,6 +86,8 @@ class Fleet:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.servers = [Server(url) for url in urls]
+        self.given_up: str | None = None
+        """Why nobody answered when last asked; None as soon as one does."""
         self._homes: dict[int, int] = {}
 
     def home(self, prefix: str) -> int:
@@ -119,6 +124,18 @@ class Batch:
         self._given_up: str | None = None
         self._looking = asyncio.Lock()
 
+    async def start(self) -> None:
+        """Gives up at once if the batch before has, and still nobody answers a simple question.
+
+        Else every batch would wait anew, with all its patience, for a judge that is down.
+        """
+        known = self._fleet.given_up
+        if known is None:
+            return
+        signs = await self._signs()
+        if all(isinstance(sign, Passing) and sign.status != 429 for sign in signs):
+            self._given_up = known
+
     async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
         """The reply of the first server that gives one, from the prompt's own on.
 
@@ -127,6 +144,7 @@ class Batch:
         """
         began = time.monotonic()
         failure = Passing("no server was asked")
+        timeouts = 0
         for tries in range(self._patience.retries + 1):
             if tries:
                 await asyncio.sleep(self._patience.pause(tries - 1, failure.after))
@@ -137,6 +155,9 @@ class Batch:
                     return await self._ask_one(server, body)
                 except Passing as passing:
                     failure = passing
+                    timeouts += passing.reason == TIMEOUT
+            if timeouts >= TIMEOUTS:
+                break
         await self._look(began, failure)
         raise failure
 
@@ -156,6 +177,7 @@ class Batch:
 
     def _note_answer(self, server: Server) -> None:
         server.answered()
+        self._fleet.given_up = None
         self._answered = time.monotonic()
 
     async def _look(self, began: float, failure: Failed) -> None:
@@ -167,12 +189,18 @@ class Batch:
         async with self._looking:
             if self._given_up is not None or self._answered > began:
                 return
-            for server in self._fleet.servers:
-                try:
-                    await self._ask_one(server, self._sign_of_life)
-                    return
-                except Passing:
-                    continue
-                except Failed:
-                    return
-            self._given_up = failure.reason
+            signs = await self._signs()
+            if all(isinstance(sign, Passing) for sign in signs):
+                self._given_up = self._fleet.given_up = failure.reason
+
+    async def _signs(self) -> list[Failed | None]:
+        """What each server makes of a simple question; None is an answer."""
+
+        async def sign(server: Server) -> Failed | None:
+            try:
+                await self._ask_one(server, self._sign_of_life)
+            except Failed as failed:
+                return failed
+            return None
+
+        return list(await asyncio.gather(*map(sign, self._fleet.servers)))

@@ -9,10 +9,10 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError
-from posh_reward.judge.llm.labels import TOP, Reading
+from posh_reward.judge.llm.labels import TOP, Reading, check_reading
 from posh_reward.judge.llm.server import http, replies, startup
 from posh_reward.judge.llm.server.apart import run_apart
 from posh_reward.judge.llm.server.fleet import Batch, Fleet, Patience
@@ -42,7 +42,8 @@ class ServerModel:
         api_key_env: environment variable that holds the key; None for servers without.
         concurrency: prompts at once at each server.
         timeout: seconds for one exchange.
-        retries: how often an exchange that failed in passing is tried again.
+        retries: how often an exchange that failed in passing is tried again; one that takes its
+            whole ``timeout`` twice at most.
         backoff: seconds before the first retry, doubled before each next one.
         reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
@@ -50,6 +51,7 @@ class ServerModel:
 
     Raises:
         ConfigError: an argument has a value that cannot be used.
+        InputError: there is no such reading.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class ServerModel:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         urls = [base_urls] if isinstance(base_urls, str) else list(base_urls)
         _check_key_variable(api_key_env)
-        _check(urls, model, concurrency, timeout, retries, backoff, reading, extra_body)
+        check_reading(reading)
+        _check(urls, model, concurrency, timeout, retries, backoff, extra_body)
         self.usage = Usage()
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
         self._name = _name(model, revision, reading, extra_body)
@@ -135,7 +138,7 @@ class ServerModel:
         """
         if not self._checked:
             http.check_httpx()
-            startup.judge(self._fleet.servers, run_apart(self._faults), self._reading)
+            startup.refuse_unusable(self._fleet.servers, run_apart(self._faults), self._reading)
             self._checked = True
 
     def close(self) -> None:
@@ -185,6 +188,7 @@ class ServerModel:
         batch = Batch(
             client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
         )
+        await batch.start()
         answers: dict[int, A] = {}
 
         async def work(queue: Any, home: int) -> None:
@@ -232,7 +236,8 @@ class ServerModel:
             body = self._body(startup.PROBE, how)
             read(await Batch(client, Fleet([url]), self._patience, body).ask(0, body))
         except Failed as failed:
-            return failed
+            # A scale without tokens fails the judgments on it, no others.
+            return None if failed.reason == startup.NO_TOKEN else failed
         return None
 
 
@@ -256,7 +261,6 @@ def _check(
     timeout: float,
     retries: int,
     backoff: float,
-    reading: str,
     extra: Mapping[str, Any],
 ) -> None:
     ours = {"model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs"}
@@ -268,7 +272,6 @@ def _check(
         f"timeout: {timeout} is no positive number of seconds": not timeout > 0,
         f"retries: {retries} is negative": retries < 0,
         f"backoff: {backoff} is negative": backoff < 0,
-        f"reading: {reading!r} is none of {get_args(Reading)}": reading not in get_args(Reading),
         f"extra_body: leave out {', '.join(taken)}, which the judge sets": bool(taken),
     }
     for message, is_so in wrong.items():

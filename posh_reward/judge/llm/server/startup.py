@@ -25,11 +25,14 @@ REMEDY = {
     replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
 NO_TOKENIZE = "the server does not say which tokens the labels are"
+NO_TOKEN = "a label is no single token of the model"  # noqa: S105
 NO_LABELS = (NO_TOKENIZE, replies.NO_LOG_PROBABILITIES, replies.INCOMPLETE)
 LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
 
 
-def judge(servers: Sequence[Server], faults: Sequence[Failed | None], reading: Reading) -> None:
+def refuse_unusable(
+    servers: Sequence[Server], faults: Sequence[Failed | None], reading: Reading
+) -> None:
     """Refuses what cannot be borne, and leaves out servers that are down next to others.
 
     Args:
@@ -108,5 +111,5 @@ async def label_tokens(
             raise
         raise Failed(NO_TOKENIZE, failed.detail, failed.status) from None
     if not all(found):
-        raise Failed("a label is no single token of the model")
+        raise Failed(NO_TOKEN)
     return found
