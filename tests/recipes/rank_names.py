@@ -1,8 +1,9 @@
 """Run by torchrun: trains, then writes the names that this rank has logged.
 
-    rank_names.py OUTPUT BROKEN_RANK -- flags of recipes/dapo_posh.py
+    rank_names.py OUTPUT CASE -- flags of recipes/dapo_posh.py
 
-On the rank BROKEN_RANK (-1 for none) every judgment fails once training has begun.
+CASE is "well", or what is wrong on rank 1: its judge "dies" once training has begun, or is
+"unlike" that of rank 0.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ class DyingJudge(FakeJudge):
         super().__init__(lambda request: "no judge on this rank" if "sleep" in self.events else 4.0)
 
 
+def judge(case: str, rank: int) -> FakeJudge:
+    if case == "dies":
+        return DyingJudge() if rank == 1 else FakeJudge()
+    return FakeJudge(name=f"fake-of-rank-{rank}")
+
+
 def main() -> None:
-    output, broken = Path(sys.argv[1]), int(sys.argv[2])
+    output, case = Path(sys.argv[1]), sys.argv[2]
     rank = int(os.environ["RANK"])
-    if rank == broken:
+    if case != "well":
         dapo_posh.make_reward = lambda script: PoshReward(
-            PoSh(DyingJudge()), max_failed_calls=script.max_failed_calls
+            PoSh(judge(case, rank)), max_failed_calls=script.max_failed_calls
         )
     trainer = dapo_posh.main(sys.argv[4:])
     steps = [line for line in trainer.state.log_history if "reward" in line]

@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 
 
-def launch(folder: Path, broken_rank: int, *flags: str) -> subprocess.CompletedProcess[str]:
+def launch(folder: Path, case: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Trains on two ranks."""
     tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=0)
     command = [
         sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node", "2",
-        "tests/recipes/rank_names.py", str(folder), str(broken_rank), "--",
+        "tests/recipes/rank_names.py", str(folder), case, "--",
         "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
         "--output_dir", str(folder / "dapo"), "--dataset_name", "scenes:train=8:heldout=4",
         "--per_device_train_batch_size", "8", "--max_steps", "2", "--max_completion_length", "16",
@@ -36,9 +36,9 @@ def launch(folder: Path, broken_rank: int, *flags: str) -> subprocess.CompletedP
     )
 
 
-def train(folder: Path, broken_rank: int) -> list[list[dict[str, Any]]]:
+def train(folder: Path, case: str) -> list[list[dict[str, Any]]]:
     """What each rank logged, step by step."""
-    done = launch(folder, broken_rank)
+    done = launch(folder, case)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
@@ -48,22 +48,31 @@ def posh_names(line: dict[str, Any]) -> set[str]:
 
 
 def test_both_ranks_log_the_same_names(tmp_path: Path) -> None:
-    ranks = train(tmp_path, broken_rank=-1)
+    ranks = train(tmp_path, case="well")
     assert [len(steps) for steps in ranks] == [2, 2]
     assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
     assert ranks[0][0]["reward"] == ranks[1][0]["reward"], "rewards are gathered"
 
 
 def test_a_rank_without_a_judge_neither_hangs_nor_hides(tmp_path: Path) -> None:
-    ranks = train(tmp_path, broken_rank=1)
+    ranks = train(tmp_path, case="dies")
     assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
     assert all(line["posh/failed_share"] == 0.5 for line in ranks[0])
     assert all(line["reward"] > 0 for line in ranks[0]), "the other rank's rewards count"
 
 
 def test_a_run_without_rewards_stops_on_both_ranks_with_a_checkpoint(tmp_path: Path) -> None:
-    done = launch(tmp_path, 1, "--max_steps", "6", "--max_failed_calls", "2", "--save_steps", "100")
+    done = launch(
+        tmp_path, "dies", "--max_steps", "6", "--max_failed_calls", "2", "--save_steps", "100"
+    )
     assert done.returncode != 0
     assert "no completion could be judged in 2 calls in a row" in done.stderr
     assert "another rank's judge failed" in done.stderr
     assert [path.name for path in (tmp_path / "dapo").glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+def test_ranks_that_do_not_judge_alike_do_not_train(tmp_path: Path) -> None:
+    done = launch(tmp_path, "unlike")
+    assert done.returncode != 0
+    assert "the ranks do not judge alike" in done.stderr
+    assert "judge:fake-of-rank-0|" in done.stderr
