@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+WAKING = 0.1
+"""Seconds after which the waiting thread looks up: a signal that comes just before it begins to
+wait does not wake it."""
+
 
 def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What ``work`` returns or raises, in an event loop and a thread of its own.
@@ -37,7 +41,8 @@ def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     thread = threading.Thread(target=run, name="posh-server-judge", daemon=True)
     thread.start()
     try:
-        thread.join()
+        while thread.is_alive():
+            thread.join(WAKING)
     except BaseException:
         with suppress(RuntimeError):  # it has just ended
             started.result()()
