@@ -24,33 +24,14 @@ def shared_words(request: Request) -> float:
     return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
 
 
-class FakeJudge:
-    """Grades by ``grader`` and records every request that it gets.
+class Recorder:
+    """What a judge and a model have in common that hold nothing: a name, totals, and events."""
 
-    Args:
-        grader: a pure function of the request; by default the share of words found.
-        name: what the signature says.
-    """
-
-    def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.usage = Usage()
-        self.requests: list[Request] = []
-        """Every question asked so far, in order."""
         self.events: list[str] = []
         """Calls of ``sleep``, ``wake`` and ``close``, in order."""
-        self._grader = grader
-
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
-        """One verdict per request; the grader decides which fail."""
-        self.requests.extend(requests)
-        self.usage.requests += len(requests)
-        return [self._verdict(self._grader(request)) for request in requests]
-
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
-        """Puts "the" in front."""
-        self.usage.rewrites += len(requests)
-        return [Rewrite(f"the {request.text}".replace('"', "")) for request in requests]
 
     def sleep(self) -> None:
         """Recorded, nothing else."""
@@ -63,6 +44,32 @@ class FakeJudge:
     def close(self) -> None:
         """Recorded, nothing else."""
         self.events.append("close")
+
+
+class FakeJudge(Recorder):
+    """Grades by ``grader`` and records every request that it gets.
+
+    Args:
+        grader: a pure function of the request; by default the share of words found.
+        name: what the signature says.
+    """
+
+    def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
+        super().__init__(name)
+        self.requests: list[Request] = []
+        """Every question asked so far, in order."""
+        self._grader = grader
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request; the grader decides which fail."""
+        self.requests.extend(requests)
+        self.usage.requests += len(requests)
+        return [self._verdict(self._grader(request)) for request in requests]
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+        """Puts "the" in front."""
+        self.usage.rewrites += len(requests)
+        return [Rewrite(f"the {request.text}".replace('"', "")) for request in requests]
 
     def _verdict(self, answer: float | str) -> Verdict:
         if isinstance(answer, str):
@@ -90,7 +97,7 @@ def raw_phrase(prompt: Prompt) -> str:
     return (found[1] or found[2] or "") if found else ""
 
 
-class FakeModel:
+class FakeModel(Recorder):
     """A language model that grades by ``grader`` and records every prompt that it gets.
 
     Args:
@@ -99,12 +106,9 @@ class FakeModel:
     """
 
     def __init__(self, grader: PromptGrader = quoted_words, name: str = "fake-model-1") -> None:
-        self.name = name
-        self.usage = Usage()
+        super().__init__(name)
         self.prompts: list[Prompt] = []
         """Every prompt so far, in order."""
-        self.events: list[str] = []
-        """Calls of ``sleep``, ``wake`` and ``close``, in order."""
         self._grader = grader
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -122,18 +126,6 @@ class FakeModel:
         """Puts "the" in front."""
         self.prompts.extend(prompts)
         return [Rewrite(f"the {raw_phrase(prompt)}".replace('"', "")) for prompt in prompts]
-
-    def sleep(self) -> None:
-        """Recorded, nothing else."""
-        self.events.append("sleep")
-
-    def wake(self) -> None:
-        """Recorded, nothing else."""
-        self.events.append("wake")
-
-    def close(self) -> None:
-        """Recorded, nothing else."""
-        self.events.append("close")
 
 
 def between_labels(grade: float, labels: int = 5) -> tuple[float, ...]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from spacy.tokens import Doc
@@ -72,18 +70,3 @@ def doc(text: str, *, starts: tuple[int, ...] = ()) -> Doc:
 
 def resolve(resolver: MaverickCoref, text: str, **options: tuple[int, ...]) -> Clusters:
     return resolver.resolve([doc(text, **options)])[0]
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs, rather than being gone or a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def soon(fact: Callable[[], bool], seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while not fact() and time.monotonic() < end:
-        time.sleep(0.05)
-    return fact()

@@ -24,7 +24,8 @@ from posh_reward.graph.coref.maverick import (
 from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, default_env
 from posh_reward.graph.read import Reader, Unreadable
 from posh_reward.types import Clusters, Description
-from tests.graph.maverick_envs import VOCAB, alive, doc, fake_env, make_env, resolve
+from tests.graph.maverick_envs import VOCAB, doc, fake_env, make_env, resolve
+from tests.processes import alive
 
 
 @pytest.fixture(autouse=True)

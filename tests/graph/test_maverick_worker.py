@@ -11,7 +11,8 @@ import pytest
 
 from posh_reward.graph.coref.maverick import MaverickCoref, UnresolvedTextError
 from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, WORKER, default_env, python_of
-from tests.graph.maverick_envs import alive, doc, environment_with_stub, resolve, soon
+from tests.graph.maverick_envs import doc, environment_with_stub, resolve
+from tests.processes import alive, soon
 
 HERE = Path(__file__).parent
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 from posh_reward.judge.llm.colocated import ColocatedModel
 from posh_reward.judge.render import Prompt
@@ -33,18 +31,3 @@ def tell(model: ColocatedModel, what: str) -> str:
     [reply] = model.write([Prompt("", what)], 100)
     assert reply.text is not None, reply.failure
     return reply.text
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs, rather than being gone or a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def soon(fact: Callable[[], bool], seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while not fact() and time.monotonic() < end:
-        time.sleep(0.05)
-    return fact()

@@ -17,8 +17,9 @@ import pytest
 
 from posh_reward.judge.llm.colocated import ColocatedModel
 from posh_reward.judge.llm.colocated.supervisor import DEADLY, ENDED, GIVEN_UP, STICKING
-from tests.judge.llm.children import LABELS, Make, alive, ask, prompts, right, soon, tell
+from tests.judge.llm.children import LABELS, Make, ask, prompts, right, tell
 from tests.judge.llm.stand_in import WORDS_THAT_KILL
+from tests.processes import alive, soon
 
 
 def test_a_death_is_mended_in_mid_batch(make: Make, tmp_path: Path) -> None:

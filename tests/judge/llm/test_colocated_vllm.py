@@ -26,8 +26,8 @@ from posh_reward.judge.llm.labels import TOP, label_masses, label_tokens, verdic
 from posh_reward.judge.load import load_judge
 from posh_reward.judge.render import Prompt
 from posh_reward.types import Verdict
-from tests.judge.llm.children import alive, soon
 from tests.judge.llm.tiny import save_tiny_qwen3
+from tests.processes import alive, soon
 
 pytestmark = pytest.mark.vllm
 

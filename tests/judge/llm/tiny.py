@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.judge.llm.tokenizers_here import qwen_tokenizer
 from tools.bench.qwen import MARKERS, TEMPLATE
+from tools.bench.random_qwen import SHAPES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -34,15 +35,9 @@ def tiny_model(tokenizer: PreTrainedTokenizerBase, **changes: Any) -> PreTrained
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     shape = {
+        **SHAPES["tiny"],
         "vocab_size": len(tokenizer),
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
         "max_position_embeddings": 4096,
-        "initializer_range": 0.2,
         "tie_word_embeddings": False,
         "bos_token_id": None,
         "eos_token_id": None,
