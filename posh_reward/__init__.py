@@ -2,10 +2,10 @@
 
 ::
 
-    text --graph--> Description --judge--> Verdict --metric--> Scores --reward--> float
-           parse      entities    questions   grades   means     precision,  shaping,
-           coref      attributes  prompts              of        recall, f1  TRL
-           build      relations                        grades
+    text --graph--> Description --metrics/posh--> Scores --reward--> float
+           parser    entities     questions        precision,  shaping,
+           coref     attributes   judges, models   recall, f1  TRL
+           rules     relations    grades, means
 
 Importing this package loads neither torch nor spaCy; what is heavy is loaded when first used.
 """
@@ -24,7 +24,7 @@ from posh_reward.errors import (
 from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
-    from posh_reward.metric.posh import PoSh
+    from posh_reward.metrics.posh.metric import PoSh
     from posh_reward.reward.trl import PoshReward
 
 __all__ = [
@@ -39,7 +39,18 @@ __all__ = [
     "Scores",
 ]
 
-_LAZY = {"PoSh": "posh_reward.metric.posh", "PoshReward": "posh_reward.reward.trl"}
+
+def _as_html(scores: Scores) -> str:
+    """How a notebook shows scores: the two texts with their marks."""
+    from posh_reward.study.pages.page import fragment
+
+    return fragment(scores)
+
+
+# Records import no stage, so what a notebook asks of them is added here, above all stages.
+Scores._repr_html_ = _as_html  # type: ignore[attr-defined]
+
+_LAZY = {"PoSh": "posh_reward.metrics.posh.metric", "PoshReward": "posh_reward.reward.trl"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,22 +1,46 @@
-"""Settings files: a mapping in YAML or JSON."""
+"""Settings: a mapping in YAML or JSON, checked against the signature of what it is for.
+
+What a settings file may say besides ``name`` are the arguments of a class; their annotations say
+which values fit. So there is one description of each setting, in the code that it sets.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.errors import ConfigError, InputError
 
 ENDINGS = (".yaml", ".yml", ".json")
 
+Table = Mapping[str, str]
+"""What can be named in settings: name -> ``module:class``, imported when asked for."""
+
+
+WANTED = {
+    "int_type": "give a whole number",
+    "float_type": "give a number (YAML takes 5e-1 for a text: write 0.5)",
+    "bool_type": "give true or false",
+    "string_type": "give a text",
+    "dict_type": "give a mapping",
+    "mapping_type": "give a mapping",
+    "list_type": "give a list",
+    "is_instance_of": "give a list",
+    "is-instance[Sequence]": "give a list",
+}
+"""pydantic's types of errors, in the words of somebody who writes a settings file."""
+
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The mapping in a file; nothing in it is checked yet.
+    """The mapping in a file; its values are not checked yet.
 
     Raises:
-        ConfigError: it cannot be read, or holds no mapping.
-        MissingDependencyError: it is YAML, and PyYAML is not installed.
+        ConfigError: it cannot be read, or does not hold a mapping.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -24,24 +48,107 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"the configuration cannot be read: {error}") from None
     settings = _parsed(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
-        raise ConfigError(f"{path.name}: no mapping of settings: write lines of `setting: value`")
+        raise ConfigError(f"{path.name} is not a mapping: write lines of `setting: value`")
     return settings
 
 
 def _parsed(text: str, path: Path) -> object:
-    if path.suffix.lower() == ".json":
-        try:
-            parsed: object = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(f"{path.name}: no JSON ({error})") from None
-        return parsed
+    import yaml
+
+    is_json = path.suffix.lower() == ".json"
     try:
-        import yaml
-    except ImportError:
-        raise MissingDependencyError(
-            f"{path.name}: YAML needs PyYAML: pip install pyyaml, or write it as .json"
-        ) from None
+        parsed: object = json.loads(text) if is_json else yaml.safe_load(text)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        kind = "JSON" if is_json else "YAML"
+        raise ConfigError(f"{path.name} is not valid {kind}: {error}") from None
+    return parsed
+
+
+def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
+    """Settings with their ``name``, from a name, a settings file or a mapping.
+
+    Args:
+        which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
+        known: the names there are.
+        what: what is named, for messages: "judge".
+
+    Raises:
+        InputError: the name is not one of ``known``; the message lists them.
+        ConfigError: a settings file cannot be read.
+    """
+    if isinstance(which, str) and which.lower().endswith(ENDINGS):
+        which = read_settings(Path(which))
+    options = dict(which) if isinstance(which, Mapping) else {"name": which}
+    name = options.get("name")
+    if name not in known:
+        raise InputError(
+            f"there is no {what} {name!r}{_meant(name, known)}: choose one of "
+            f"{', '.join(known)}, or a settings file (.yaml or .json) that names one"
+        )
+    return options
+
+
+def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
+    """An object of the class that ``options["name"]`` names, with the other options.
+
+    Raises:
+        ConfigError: an option is unknown, missing, or has a value that does not fit.
+    """
+    given = dict(options)
+    name = given.pop("name")
+    module, _, attribute = table[name].partition(":")
+    made = getattr(import_module(module), attribute)
+    return made(**checked(made, given, f"{what} {name}"))
+
+
+def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """``given``, if they are arguments that ``made`` takes. Numbers are not made of texts.
+
+    Args:
+        made: a class or a function with annotations.
+        given: settings by name.
+        what: what they are settings of, for messages: "judge vllm".
+
+    Raises:
+        ConfigError: one is unknown, missing, or of the wrong type.
+    """
+    wanted = inspect.signature(made).parameters
+    for name in given:
+        if name not in wanted:
+            raise ConfigError(
+                f"{what}: there is no setting {name!r}{_meant(name, wanted)}: choose among "
+                f"{', '.join(wanted) or 'none'}"
+            )
+    missing = [p for p, how in wanted.items() if how.default is how.empty and p not in given]
+    if missing:
+        raise ConfigError(
+            f"{what} needs {', '.join(missing)}: give a settings file, such as those in "
+            "configs/judge"
+        )
+    hints = get_type_hints(made.__init__ if inspect.isclass(made) else made)
+    for name, value in given.items():
+        wrong = _misfit(value, hints.get(name, Any))
+        if wrong is not None:
+            raise ConfigError(f"{what}: {name} is {value!r}: {wrong}")
+    return dict(given)
+
+
+def _misfit(value: object, hint: Any) -> str | None:
+    """What is wrong with a value for an annotation; None if it fits, or cannot be checked."""
+    from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
+
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path.name}: no YAML ({error})") from None
+        adapter = TypeAdapter(hint)
+    except PydanticSchemaGenerationError:  # a class of ours: whoever takes it checks it
+        return None
+    try:
+        adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        wanted = dict.fromkeys(WANTED.get(each["type"], each["msg"]) for each in error.errors())
+        return " or ".join(wanted)
+    return None
+
+
+def _meant(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:
+    close = get_close_matches(str(name), known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -6,7 +6,7 @@ A *grade* is a real number from 1 (absent) to 5 (explicit), the mean of the labe
 judge's distribution; a *score* is a mean of grades divided by 5, so 0.2 to 1.
 
 Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Request`` -> ``Verdict``
--> ``Element`` -> ``Scores``.
+-> ``Element`` -> ``Scores``. Whatever could not be done is a ``Failure`` in place of its result.
 """
 
 from __future__ import annotations
@@ -33,6 +33,44 @@ Kind = Literal["entity", "attribute", "relation"]
 
 RelationSource = Literal["poss", "verb", "prep"]
 """The construction that a relation was read from: a possessive, a verb, or a preposition."""
+
+
+FailureKind = Literal["text", "prompt", "reply", "engine", "error"]
+"""Where a failure arose.
+
+text: a generation or a reference cannot be scored as it is (missing, too long, unparseable).
+prompt: a question cannot be put to this model (longer than its context, say).
+reply: the model answered, but not with anything that could be read.
+engine: no answer came: unreachable, timed out, out of memory, crashed, or given up.
+error: code raised an exception that it should not have raised.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no result. Never a low score, and never an exception for its neighbours."""
+
+    kind: FailureKind
+    detail: str
+    """One line for people, with the remedy where there is one."""
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+LABELS = ("1", "2", "3", "4", "5")
+"""POSH's scale, worst first: what a judge answers (paper, A.1.4)."""
+LOWEST_GRADE, HIGHEST_GRADE = 1.0, 5.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Picture:
+    """A picture that goes with a prompt. Two are the same if their digests are."""
+
+    digest: str
+    """SHA-256 of its pixels, in hexadecimal."""
+    image: object = field(compare=False, repr=False)
+    """A PIL image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +180,15 @@ class Request:
     """How the object entity is called; None unless a relation."""
     other_entity: int | None = None
     """Index of the object entity; None unless a relation."""
-    images: tuple[object, ...] = ()
-    """Pictures that go with the question, for metrics that look (unused by POSH)."""
-    rubric: str | None = None
-    """Text of a grading rubric that replaces the judge's own guide (unused by POSH)."""
-    scale: tuple[str, ...] = ("1", "2", "3", "4", "5")
-    """The labels to choose from, worst first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's answer to one request: a distribution over its labels, or why there is none."""
+    """An answer by label: a distribution over the labels, or why there is none."""
 
     probabilities: tuple[float, ...] | None
-    """One per label of ``Request.scale``, summing to 1; None if the judgment failed."""
-    failure: str | None = None
+    """One per label, worst label first, summing to 1; None if the judgment failed."""
+    failure: Failure | None = None
     """Why there are no probabilities; None if there are."""
     unparsed: bool = False
     """The reply held no label and was read as the lowest one (the release's policy)."""
@@ -182,23 +214,23 @@ class RewriteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A judge's answer to a rewrite request: a phrase, or why there is none."""
+class Reply:
+    """An answer in words, such as a rewritten phrase: a text, or why there is none."""
 
     text: str | None
-    failure: str | None = None
+    failure: Failure | None = None
 
 
 @dataclass(slots=True)
 class Usage:
-    """What a judge has done so far. The one mutable record: a running total."""
+    """What a judge or a model has done so far. The one mutable record: a running total."""
 
     requests: int = 0
     """Questions that were to be graded."""
     rewrites: int = 0
     """Phrases that were to be rewritten."""
     cache_hits: int = 0
-    """Of both, those answered from memory, from the store, or by an equal prompt beside them."""
+    """Of both, those answered from memory, from the store, or by an equal prompt of the call."""
     prompt_tokens_submitted: int = 0
     prompt_tokens_computed: int = 0
     """Those submitted whose state was not found in a prefix cache."""
@@ -230,7 +262,7 @@ class Element:
     """The object entity of a relation."""
     asked: bool = True
     """False where the grade follows from an absent entity, without a question."""
-    failure: str | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +280,7 @@ class Scores:
     signature: str
     """Everything that another run needs to reproduce the figures."""
     elements: tuple[Element, ...] = ()
-    failure: str | None = None
+    failure: Failure | None = None
     unparsed: int = 0
     """Judge replies among ``elements`` that were read as the lowest label."""
     generation: str = ""
@@ -260,9 +292,7 @@ class Scores:
         """How many elements the mean of one direction is over."""
         return sum(element.direction == direction for element in self.elements)
 
-    def _repr_html_(self) -> str:
-        # How notebooks ask for a picture of a value. Imported here, since records stand before
-        # all stages and a page after them; only a person who looks pays for it.
-        from posh_reward.study.page import fragment
-
-        return fragment(self)
+    @classmethod
+    def failed(cls, failure: Failure, signature: str) -> Scores:
+        """The scores of a pair that has none."""
+        return cls(None, None, None, signature, failure=failure)

@@ -12,21 +12,19 @@ groups without any spread are rare (watch ``frac_reward_zero_std``).
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trl import GRPOConfig, ModelConfig, ScriptArguments, TrlParser
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from data import docent
-from posh_reward import PoSh, PoshReward
+from posh_reward import PoshReward
+from posh_reward.datasets.load import load_pictures, prompt
+from posh_reward.metrics.load import load_metric
 from posh_reward.reward.shaping import Shaping
-from posh_reward.reward.stopping import StopWithCheckpoint, raise_if_stopped
-from recipes.launch import finish, model_init_kwargs, run, show_headlines, train
-from recipes.processors import load_processor
+from posh_reward.training.launch import finish, model_init_kwargs, run, show_headlines, train
+from posh_reward.training.processors import load_processor
+from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.stopping import StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -46,15 +44,19 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     max_pixels: int | None = field(
         default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
     )
-    judge: str = field(
-        default="embedded", metadata={"help": "A name, or a settings file of configs/judge."}
+    metric: str | None = field(
+        default=None, metadata={"help": "Settings file of the metric; the flags below win over it."}
     )
-    parser: str = field(
-        default="embedded", metadata={"help": "Or a spaCy pipeline; the paper: en_core_web_trf."}
+    judge: str | None = field(
+        default=None, metadata={"help": "embedded (default), or a settings file of configs/judge."}
     )
-    coref: str = field(default="rules", metadata={"help": "rules or none."})
-    preset: str = field(
-        default="released", metadata={"help": "Wording of the questions to LLM judges."}
+    parser: str | None = field(
+        default=None,
+        metadata={"help": "embedded (default), or a spaCy pipeline; the paper: en_core_web_trf."},
+    )
+    coref: str | None = field(default=None, metadata={"help": "rules (default), none, maverick."})
+    preset: str | None = field(
+        default=None, metadata={"help": "Wording of the questions; released by default."}
     )
     store: str | None = field(
         default=None, metadata={"help": "File that keeps graphs and LLM judges' answers."}
@@ -76,8 +78,8 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
 
 def prepare(name: str, split: str) -> Dataset:
     """Columns image, prompt (a conversation) and reference, which the reward reads."""
-    return docent.load(name, split).map(
-        lambda text: {"prompt": docent.prompt()},
+    return load_pictures(name, split).map(
+        lambda text: {"prompt": prompt()},
         input_columns=["reference"],
         remove_columns=["uuid"],
     )
@@ -86,7 +88,14 @@ def prepare(name: str, split: str) -> Dataset:
 def make_reward(script: DapoScriptArguments) -> PoshReward:
     """The reward that the flags describe."""
     return PoshReward(
-        PoSh(script.judge, script.parser, script.coref, script.preset, store=script.store),
+        load_metric(
+            script.metric,
+            judge=script.judge,
+            parser=script.parser,
+            coref=script.coref,
+            preset=script.preset,
+            store=script.store,
+        ),
         Shaping(
             script.objective,  # type: ignore[arg-type]  # Shaping checks it
             script.precision_weight,
@@ -117,7 +126,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         ),
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
-        callbacks=[StopWithCheckpoint(reward)],
+        callbacks=[StopWithCheckpoint(reward), RefuseLostWeights()],
     )
 
 
@@ -125,7 +134,7 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
     """Parses flags and configuration, trains, saves the model to ``output_dir``.
 
     Raises:
-        JudgeError: nothing could be judged any more; the model and a checkpoint are saved.
+        JudgeError: nothing could be judged any more; a checkpoint is saved.
     """
     parser = TrlParser((DapoScriptArguments, GRPOConfig, ModelConfig))
     script, args, model = parser.parse_args_and_config(argv)
@@ -135,7 +144,6 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
     trainer.save_model(args.output_dir)
     trainer.save_state()
     finish(trainer)
-    raise_if_stopped(trainer)
     return trainer
 
 

@@ -25,16 +25,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from data import docent
 from posh_reward import PoSh
-from posh_reward.study.heldout import difference, score_file, scores_of, standing, table
-from posh_reward.study.journal import Row
-from posh_reward.study.page import Item, page
-from posh_reward.study.plots import training_plot
+from posh_reward.datasets.load import load_pictures
+from posh_reward.study.pages.page import Item, page
+from posh_reward.study.pages.plots import training_plot
+from posh_reward.study.rows.journal import Row, read_journal
+from posh_reward.study.rows.pairs import Columns
+from posh_reward.study.rows.score import How, score_table
+from posh_reward.study.rows.scored import scores_of
+from posh_reward.study.rows.standings import difference, leaderboard, standings
+from posh_reward.training.generation import Describing, generate
 
+ROOT = Path(__file__).resolve().parents[1]
 SCENES = "scenes:heldout=256:plain=1"
 MODELS = {
     "untrained": "untrained",
@@ -84,24 +86,22 @@ def train(output: Path) -> None:
 
 def held_out(output: Path) -> dict[str, list[Row]]:
     """Describes and scores pictures of the test split with every model: rows by model."""
-    from recipes.generate import Flags, generate
-
-    posh = PoSh()
-    rows = {}
+    said, scored = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
-        stem = name.replace(" ", "_").replace(",", "")
-        said, scored = output / f"said_{stem}.jsonl", output / f"scored_{stem}.jsonl"
         with stage(f"Held-out pictures: {name}", None):
             label, shuffled, _ = name.partition(" (other pictures)")
-            generate(Flags(str(output / folder), said, SCENES, name=label, batch_size=128,
-                           shuffle_images=bool(shuffled), max_new_tokens=64))  # fmt: skip
-            rows[name] = score_file(posh, said, scored)
-    return rows
+            generate(Describing(str(output / folder), said, SCENES, name=label, batch_size=128,
+                                shuffle_images=bool(shuffled), max_new_tokens=64))  # fmt: skip
+    with stage("Their scores", None):
+        how = How(Columns(id="id"), elements=True)
+        score_table(PoSh(), str(said), str(scored), how)
+    rows = read_journal(scored)
+    return {name: [row for row in rows if row["model"] == name] for name in MODELS}
 
 
 def report(output: Path, rows: dict[str, list[Row]]) -> None:
     """Prints the table and the gains; writes the plot and the page."""
-    standings = [standing(name, group) for name, group in rows.items()]
+    ranked = standings(row for group in rows.values() for row in group)
     untrained, before, sft, dapo, control = (rows[name] for name in MODELS)
     gains = {
         "SFT over untrained": difference(sft, untrained),
@@ -111,14 +111,18 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
         "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),
         "right over other pictures": difference(dapo, control),
     }
-    lines = [table(standings), "", "paired differences in overall, 95 % bootstrap intervals"]
+    lines = [
+        leaderboard(ranked),
+        "",
+        "paired differences in overall, 95 % bootstrap intervals; above 0 is better",
+    ]
     lines += [
         f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}"
         for name, gain in gains.items()
     ]
     text = "\n".join(lines)
     (output / "summary.txt").write_text(text + "\n", encoding="utf-8")
-    training_plot(history(output / "dapo"), standings, output / "reward.png")
+    training_plot(history(output / "dapo"), ranked, output / "reward.png")
     (output / "page.html").write_text(page(items(sft, dapo)), encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
     print(f"done in {(time.monotonic() - STARTED) / 60:.1f} minutes")
@@ -126,16 +130,16 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
     """For a few pictures, what each model wrote: those that DAPO changed, in order."""
-    dataset = docent.load(SCENES, "test")
+    dataset = load_pictures(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
-    before = {row["uuid"]: row for row in sft}
-    changed = [row for row in dapo if row["generation"] != before[row["uuid"]]["generation"]]
+    before = {row["id"]: row for row in sft}
+    changed = [row for row in dapo if row["generation"] != before[row["id"]]["generation"]]
     shown = []
     for row in changed[:count]:
         picture = BytesIO()
-        image = dataset[place[row["uuid"]]]["image"]
+        image = dataset[place[row["id"]]]["image"]
         image.resize((image.width * 3, image.height * 3)).save(picture, "PNG")
-        for name, version in (("after SFT", before[row["uuid"]]), ("after DAPO", row)):
+        for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
             title = f"{row['uuid']}, {name}"
             shown.append(Item(title, scores_of(version), picture.getvalue(), row["reference"]))
     return shown

@@ -12,19 +12,16 @@ fluent it is, and is no start for reinforcement learning.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig, TrlParser
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from data import docent
-from recipes.launch import finish, model_init_kwargs, run, show_headlines, train
-from recipes.processors import load_processor
+from posh_reward.datasets.load import answer, load_pictures, prompt, with_other_pictures
+from posh_reward.training.launch import finish, model_init_kwargs, run, show_headlines, train
+from posh_reward.training.processors import load_processor
+from posh_reward.training.resume import RefuseLostWeights
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -87,9 +84,9 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
 
 def prepare(name: str, split: str) -> Dataset:
     """Columns image, prompt and completion, the latter two as conversations."""
-    dataset = docent.load(name, split)
+    dataset = load_pictures(name, split)
     return dataset.map(
-        lambda text: {"prompt": docent.prompt(), "completion": docent.answer(text)},
+        lambda text: {"prompt": prompt(), "completion": answer(text)},
         input_columns=["reference"],
         remove_columns=["uuid", "reference"],
     )
@@ -104,7 +101,10 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     if args.eval_strategy != "no":
         held_out = prepare(script.dataset_name, script.dataset_test_split)
         if script.watch_grounding:
-            held_out = {"right": held_out, "shuffled": docent.with_other_pictures(held_out)}
+            held_out = {"right": held_out, "shuffled": with_other_pictures(held_out)}
+    callbacks: list[Any] = [RefuseLostWeights()]
+    if script.watch_grounding:
+        callbacks.append(GroundingGap(script.stop_at_gap))
     return SFTTrainer(
         model=model.model_name_or_path,
         args=args,
@@ -113,7 +113,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
         processing_class=load_processor(
             model.model_name_or_path, model.model_revision, script.max_pixels
         ),
-        callbacks=[GroundingGap(script.stop_at_gap)] if script.watch_grounding else None,
+        callbacks=callbacks,
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
     )

@@ -14,15 +14,14 @@ it is still blind to colours after 700 steps of SFT.
 from __future__ import annotations
 
 import argparse
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from data import docent, drawing, scenes, subjects, wording
-from recipes.processors import has_torchvision, image_processor_with
+from posh_reward.datasets.load import PROMPT
+from posh_reward.datasets.scenes import drawing, subjects, wording
+from posh_reward.datasets.scenes import scene as scenes
+from posh_reward.training.processors import has_torchvision, image_processor_with
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +63,7 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
     from trl.chat_template_utils import qwen2_5_vl_chat_template
 
     texts = [wording.reference(scene) for scene in scenes.generate("train", CORPUS)]
-    chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + docent.PROMPT
+    chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PROMPT
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()

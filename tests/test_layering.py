@@ -1,4 +1,4 @@
-"""Data flows one way: a stage imports only from the stages before it."""
+"""Data flows one way: a room imports only from the rooms before it, and siblings not at all."""
 
 from __future__ import annotations
 
@@ -10,44 +10,112 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "posh_reward"
-STAGES = ["graph", "judge", "metric", "reward", "study"]
-RECORDS = {"types", "errors", "settings", "store", "child"}
+FLOORS = [
+    {"types"},
+    {"errors"},
+    {"settings"},
+    {"process"},
+    {"store"},
+    {"datasets"},
+    {"graph", "models"},
+    {"metrics"},
+    {"reward", "study"},
+    {"training"},
+    {"adapters", "serve"},
+    {"cli"},
+]
+"""From the ground up. A room imports from lower floors and from itself."""
+APART = ("metrics", "adapters")
+"""Rooms whose own rooms (``metrics/posh``) do not import each other."""
+TORCH = ("models/packed", "models/vision", "training", "adapters")
+FILES = sorted(PACKAGE.rglob("*.py"))
+FACE = PACKAGE / "__init__.py"
+"""Hands out names of all rooms, so it stands above them."""
 
 
-def imported(path: Path) -> set[str]:
-    """First component below ``posh_reward`` of everything that a file imports from it."""
+def modules(path: Path) -> set[str]:
+    """Everything that a file imports, anywhere in it, with the names taken from a module."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
-            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        else:
-            continue
-        names.update(m.split(".")[1] for m in modules if m.startswith("posh_reward."))
+            names.update(alias.name for alias in node.names)
     return names
 
 
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def backward(path: Path, own: str) -> set[str]:
+    """Rooms that a file imports although they are not below its own."""
+    floor = next(index for index, names in enumerate(FLOORS) if own in names)
+    below = set().union(*FLOORS[:floor]) | {own}
+    ours = {m.split(".")[1] for m in modules(path) if m.startswith("posh_reward.")}
+    return ours - below
+
+
+def siblings(path: Path) -> set[str]:
+    """Sibling rooms that a file of a metric, or of an adapter, imports."""
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] not in APART or len(parts) < 3:
+        return set()
+    others = {p.name for p in (PACKAGE / parts[0]).iterdir() if p.is_dir()} - {parts[1]}
+    found = {m.split(".")[2] for m in modules(path) if m.startswith(f"posh_reward.{parts[0]}.")}
+    return found & others
+
+
 @pytest.mark.parametrize(
-    "path", sorted(p for s in STAGES for p in (PACKAGE / s).rglob("*.py")), ids=lambda p: p.stem
+    "path", [p for p in FILES if p != FACE], ids=lambda p: p.relative_to(PACKAGE).as_posix()
 )
 def test_no_import_points_back(path: Path) -> None:
-    stage = path.relative_to(PACKAGE).parts[0]
-    allowed = set(STAGES[: STAGES.index(stage) + 1]) | RECORDS
-    assert imported(path) <= allowed
+    assert backward(path, room(path)) == set()
+    assert siblings(path) == set()
+    where = path.relative_to(PACKAGE).as_posix()
+    if not where.startswith(TORCH):
+        at_run_time = modules_at_run_time(path)
+        assert not any(m.split(".")[0] == "torch" for m in at_run_time), "torch is not for here"
+
+
+def modules_at_run_time(path: Path) -> set[str]:
+    """What a file imports when it runs: without what stands under ``if TYPE_CHECKING``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if node in typing:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+    return names
+
+
+def test_every_room_has_its_floor() -> None:
+    rooms = {room(path) for path in FILES if path != FACE}
+    assert rooms <= set().union(*FLOORS)
 
 
 def test_a_backward_arrow_would_be_seen(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text("def f():\n    from posh_reward.reward import trl\n")
-    assert imported(path) == {"reward"}
+    assert backward(path, "metrics") == {"reward"}
+    assert backward(path, "training") == set()
 
 
 def test_import_is_light() -> None:
     code = (
         "import sys, time; start = time.perf_counter(); import posh_reward;"
         "seconds = time.perf_counter() - start;"
-        "heavy = sorted({'torch', 'spacy', 'transformers', 'numpy'} & set(sys.modules));"
+        "heavy = {'torch', 'spacy', 'transformers', 'numpy', 'pydantic', 'yaml'};"
+        "heavy = sorted(heavy & set(sys.modules));"
         "print(seconds); assert not heavy, heavy; assert seconds < 0.5, seconds"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -1,7 +1,8 @@
 """Compile WordNet 3.0 into the compact table that the embedded judge reads.
 
     apt-get install wordnet-base
-    python tools/build_lexicon.py /usr/share/wordnet posh_reward/judge/embedded/lexicon/wordnet.zip
+    python tools/build_lexicon.py /usr/share/wordnet \
+        posh_reward/metrics/posh/judges/embedded/lexicon/wordnet.zip
 
 Kept: single-word lemmas with their first senses and how often each was tagged, hypernyms,
 neighbours (similar, derived, grouped synsets), antonyms, the words of each definition, and
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 
-from posh_reward.judge.embedded.wordnet import lemmas
+from posh_reward.metrics.posh.judges.embedded.wordnet import lemmas
 
 FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 MOST_SENSES = 14

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.judge.embedded import EmbeddedJudge
-from posh_reward.judge.embedded.joining import as_such, named_and_said, says_little
-from posh_reward.judge.embedded.words import words_of
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.embedded.joining import as_such, named_and_said, says_little
+from posh_reward.metrics.posh.judges.embedded.words import words_of
 from posh_reward.types import Request, Span, Verdict
 
 RIDGE = 3.0

@@ -16,19 +16,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.graph.build import build
-from posh_reward.judge.render import question, rewrite_prompt
-from posh_reward.metric.aggregate import harmonic_mean, mean_score
-from posh_reward.metric.examine import Examination, examine
-from posh_reward.metric.lockstep import Rewriter, run_together
+from posh_reward.graph.rules.build import build
+from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
+from posh_reward.metrics.posh.examine import Examination, examine
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import question, rewrite_prompt
 from posh_reward.types import (
     Attribute,
     Clusters,
     Description,
     Entity,
+    Failure,
     Relation,
+    Reply,
     Request,
-    Rewrite,
     RewriteRequest,
     SceneGraph,
     Usage,
@@ -49,6 +50,9 @@ def load(path: Path) -> list[Golden]:
     """Reads a file of goldens, one JSON object a line."""
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+NEVER = Failure("error", "never rewritten")
 
 
 def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
@@ -140,15 +144,17 @@ class ReplayJudge:
             self.asked[request.direction].add(text)
             recorded = self.golden["grades"][request.direction].get(text)
             verdicts.append(
-                Verdict(tuple(recorded)) if recorded else Verdict(None, f"never asked: {text}")
+                Verdict(tuple(recorded))
+                if recorded
+                else Verdict(None, Failure("error", f"never asked: {text}"))
             )
         return verdicts
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
         """The recorded phrases."""
         recorded = self.golden["rewrites"]
         texts = [recorded.get(rewrite_prompt(request).text) for request in requests]
-        return [Rewrite(text, None if text else "never rewritten") for text in texts]
+        return [Reply(text, None if text else NEVER) for text in texts]
 
     def sleep(self) -> None:
         """Nothing to give back."""

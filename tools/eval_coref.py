@@ -35,7 +35,7 @@ Parse = Callable[[Sequence[str]], "list[Doc]"]
 
 def parser_of(name: str) -> Any:
     """The embedded pipeline, or an installed one."""
-    from posh_reward.graph.parse import load_parser
+    from posh_reward.graph.parser.parse import load_parser
 
     return load_parser(name)
 

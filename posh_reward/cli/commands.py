@@ -13,28 +13,18 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
-    from posh_reward.metric.posh import PoSh
-    from posh_reward.study.scoring import Pair, Sink, Tally
+    from posh_reward.metrics.posh.metric import PoSh
 
 
 def score(flags: argparse.Namespace) -> int:
     """Scores every pair of a table."""
-    from posh_reward.cli.config import metric
-    from posh_reward.cli.files import check_apart, output_format, sink, table
-    from posh_reward.study.scoring import Columns, pairs_of
-    from posh_reward.study.tables import write_table
+    from posh_reward.study.rows.pairs import Columns
+    from posh_reward.study.rows.score import How, score_table
 
-    posh = metric(flags)
-    kind = output_format(flags.output)
-    check_apart(flags.input, flags.output)
-    columns = Columns(flags.generation, flags.reference, flags.id)
-    with table(flags.input, flags.format) as rows:
-        pairs = pairs_of(rows, flags.input, columns)
-    with sink(flags.output, kind, flags.overwrite) as rows_out:
-        tally = _score_into(rows_out, posh, pairs, flags)
-        if kind != "jsonl":
-            write_table(rows_out.rows(), Path(flags.output), kind)
-            rows_out.discard()
+    columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
+    how = How(columns, flags.format, flags.elements, flags.batch, flags.overwrite, flags.quiet)
+    posh = _metric(flags)
+    tally = score_table(posh, flags.input, flags.output, how)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
@@ -42,37 +32,22 @@ def score(flags: argparse.Namespace) -> int:
     return UNSCORED if tally.failures else OK
 
 
-def _score_into(sink: Sink, posh: PoSh, pairs: list[Pair], flags: argparse.Namespace) -> Tally:
-    """Scores what ``sink`` does not hold yet; counts that and what it held."""
-    from tqdm import tqdm
+def _metric(flags: argparse.Namespace) -> PoSh:
+    """The metric that the flags and their configuration file describe."""
+    from posh_reward.metrics.load import load_metric
 
-    from posh_reward.study.scoring import Tally, check_done, score_pairs
-
-    tally = Tally()
-    for row in check_done(sink.rows(), pairs, flags.output, posh.signature, flags.elements):
-        tally.add(row)
-    done = tally.rows
-    if done and not flags.quiet:
-        print(f"{done:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
-    batches = score_pairs(posh, pairs[done:], batch=flags.batch, elements=flags.elements)
-    with tqdm(desc="POSH", unit="pair", total=len(pairs), initial=done, disable=flags.quiet) as bar:
-        for rows in batches:
-            sink.append(rows)
-            for row in rows:
-                tally.add(row)
-            bar.update(len(rows))
-    return tally
+    names = ("judge", "parser", "coref", "preset", "store")
+    return load_metric(flags.config, **{name: getattr(flags, name) for name in names})
 
 
 def explain(flags: argparse.Namespace) -> int:
     """Shows one pair with its mistakes and omissions marked."""
-    from posh_reward.cli.config import metric
-    from posh_reward.cli.files import text
-    from posh_reward.study import terminal
+    from posh_reward.cli.texts import text
+    from posh_reward.study.pages import terminal
 
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
-    posh = metric(flags)
+    posh = _metric(flags)
     scores = posh.score([text(flags.generation)], [text(flags.reference)])[0]
     width = min(get_terminal_size().columns, 100)
     shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
@@ -93,16 +68,15 @@ def report(flags: argparse.Namespace) -> int:
     """Writes a page about scored rows."""
     from tqdm import tqdm
 
-    from posh_reward.cli.files import STANDARD, check_apart, table
-    from posh_reward.study.report import report
-    from posh_reward.study.scoring import typed
+    from posh_reward.study.pages.report import report
+    from posh_reward.study.rows.files import STANDARD, check_apart, table
 
     check_apart(flags.scores, flags.output)
     with (
         table(flags.scores, flags.format) as rows,
         tqdm(rows, desc="report", unit="pair") as counted,
     ):
-        page = report(map(typed, counted), flags.title).encode("utf-8")
+        page = report(counted, flags.title).encode("utf-8")
     if flags.output == STANDARD:
         sys.stdout.buffer.write(page)
         return OK

@@ -8,10 +8,12 @@ from posh_reward.cli import commands, store
 from posh_reward.cli.exits import EXITS
 
 SCORE = """\
-Scores each generation of a table against its reference. Writes one row a pair: id, generation,
-reference, mistakes (precision), omissions (recall) and overall (f1), each 0.2 to 1 and higher is
-better; the number of elements on each side, failure, unparsed, signature. A pair whose cells are
-missing or empty gets a row with a failure.
+Scores each generation of a table against its reference. Writes one row a pair: id, model and image
+if there are such columns, generation, reference, mistakes (precision), omissions (recall) and
+overall (f1), each 0.2 to 1 and higher is better; the number of elements on each side,
+failure_kind and failure, unparsed, signature. A pair with a missing cell or an empty reference
+has no score, and says why. An empty generation is scored as the metric does: precision 1, since
+it makes no mistake, with 0 generation_elements.
 
 Killed at any moment, the same command goes on where it was. For CSV and Parquet it keeps what is
 done in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would run as a formula is
@@ -33,7 +35,7 @@ may go on. A damaged store is deleted: end its runs first."""
 
 def command_line() -> argparse.ArgumentParser:
     """All commands with their flags; each sets ``command``, a function of the flags."""
-    from posh_reward.metric.signature import package_version
+    from posh_reward.metrics.signature import package_version
 
     parser = _described(
         argparse.ArgumentParser("posh-reward"),
@@ -63,6 +65,10 @@ def _score(command: argparse.ArgumentParser) -> None:
     add("--generation", metavar="COLUMN", default="generation", help="default: generation")
     add("--reference", metavar="COLUMN", default="reference", help="default: reference")
     add("--id", metavar="COLUMN", help="default: rows are counted from 1")
+    add("--model", metavar="COLUMN", help="who wrote the generation; default: model, if there is "
+        "such a column. With several models a leaderboard is printed")  # fmt: skip
+    add("--image", metavar="COLUMN", help="the picture's path or row, carried along; default: "
+        "image, if there is such a column")  # fmt: skip
     add("--elements", action="store_true", help="add each element with its grade and its place")
     add("--batch", type=_positive, default=32, metavar="N", help="pairs that are scored and "
         "written at a time; default: 32")  # fmt: skip

@@ -1,1 +1,10 @@
-"""Text -> scene graph: parse, link mentions, read components, build entities and relations."""
+"""Text -> scene graph.
+
+::
+
+    read        texts -> descriptions, the whole stage
+    parser/     text -> spaCy Doc
+    coref/      Doc -> clusters of mentions
+    rules/      Doc and clusters -> scene graph
+    serialise   descriptions as JSON
+"""

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.written import read_description, reading_version, write_description
+from posh_reward.graph.serialise import READING_VERSION, read_description, write_description
 from posh_reward.store import Store
-from posh_reward.types import Description
+from posh_reward.types import Description, Failure
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
+MISSING = Failure("text", "is missing")
+
 MAX_CHARACTERS = 20_000
 """Longest text that is read: fifteen times a museum's. Longer ones are a runaway generation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A text that no description could be made of, and why."""
-
-    reason: str
 
 
 class Reader:
@@ -67,7 +61,7 @@ class Reader:
     def nlp(self) -> Language:
         """The spaCy pipeline, loaded on first use."""
         if self._nlp is None:
-            from posh_reward.graph.parse import load_parser
+            from posh_reward.graph.parser.parse import load_parser
 
             self._nlp = load_parser(self._parser)
         return self._nlp
@@ -75,23 +69,22 @@ class Reader:
     @property
     def parser_name(self) -> str:
         """Name and version of the pipeline, for signatures."""
-        from posh_reward.graph.parse import parser_version
+        from posh_reward.graph.parser.parse import parser_version
 
         version: str = parser_version(self.nlp)
         return version
 
-    def read(
-        self, texts: Sequence[object], *, keep: bool = False
-    ) -> list[Description | Unreadable]:
+    def read(self, texts: Sequence[object], *, keep: bool = False) -> list[Description | Failure]:
         """One description per text, in order; equal texts are parsed once.
 
         Args:
-            texts: anything; what is no usable text comes back as ``Unreadable``.
+            texts: anything; one that cannot be used comes back as a ``Failure``, whose
+                detail goes on from "the generation" or "the reference".
             keep: remember the descriptions for later calls, and in the store.
         """
         stripped = [self._usable(text) for text in texts]
         wanted = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
-        known: dict[str, Description | Unreadable] = {}
+        known: dict[str, Description | Failure] = {}
         for text in sorted(set(wanted) & self._kept.keys()):
             self._kept.move_to_end(text)
             known[text] = self._kept[text]
@@ -105,22 +98,27 @@ class Reader:
             self._store_away(described)
         return [known[text] if isinstance(text, str) else text for text in stripped]
 
-    def _usable(self, text: object) -> str | Unreadable:
+    def _usable(self, text: object) -> str | Failure:
         if not isinstance(text, str):
-            return Unreadable(f"is no text but {type(text).__name__}")
+            return (
+                MISSING
+                if is_missing(text)
+                else Failure("text", f"is not a text but {type(text).__name__}")
+            )
         stripped = text.strip()
         if len(stripped) > self._max_characters:
-            return Unreadable(
+            return Failure(
+                "text",
                 f"is longer than the {self._max_characters:,} characters that are read: "
-                "shorten it, or raise max_characters"
+                "shorten it, or raise max_characters",
             )
         if any("\ud800" <= character <= "\udfff" for character in stripped):
-            return Unreadable("holds half a surrogate pair, which is no Unicode text")
+            return Failure("text", "holds half a surrogate pair, which is not Unicode text")
         return stripped
 
-    def _describe(self, texts: list[str]) -> list[Description | Unreadable]:
-        from posh_reward.graph.build import describe
-        from posh_reward.graph.parse import parse
+    def _describe(self, texts: list[str]) -> list[Description | Failure]:
+        from posh_reward.graph.parser.parse import parse
+        from posh_reward.graph.rules.build import describe
 
         if not texts:
             return []
@@ -136,10 +134,10 @@ class Reader:
             raise
         except Exception as error:  # a library stumbled over one text: spare the others
             if len(texts) == 1:
-                return [Unreadable(f"could not be parsed: {type(error).__name__}: {error}")]
+                return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
             return [described for text in texts for described in self._describe([text])]
 
-    def _keep(self, known: dict[str, Description | Unreadable]) -> None:
+    def _keep(self, known: dict[str, Description | Failure]) -> None:
         for text, description in known.items():
             if isinstance(description, Description):
                 self._kept[text] = description
@@ -156,7 +154,7 @@ class Reader:
                 recalled[text] = read_description(written)
         return recalled
 
-    def _store_away(self, described: dict[str, Description | Unreadable]) -> None:
+    def _store_away(self, described: dict[str, Description | Failure]) -> None:
         if self._store is None:
             return
         items = {
@@ -171,7 +169,12 @@ class Reader:
     def _space(self) -> str:
         """All that a description depends on besides its text."""
         rules = "mended" if self._mended else "released"
-        return f"{self.parser_name}|{self.coref.name}|{rules}|{reading_version()}"
+        return f"{self.parser_name}|{self.coref.name}|{rules}|{READING_VERSION}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_nlp": None, "_kept": OrderedDict()}
+
+
+def is_missing(text: object) -> bool:
+    """Whether a table has nothing here; data frames write NaN for that."""
+    return text is None or (isinstance(text, float) and text != text)

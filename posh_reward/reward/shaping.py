@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from posh_reward.errors import ConfigError
-from posh_reward.types import Scores
+from posh_reward.metrics.posh.figures import length_ratio
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores
 
-WORST = 0.2
+WORST = LOWEST_GRADE / HIGHEST_GRADE
 """The lowest possible score: every element graded 1 of 5."""
 
 
@@ -50,8 +51,9 @@ class Shaping:
 def shape(scores: Scores, shaping: Shaping) -> float | None:
     """The reward of one scored generation; None if it has no scores.
 
-    A generation in which there is nothing to judge made no mistake, and POSH gives it precision
-    1. As a reward that would teach silence, so it gets the worst.
+    A generation that says nothing (empty, blank, or without any element of a scene graph) made
+    no mistake, and POSH gives it precision 1. As a reward that would teach silence, so it gets
+    the worst.
     """
     precision, recall = scores.precision, scores.recall
     if precision is None or recall is None:
@@ -65,11 +67,6 @@ def shape(scores: Scores, shaping: Shaping) -> float | None:
         excess = length_ratio(scores) / shaping.length_limit - 1
         reward = _towards_worst(reward, 1 - excess)
     return reward
-
-
-def length_ratio(scores: Scores) -> float:
-    """Words of the generation per word of the reference."""
-    return len(scores.generation.split()) / max(len(scores.reference.split()), 1)
 
 
 def _combined(precision: float, recall: float, shaping: Shaping) -> float:

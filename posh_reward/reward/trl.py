@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError, PoshError
-from posh_reward.metric.posh import PoSh
-from posh_reward.reward.logged import Work, extras, metrics, reading
+from posh_reward.metrics.posh.metric import PoSh
+from posh_reward.reward.logged import Work, extras, metrics, usage_now
 from posh_reward.reward.shaping import Shaping, shape
-from posh_reward.types import Scores
+from posh_reward.types import Failure, Scores
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +27,15 @@ class PoshReward:
     gets ``None``, which TRL leaves out of its group. A reference is parsed once for all its
     generations. The object pickles; what it has loaded or cached stays behind.
 
+    A judge that is gone for good must end the run. Without help this object can only raise, on
+    its own rank: add ``training.stopping.StopWithCheckpoint`` to the trainer, and all ranks stop
+    together, with a checkpoint.
+
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
         shaping: how scores make a reward; by default their f1, as in the paper.
         reference_column: the dataset's column of references.
-        max_failed_calls: after so many calls in a row in which every completion failed, stop;
-            add ``reward.stopping.StopWithCheckpoint`` to the trainer to stop with a checkpoint.
+        max_failed_calls: after so many calls in a row in which every completion failed, stop.
 
     Example:
         ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
@@ -52,11 +55,7 @@ class PoshReward:
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.max_failed_calls = max_failed_calls
-        self.failure: str | None = None
-        """Why the run should stop: set after ``max_failed_calls``."""
-        self.raises = True
-        """Whether to stop the run by raising; a ``StopWithCheckpoint`` sees to it otherwise."""
-        self._failed_calls = 0
+        self.begin()
 
     def __call__(
         self,
@@ -72,8 +71,9 @@ class PoshReward:
         Args:
             prompts: unused; part of TRL's contract.
             completions: strings, or conversations whose assistant turns are the description.
-            log_metric: TRL's; is given ``METRICS``.
-            log_extra: TRL's; is given ``EXTRAS``.
+            log_metric: TRL's; is given the same names on every rank at every call
+                (``reward.logged.metrics``).
+            log_extra: TRL's; likewise (``reward.logged.extras``).
             columns: the dataset's columns, among them that of references; others are ignored.
 
         Raises:
@@ -82,17 +82,39 @@ class PoshReward:
                 ``StopWithCheckpoint`` is there to stop the run.
         """
         references = self._references(columns, len(completions))
-        before, started = reading(self.posh.judge.usage), time.perf_counter()
+        before, started = usage_now(self.posh.usage), time.perf_counter()
         scores = self._score([completion_text(c) for c in completions], references)
-        work = Work.between(before, self.posh.judge.usage, time.perf_counter() - started)
+        work = Work.between(before, self.posh.usage, time.perf_counter() - started)
         if log_metric is not None:
-            for name, value in metrics(scores, work).items():
+            for name, value in metrics(self.posh, scores, work).items():
                 log_metric(name, value)
         if log_extra is not None:
-            for name, values in extras(scores).items():
+            for name, values in extras(self.posh, scores).items():
                 log_extra(name, values)
         self._note_failures(scores)
         return [shape(score, self.shaping) for score in scores]
+
+    def begin(self, *, supervised: bool = False) -> None:
+        """Forgets earlier failures, since a run begins.
+
+        Args:
+            supervised: somebody else stops the run when ``failure`` is set
+                (``StopWithCheckpoint``); otherwise this object raises.
+        """
+        self.failure: Failure | None = None
+        """Why the run should stop: set after ``max_failed_calls``."""
+        self._supervised = supervised
+        self._failed_calls = 0
+
+    def check(self) -> None:
+        """Scores one pair, so that a judge that cannot work fails before the first step.
+
+        Raises:
+            JudgeError: it gave no score; the message has the reason.
+        """
+        [score] = self.posh.score(["A man in a red coat."], ["A tall man in a red coat."])
+        if score.failure is not None:
+            raise JudgeError(f"the judge could not score a first pair: {score.failure}")
 
     def _references(self, columns: Mapping[str, Any], expected: int) -> list[Any]:
         if self.reference_column not in columns:
@@ -111,21 +133,23 @@ class PoshReward:
         return references
 
     def _score(self, texts: list[Any], references: list[Any]) -> list[Scores]:
-        if self.failure is not None and not self.raises:
+        if self.failure is not None and self._supervised:
             return _unscored(texts, self.failure)  # the run is about to stop: ask no more
         try:
             return self.posh.score(texts, references)
         except JudgeError as error:
-            return _unscored(texts, f"the judge could not work: {error}")
+            return _unscored(texts, Failure("engine", f"the judge could not work: {error}"))
         except PoshError:
             raise  # the caller's mistake, on all ranks alike
         except Exception as error:  # a rank that raised alone would leave the others waiting
             logger.exception("scoring raised; this call has no rewards")
-            return _unscored(texts, f"scoring raised {type(error).__name__}: {error}")
+            return _unscored(
+                texts, Failure("error", f"scoring raised {type(error).__name__}: {error}")
+            )
 
     def _note_failures(self, scores: Sequence[Scores]) -> None:
-        """Logs why completions failed, and stops a run that is getting no reward at all."""
-        reasons = Counter(score.failure for score in scores if score.failure is not None)
+        """Logs why completions failed, and notes when a run is getting no reward at all."""
+        reasons = Counter(str(score.failure) for score in scores if score.failure is not None)
         if not reasons:
             self._failed_calls = 0
             return
@@ -134,38 +158,24 @@ class PoshReward:
         logger.warning("%d of %d completions have no reward: %s", failed, len(scores), listed)
         self._failed_calls = self._failed_calls + 1 if failed == len(scores) else 0
         if self._failed_calls >= self.max_failed_calls:
-            self.failure = self.failure or (
+            self.failure = self.failure or Failure(
+                "engine",
                 f"no completion could be judged in {self._failed_calls} calls in a row; the last "
-                f"reason: {reasons.most_common(1)[0][0]}. Mend that and resume from the last "
-                "checkpoint, or raise max_failed_calls"
+                f"reason: {reasons.most_common(1)[0][0]}. Fix that and resume from the last "
+                "checkpoint, or raise max_failed_calls",
             )
-            if self.raises:
-                raise JudgeError(self.failure)
-
-    def begin(self) -> None:
-        """Forgets earlier failures: a run begins."""
-        self.failure = None
-        self._failed_calls = 0
-
-    def check(self) -> None:
-        """Scores one pair, so that a judge that cannot work fails before the first step.
-
-        Raises:
-            JudgeError: it gave no score; the message has the reason.
-        """
-        [score] = self.posh.score(["A man in a red coat."], ["A tall man in a red coat."])
-        if score.failure is not None:
-            raise JudgeError(f"the judge could not score a first pair: {score.failure}")
+            if not self._supervised:
+                raise JudgeError(str(self.failure))
 
 
-def _unscored(texts: Sequence[object], reason: str) -> list[Scores]:
-    return [Scores(None, None, None, signature="", failure=reason) for _ in texts]
+def _unscored(texts: Sequence[object], why: Failure) -> list[Scores]:
+    return [Scores.failed(why, signature="") for _ in texts]
 
 
-def completion_text(completion: object) -> object:
+def completion_text(completion: object) -> Any:
     """The description in a completion: a string, or the assistant's turns of a conversation.
 
-    What is neither is returned as it is, for the metric to fail with its reason.
+    Anything else is returned as it is, for the metric to fail with its reason.
     """
     if not isinstance(completion, list | tuple):
         return completion

@@ -26,12 +26,16 @@ def test_a_flag_wins_over_the_configuration_file(
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("m.yaml", "jugde: fake", "there is no such setting: choose among judge, parser"),
-        ("m.yaml", "judge: [fake]", "it takes a name"),
-        ("m.yaml", "weights: {entity: -1}", "it takes weights from 0"),
-        ("m.yaml", "!!python/object/apply:os.getcwd []", "no YAML"),
-        ("m.json", "{", "no JSON"),
-        ("m.json", '{"pairs_at_once": true}', "it takes a number from 1"),
+        (
+            "m.yaml",
+            "jugde: fake",
+            "no setting 'jugde' (did you mean 'judge'?): choose among judge, parser",
+        ),
+        ("m.yaml", "judge: [fake]", "judge is ['fake']: give a name"),
+        ("m.yaml", "weights: {entity: -1}", "the weight of entity is -1: give a number from 0"),
+        ("m.yaml", "!!python/object/apply:os.getcwd []", "not valid YAML"),
+        ("m.json", "{", "not valid JSON"),
+        ("m.json", '{"pairs_at_once": true}', "pairs_at_once is True: give a whole number"),
     ],
 )
 def test_a_bad_setting_is_named(
@@ -43,5 +47,5 @@ def test_a_bad_setting_is_named(
     why: str,
 ) -> None:
     (tmp_path / name).write_text(content)
-    assert run("score", table, "--config", tmp_path / name) == UNUSABLE
+    assert main(["score", str(table), "--config", str(tmp_path / name)]) == UNUSABLE
     assert why in capsys.readouterr().err

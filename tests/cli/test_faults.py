@@ -18,9 +18,9 @@ import pytest
 from posh_reward.cli import main
 from posh_reward.cli.exits import JUDGE, OK, UNREAD, UNSCORED, UNUSABLE, UNWRITABLE
 from posh_reward.errors import JudgeError
-from posh_reward.judge import load
-from posh_reward.judge.fake import FakeJudge
-from posh_reward.types import Request, Verdict
+from posh_reward.metrics.posh.judges import load
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.types import Failure, Request, Verdict
 from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
 
 
@@ -40,7 +40,7 @@ class Failing(FakeJudge):
     at: ClassVar[Collection[int]] = ()
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
-        down = Verdict(None, failure="the server does not answer")
+        down = Verdict(None, Failure("engine", "the server does not answer"))
         return [
             down if spots_of(request) in self.at else verdict
             for request, verdict in zip(requests, super().grade(requests), strict=True)
@@ -139,7 +139,7 @@ def test_a_judge_that_comes_back_is_waited_for(
 ) -> None:
     rows = pairs(12)
     for number in (1, 3, 4, 5, 6):
-        rows[number]["generation"] = ""  # whose batches say nothing of the judge
+        rows[number]["generation"] = None  # whose batches say nothing of the judge
     out = tmp_path / "out.jsonl"
     flags = ("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out, "--id", "id")
     monkeypatch.setitem(load.JUDGES, "fake", "tests.cli.test_faults:Failing")

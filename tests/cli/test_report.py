@@ -26,7 +26,7 @@ def test_a_report_of_each_format(table: Path, tmp_path: Path, ending: str) -> No
 
 def test_a_report_needs_scores(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(table)]) == UNUSABLE
-    assert "row 1 lacks signature" in capsys.readouterr().err
+    assert "row 1 is not a row of scores (it lacks signature" in capsys.readouterr().err
 
 
 def test_help_is_light_and_has_the_exit_statuses() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from posh_reward import PoSh
 from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
 from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
 
@@ -54,7 +55,7 @@ def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixtur
     table = tmp_path / "in.csv"
     table.write_text(f"caption,truth\n{GENERATION},{REFERENCE}\n")
     assert run("score", table) == UNUSABLE
-    assert "no column 'generation', but caption, truth: name the right one" in (
+    assert "no column 'generation', but 'caption', 'truth': name the right one" in (
         capsys.readouterr().err
     )
     out = tmp_path / "out.jsonl"
@@ -77,10 +78,14 @@ def test_what_is_missing_fails_its_own_row_only(tmp_path: Path) -> None:
         None,
         "the generation is missing",
         "the reference is missing",
-        "the generation is empty",
-        "the generation is no text but int",
-        "the generation holds half a surrogate pair, which is no Unicode text",
+        None,  # an empty generation is scored: it makes no mistake, and leaves everything out
+        "the generation is not a text but int",
+        "the generation holds half a surrogate pair, which is not Unicode text",
     ]
+    empty = rows_in(out)[3]
+    assert (empty["mistakes"], empty["generation_elements"]) == (1.0, 0)
+    assert empty["overall"] == PoSh("fake").score([""], [REFERENCE])[0].f1
+    assert {row["failure_kind"] for row in rows_in(out)} == {None, "text"}
     assert run("score", tmp_path / "in.jsonl", "-o", out) == UNSCORED  # nothing left to do
 
 

@@ -119,7 +119,7 @@ def test_a_judge_is_a_name_a_file_or_a_mapping(
         ("{name: nobody}", "no judge 'nobody'"),
         ("{}", "no judge None"),
         ("{name: fake, colour: red}", "no setting 'colour'"),
-        ("[fake]", "judge: ['fake'], but it takes a name"),
+        ("[fake]", "judge is ['fake']: give a name"),
     ):
         config.write_text(f"judge: {judge}\n")
         assert score(table, tmp_path / "c.jsonl", "--config", config) == UNUSABLE

@@ -22,8 +22,8 @@ from posh_reward.graph.coref.maverick import (
     say_licence,
 )
 from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, default_env
-from posh_reward.graph.read import Reader, Unreadable
-from posh_reward.types import Clusters, Description
+from posh_reward.graph.read import Reader
+from posh_reward.types import Clusters, Description, Failure
 from tests.graph.maverick_envs import VOCAB, doc, fake_env, make_env, resolve
 from tests.processes import alive
 
@@ -141,8 +141,8 @@ def test_an_error_of_one_text_costs_no_worker(coref: Callable[..., MaverickCoref
 def test_only_the_bad_text_is_unreadable(coref: Callable[..., MaverickCoref]) -> None:
     good, bad, also_good = Reader(coref=coref()).read(["He sits.", "Many die here.", "A dog."])
     assert isinstance(good, Description)
-    assert isinstance(bad, Unreadable)
-    assert "exit status 9" in bad.reason
+    assert isinstance(bad, Failure)
+    assert "exit status 9" in bad.detail
     assert isinstance(also_good, Description)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 
-from posh_reward.graph.read import Reader, Unreadable
-from posh_reward.graph.written import write_description
+from posh_reward.graph.read import Reader
+from posh_reward.graph.serialise import write_description
 from posh_reward.store import Store
-from posh_reward.types import Clusters, Description
+from posh_reward.types import Clusters, Description, Failure
 
 DOG, CAT = "A brown dog sleeps.", "A cat sits on a table."
 
@@ -58,7 +58,7 @@ def test_other_rules_read_anew(tmp_path: Path) -> None:
 def test_texts_too_long_have_one_reason() -> None:
     told = Reader(coref=Recording(), max_characters=1000).read(["a" * 1001, "a" * 2000])
     why = "is longer than the 1,000 characters that are read: shorten it, or raise max_characters"
-    assert told == [Unreadable(why)] * 2
+    assert told == [Failure("text", why)] * 2
 
 
 def test_a_value_that_is_no_description_is_read_anew(tmp_path: Path) -> None:

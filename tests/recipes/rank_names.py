@@ -13,19 +13,20 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from posh_reward import PoSh
-from posh_reward.judge.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.reward.trl import PoshReward
+from posh_reward.types import Failure
 from recipes import dapo_posh
+
+GONE = Failure("engine", "no judge on this rank")
 
 
 class DyingJudge(FakeJudge):
     """Answers its first batch, the check before training, and nothing after it."""
 
     def __init__(self) -> None:
-        super().__init__(lambda request: "no judge on this rank" if "sleep" in self.events else 4.0)
+        super().__init__(lambda request: GONE if "sleep" in self.events else 4.0)
 
 
 def judge(case: str, rank: int) -> FakeJudge:

@@ -8,8 +8,8 @@ import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 from trl import GRPOConfig, ModelConfig, SFTConfig, TrlParser
 
-from posh_reward.judge.llm.judge import PromptJudge
-from posh_reward.judge.load import load_judge
+from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from recipes.dapo_posh import DapoScriptArguments, make_reward
 from recipes.sft import SFTScriptArguments
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from posh_reward.reward.logged import METRICS
+from posh_reward.metrics.posh.figures import FIGURES
+from posh_reward.reward.logged import CALL
 from recipes import tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,9 @@ def train(folder: Path, case: str) -> list[list[dict[str, Any]]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
+NAMES = {f"posh/{name}" for name in (*FIGURES, *CALL)}
+
+
 def posh_names(line: dict[str, Any]) -> set[str]:
     return {name for name in line if name.startswith("posh/")}
 
@@ -50,13 +54,13 @@ def posh_names(line: dict[str, Any]) -> set[str]:
 def test_both_ranks_log_the_same_names(tmp_path: Path) -> None:
     ranks = train(tmp_path, case="well")
     assert [len(steps) for steps in ranks] == [2, 2]
-    assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
+    assert all(posh_names(line) == NAMES for steps in ranks for line in steps)
     assert ranks[0][0]["reward"] == ranks[1][0]["reward"], "rewards are gathered"
 
 
 def test_a_rank_without_a_judge_neither_hangs_nor_hides(tmp_path: Path) -> None:
     ranks = train(tmp_path, case="dies")
-    assert all(posh_names(line) == set(METRICS) for steps in ranks for line in steps)
+    assert all(posh_names(line) == NAMES for steps in ranks for line in steps)
     assert all(line["posh/failed_share"] == 0.5 for line in ranks[0])
     assert all(line["reward"] > 0 for line in ranks[0]), "the other rank's rewards count"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from posh_reward.training.generation import Describing, generate
 from recipes import dapo_posh, sft, tiny_qwen
-from recipes.generate import Flags, generate
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:train=8:heldout=4"
@@ -78,10 +78,10 @@ def test_a_resumed_run_has_the_weights_of_its_checkpoint(tiny: Path, tmp_path: P
 def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:
     output = tmp_path / "rows.jsonl"
     asked = {"dataset_name": SCENES, "name": "tiny", "max_new_tokens": 4, "batch_size": 2}
-    assert generate(Flags(str(tiny), output, limit=2, **asked)) == 2  # type: ignore[arg-type]
-    assert generate(Flags(str(tiny), output, **asked)) == 2  # type: ignore[arg-type]
-    assert generate(Flags(str(tiny), output, **asked)) == 0  # type: ignore[arg-type]
-    other = Flags(str(tiny), output, shuffle_images=True, **asked)  # type: ignore[arg-type]
+    assert generate(Describing(str(tiny), output, limit=2, **asked)) == 2  # type: ignore[arg-type]
+    assert generate(Describing(str(tiny), output, **asked)) == 2  # type: ignore[arg-type]
+    assert generate(Describing(str(tiny), output, **asked)) == 0  # type: ignore[arg-type]
+    other = Describing(str(tiny), output, shuffle_images=True, **asked)  # type: ignore[arg-type]
     assert generate(other) == 4
     rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [row["image"] for row in rows] == [0, 1, 2, 3, 1, 2, 3, 0]

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
-from posh_reward.judge.fake import FakeJudge
-from posh_reward.reward.logged import EXTRAS, METRICS
+from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.reward.shaping import WORST, Shaping
 from posh_reward.reward.trl import completion_text
-from posh_reward.types import Request
+from posh_reward.types import Failure, Request
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
+
+GONE = Failure("engine", "gone")
 
 
 class Log:
@@ -65,9 +66,11 @@ def test_names_never_change_whatever_happens(reward: PoshReward) -> None:
     good, bad = Log(), Log()
     call(reward, TEXTS, good)
     call(reward, [None, "x" * 30_000], bad)
+    assert list(good.metrics) == list(bad.metrics)
+    assert {"posh/f1", "posh/precision_relation", "posh/seconds"} <= set(good.metrics)
+    assert list(good.extras) == list(bad.extras)
+    assert {"posh_f1", "posh_failure"} <= set(good.extras)
     for log in (good, bad):
-        assert tuple(log.metrics) == METRICS
-        assert tuple(log.extras) == EXTRAS
         assert all(len(values) == 2 for values in log.extras.values())
     assert math.isnan(bad.metrics["posh/f1"][0])
     assert bad.metrics["posh/failed_share"] == [1.0]
@@ -134,21 +137,21 @@ def test_a_dead_judge_gives_none_and_then_one_clear_message() -> None:
 
 
 def test_a_run_that_is_about_to_stop_asks_no_more() -> None:
-    judge = FakeJudge(lambda request: "gone")
+    judge = FakeJudge(lambda request: GONE)
     reward = PoshReward(PoSh(judge), max_failed_calls=1)
-    reward.raises = False
+    reward.begin(supervised=True)
     assert call(reward, TEXTS) == [None, None]
     asked, why = len(judge.requests), reward.failure
     assert call(reward, TEXTS) == [None, None]
     assert (len(judge.requests), reward.failure) == (asked, why)
-    reward.begin()
+    reward.begin(supervised=True)
     call(reward, TEXTS)
     assert len(judge.requests) > asked
 
 
 def test_one_good_completion_ends_a_run_of_failures() -> None:
-    def grader(request: Request) -> float | str:
-        return "hiccup" if "green" in request.source.text + request.target.text else 3.0
+    def grader(request: Request) -> float | Failure:
+        return GONE if "green" in request.source.text + request.target.text else 3.0
 
     reward = PoshReward(PoSh(FakeJudge(grader)), max_failed_calls=2)
     for _ in range(3):

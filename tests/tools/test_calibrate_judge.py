@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posh_reward.judge.embedded.joining import NO_VERB, WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.joining import NO_VERB, WEIGHTS
 from tools.calibrate_judge import area, examples, fitted, is_marked
 
 ARTWORKS = Path(__file__).parents[2] / "tools" / "calibration" / "artworks.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from posh_reward.judge.llm.chat import Chat
-from posh_reward.judge.render import PRESETS
+from posh_reward.metrics.posh.presets import PRESETS
+from posh_reward.models.chat import Chat
 from tools.bench.judge_cost import main
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.tokens import (

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posh_reward.judge.llm.base import Model
-from posh_reward.judge.llm.judge import PromptJudge
-from posh_reward.judge.render import Prompt, prompt, rewrite_prompt
-from posh_reward.metric.examine import examine
-from posh_reward.metric.lockstep import Rewriter, run_together
-from posh_reward.types import Description, Request, Rewrite, RewriteRequest, Usage, Verdict
+from posh_reward.metrics.posh.examine import examine
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
+from posh_reward.models.base import Model, Prompt
+from posh_reward.types import Description, Reply, Request, RewriteRequest, Usage, Verdict
 from tools.conformance import SIDES, Golden, ReplayJudge, expected
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class Forwarding:
         self.judge.grade(requests)
         return [self._pair(request).grade([request])[0] for request in requests]
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
         """The recorded phrases."""
         self.judge.rewrite(requests)
-        return [Rewrite(self._phrases[rewrite_prompt(request).text]) for request in requests]
+        return [Reply(self._phrases[rewrite_prompt(request).text]) for request in requests]
 
     def sleep(self) -> None:
         """The judge's."""
@@ -69,7 +69,7 @@ class Timed:
     def __init__(self, model: Model, clock: Clock) -> None:
         self._model = model
         self._clock = clock
-        self.name = model.name
+        self.name, self.sees = model.name, model.sees
         self.usage = model.usage
         self.choosing = self.writing = 0.0
         self.sleep, self.wake, self.close = model.sleep, model.wake, model.close
@@ -81,7 +81,7 @@ class Timed:
         self.choosing += self._clock() - start
         return verdicts
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Rewrite]:
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """The model's."""
         start = self._clock()
         rewrites = self._model.write(prompts, max_tokens)

@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from posh_reward.judge.llm.base import Model
-from posh_reward.judge.llm.packed import TransformersModel
-from posh_reward.judge.render import Prompt
+from posh_reward.models.base import Model, Prompt
+from posh_reward.models.packed import TransformersModel
 from tools.bench.forwarding import Clock, Figures, Forwarding, clock_of, measure, questions
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.random_qwen import SHAPES, random_model
@@ -133,7 +132,7 @@ class Judges:
         """Another judge, not awake yet."""
         if self._files is None:
             return TransformersModel.of(self._model, self._tokenizer, "bench", sleep=False)
-        from posh_reward.judge.llm.colocated import ColocatedModel
+        from posh_reward.models.vllm import ColocatedModel
 
         dtype = str(self._model.dtype).removeprefix("torch.")
         return ColocatedModel(self._files.name, dtype=dtype, **self._vllm)
@@ -248,7 +247,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     # Of random weights nobody expects labels.
-    logging.getLogger("posh_reward.judge.llm.judge").setLevel(logging.ERROR)
+    logging.getLogger("posh_reward.metrics.posh.judges.prompted").setLevel(logging.ERROR)
     started = time.perf_counter()
     found = run(options)
     found["total_seconds"] = time.perf_counter() - started

@@ -28,15 +28,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from posh_reward.graph.build import build
-from posh_reward.judge.fake import FakeJudge, between_labels, quoted_words
-from posh_reward.judge.llm.chat import Chat
-from posh_reward.judge.llm.judge import PromptJudge
-from posh_reward.judge.render import PRESET, PRESETS, Prompt, prompt, rewrite_prompt
-from posh_reward.metric.aggregate import harmonic_mean, mean_score
-from posh_reward.metric.examine import Examination, Steps, examine
-from posh_reward.metric.lockstep import Rewriter, run_together
-from posh_reward.types import Description, Request, Rewrite, RewriteRequest, Verdict
+from posh_reward.graph.rules.build import build
+from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
+from posh_reward.metrics.posh.examine import Examination, Steps, examine
+from posh_reward.metrics.posh.judges.fake import FakeJudge, quoted_words
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import PRESET, PRESETS, prompt, rewrite_prompt
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.fake import between_labels
+from posh_reward.types import Description, Reply, Request, RewriteRequest, Verdict
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.tokens import Asked, Cost, NotingModel
 from tools.conformance import SIDES, Golden, ReplayJudge, expected, load, parsed
@@ -44,7 +46,7 @@ from tools.conformance import SIDES, Golden, ReplayJudge, expected, load, parsed
 Pair = tuple[Description, Description]
 """(Generation, reference)."""
 Grade = Callable[[Request], Verdict]
-Phrase = Callable[[RewriteRequest], Rewrite]
+Phrase = Callable[[RewriteRequest], Reply]
 
 RELEASE_DECODES = 5
 """Tokens that the release decodes for a grade, of which it reads one."""
@@ -56,7 +58,7 @@ class ReleaseJudge(FakeJudge):
     def __init__(self, grade: Grade, phrase: Phrase) -> None:
         super().__init__()
         self.verdicts: list[tuple[Request, Verdict]] = []
-        self.rewrites: list[tuple[RewriteRequest, Rewrite]] = []
+        self.rewrites: list[tuple[RewriteRequest, Reply]] = []
         self._grade, self._phrase = grade, phrase
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
@@ -65,7 +67,7 @@ class ReleaseJudge(FakeJudge):
         self.verdicts.extend(zip(requests, answers, strict=True))
         return answers
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
         """What it was told."""
         answers = [self._phrase(request) for request in requests]
         self.rewrites.extend(zip(requests, answers, strict=True))
@@ -91,7 +93,7 @@ class ToldModel(NotingModel):
         """The release's."""
         return [self._verdicts[each] for each in prompts]
 
-    def rewrites(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Rewrite]:
+    def rewrites(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """The release's."""
         return [self._rewrites[each] for each in prompts]
 
@@ -195,9 +197,9 @@ def decisive(asked: Prompt) -> float:
     return 5.0 if quoted_words(asked) >= 3 else 1.0
 
 
-def plain_phrase(request: RewriteRequest) -> Rewrite:
+def plain_phrase(request: RewriteRequest) -> Reply:
     """A stand-in for a fluent phrase."""
-    return Rewrite(f"the {request.text}".replace('"', ""))
+    return Reply(f"the {request.text}".replace('"', ""))
 
 
 def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:

@@ -29,16 +29,17 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from posh_reward import PoSh
-from posh_reward.graph.build import describe
-from posh_reward.graph.read import Reader, Unreadable
-from posh_reward.judge.base import Judge
-from posh_reward.judge.fake import FakeJudge
-from posh_reward.judge.render import prompt, rewrite_prompt
+from posh_reward.graph.read import Reader
+from posh_reward.graph.rules.build import describe
+from posh_reward.metrics.posh.judges.base import Judge
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.types import (
     Clusters,
     Description,
+    Failure,
+    Reply,
     Request,
-    Rewrite,
     RewriteRequest,
     Usage,
     Verdict,
@@ -85,7 +86,7 @@ class ParsedReader(Reader):
         """Of no parser that anybody has."""
         return "given"
 
-    def _describe(self, texts: list[str]) -> list[Description | Unreadable]:
+    def _describe(self, texts: list[str]) -> list[Description | Failure]:
         with self.graphs():
             return [describe(*self.parses[text]) for text in texts]
 
@@ -108,7 +109,7 @@ class PromptingJudge:
         with self.answers():
             return self.answering.grade(requests)
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Rewrite]:
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
         """One prompt a phrase."""
         with self.prompts():
             for request in requests:

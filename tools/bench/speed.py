@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from posh_reward.graph.read import Reader, Unreadable
-from posh_reward.types import Description
+from posh_reward.graph.read import Reader
+from posh_reward.types import Description, Failure
 
 Pair = tuple[str, str]
 """(Generation, reference)."""
@@ -113,7 +113,7 @@ class KnownReader(Reader):
         super().__init__()
         self.known = {description.text: description for description in descriptions}
 
-    def _describe(self, texts: list[str]) -> list[Description | Unreadable]:
+    def _describe(self, texts: list[str]) -> list[Description | Failure]:
         return [self.known[text] for text in texts]
 
 

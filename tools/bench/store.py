@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from posh_reward.judge.llm.judge import read_verdict, write_verdict
+from posh_reward.models.ask import read_verdict, write_verdict
 from posh_reward.store import Store
 from posh_reward.types import Verdict
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from posh_reward.judge.fake import FakeModel
-from posh_reward.judge.llm.chat import Chat
-from posh_reward.judge.render import Prompt
-from posh_reward.types import Rewrite, Verdict
+from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.fake import FakeModel
+from posh_reward.types import Reply, Verdict
 
 BLOCK = 16
 
@@ -83,7 +84,7 @@ class NotingModel(FakeModel):
     """A fake model that notes the phrases it writes, too."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(quoted_words, raw_phrase)
         self.asked = Asked()
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -91,7 +92,7 @@ class NotingModel(FakeModel):
         self.asked.questions.extend(prompts)
         return self.verdicts(prompts, labels)
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Rewrite]:
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """One phrase per prompt."""
         answers = self.rewrites(prompts, max_tokens)
         written = (answer.text or "" for answer in answers)
@@ -102,6 +103,6 @@ class NotingModel(FakeModel):
         """The fake model's."""
         return super().choose(prompts, labels)
 
-    def rewrites(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Rewrite]:
+    def rewrites(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """The fake model's."""
         return super().write(prompts, max_tokens)

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from posh_reward import PoSh
 from posh_reward.graph.coref import load_coref
-from posh_reward.judge.llm.chat import Chat
-from posh_reward.judge.llm.judge import PromptJudge
-from posh_reward.judge.render import Prompt
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
 from posh_reward.store import Store
 from posh_reward.types import Request, Verdict
 from tools.bench.qwen import qwen_tokenizer

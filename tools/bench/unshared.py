@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posh_reward.judge.llm.base import Model
-from posh_reward.judge.llm.chat import Chat
-from posh_reward.judge.llm.labels import label_tokens
-from posh_reward.judge.llm.packed import TransformersModel
-from posh_reward.judge.render import Prompt
+from posh_reward.models.base import Model, Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.labels import label_tokens
+from posh_reward.models.packed import TransformersModel
 from tools.bench.forwarding import clock_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
-from posh_reward.graph.parse import load_parser
+from posh_reward.graph.parser.parse import load_parser
 from tools.train_parser.conllu import read_conllu
 from tools.train_parser.documents import as_doc, bare, grouped, treebank
 from tools.train_parser.trees import Tree

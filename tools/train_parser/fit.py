@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from posh_reward.graph.biaffine import Weights, feature_rows
+from posh_reward.graph.parser.biaffine import Weights, feature_rows
 from tools.train_parser.conllu import ROOT, Word
 from tools.train_parser.network import Network, averaged, padded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from posh_reward.graph.lemmas import RULES, TableLemmatizer, lemma
+from posh_reward.graph.parser.lemmas import RULES, TableLemmatizer, lemma
 from tools.train_parser.conllu import Word
 
 KEEP_FORM = ("PRON", "DET", "PROPN", "NUM", "PUNCT", "SYM", "X")

@@ -1,4 +1,4 @@
-"""The network of ``posh_reward.graph.biaffine`` in torch, to train it."""
+"""The network of ``posh_reward.graph.parser.biaffine`` in torch, to train it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from posh_reward.graph.biaffine import LAYERS, ROWS, Weights
+from posh_reward.graph.parser.biaffine import LAYERS, ROWS, Weights
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}
 HIDDEN, ARC, LABEL = 200, 200, 72
@@ -82,7 +82,7 @@ class Network(nn.Module):
         )
 
     def weights(self) -> Weights:
-        """Arrays by the names that ``posh_reward.graph.biaffine`` uses."""
+        """Arrays by the names that ``posh_reward.graph.parser.biaffine`` uses."""
         named = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
         return {_plain(name): value for name, value in named.items()}
 

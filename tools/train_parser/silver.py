@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from posh_reward.graph.biaffine import feature_rows
+from posh_reward.graph.parser.biaffine import feature_rows
 from tools.train_parser.fit import Example, padded_rows
 from tools.train_parser.network import Network
 

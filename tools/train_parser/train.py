@@ -1,7 +1,7 @@
 """From the treebanks to the embedded pipeline, in one command.
 
     OMP_NUM_THREADS=1 python -m tools.train_parser.train ../shared/data \
-        posh_reward/graph/embedded_parser/pipeline
+        posh_reward/graph/parser/embedded/pipeline
 
 Reads UD English EWT (train; dev for the printed figures) and PUD, converts them to ClearNLP
 labels on spaCy's tokens, adds generated museum sentences, fits the sentence splitter (spaCy)
@@ -23,8 +23,8 @@ import spacy
 import torch
 from spacy.language import Language
 
-from posh_reward.graph.biaffine import BiaffineParser, Weights
-from posh_reward.graph.lemmas import TableLemmatizer
+from posh_reward.graph.parser.biaffine import BiaffineParser, Weights
+from posh_reward.graph.parser.lemmas import TableLemmatizer
 from tools.train_parser.documents import as_doc, grouped, museum_texts, prose, treebank
 from tools.train_parser.evaluate import figures, line, parsed
 from tools.train_parser.fit import Schedule, examples, fit, outputs

@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.child import ChildFailureError, ChildProcess
 from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.coref.words import read_words
+from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from posh_reward.graph.syntax import read_syntax
+from posh_reward.graph.rules.syntax import read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -1,1 +1,0 @@
-"""Where pictures and references come from: drawn here (``scenes``) or DOCENT (``docent``)."""

@@ -1,0 +1,9 @@
+"""Synthetic paintings with descriptions.
+
+::
+
+    subjects   what can stand in a scene
+    scene      which scenes there are, and which split each belongs to
+    drawing    scene -> picture
+    wording    scene -> description
+"""

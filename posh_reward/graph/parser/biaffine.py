@@ -1,0 +1,290 @@
+"""The embedded parser's network in numpy, as a component of a spaCy pipeline.
+
+A deep biaffine parser (Dozat and Manning, 2017): hashed word, affix and shape features, two
+bidirectional LSTM layers, one classifier of part of speech with fine tag, and biaffine scores
+of heads and labels, decoded to a tree with one root. It reads sentence boundaries that are
+already set and sets tags, parts of speech, heads and labels. Trained in ``tools/train_parser``.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD, POS, TAG
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from posh_reward.graph.rules.spanning import tree
+
+Array = NDArray[Any]
+Weights = dict[str, Array]
+
+ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
+        "shape": 600}  # fmt: skip
+"""Rows of each feature's embedding table; row 0 is for words left out in training."""
+LAYERS = 2
+LONGEST = 200
+"""Words after which a sentence is cut. Scores are quadratic in them, and decoding cubic: a
+generation that repeats one word three thousand times took more memory than a machine has."""
+SENTENCES_AT_ONCE = 64
+
+
+def shape(word: str) -> str:
+    """*Mustard-yellow2* -> ``Xxx-xxd``: classes of characters, runs cut at two."""
+    classes = ""
+    for character in word:
+        kind = character
+        if character.isalpha():
+            kind = "X" if character.isupper() else "x"
+        elif character.isdigit():
+            kind = "d"
+        if not classes.endswith(kind * 2):
+            classes += kind
+    return classes
+
+
+@lru_cache(maxsize=2**15)
+def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
+    """Rows of one word: twice its form (two hashes), prefix, suffixes, shape (7 numbers)."""
+    low = word.lower()
+    texts = (("word", low, 0), ("word", low, 7), ("prefix", low[:3], 1), ("suffix2", low[-2:], 2),
+             ("suffix3", low[-3:], 3), ("suffix4", low[-4:], 4),
+             ("shape", shape(word) + "^" * first, 5))  # fmt: skip
+    return tuple(
+        1 + zlib.crc32(text.encode(), seed) % (ROWS[name] - 1) for name, text, seed in texts
+    )
+
+
+def embedded(rows: Array, weights: Weights) -> Array:
+    """(words, 7) rows -> (words, features)."""
+    word = weights["word"][rows[:, 0]] + weights["word"][rows[:, 1]]
+    others = [weights[name][rows[:, i]] for i, name in enumerate(list(ROWS)[1:], 2)]
+    return np.concatenate([word, *others], axis=1)
+
+
+def sigmoid(x: Array) -> Array:
+    """Logistic function, from tanh, so that nothing overflows."""
+    return 0.5 * (np.tanh(0.5 * x) + 1.0)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Sentences, longest first, laid out word by word: all first words, all second words, ...
+
+    Nothing is padded: at each step of the LSTM the sentences still going on are a slice.
+    """
+
+    sizes: Array
+    """How many sentences have a first, second, ... word."""
+    places: Array
+    """Where each word stands, in sentence order."""
+    turned: Array
+    """For each place, that of the word as far from the other end of its sentence."""
+
+
+def packing(lengths: Array) -> Packing:
+    """The layout of sentences of these lengths, which must not increase."""
+    sizes = (lengths[None, :] > np.arange(lengths[0])[:, None]).sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    places = [starts[:length] + i for i, length in enumerate(lengths)]
+    turned = np.empty(int(lengths.sum()), dtype=np.int64)
+    for place in places:
+        turned[place] = place[::-1]
+    return Packing(sizes, np.concatenate(places), turned)
+
+
+def lstm(x: Array, sizes: Array, weights: Weights, name: str) -> Array:
+    """One direction of an LSTM over packed (words, features)."""
+    gates = x @ weights[f"weight_ih_{name}"].T
+    gates += weights[f"bias_ih_{name}"] + weights[f"bias_hh_{name}"]
+    recurrent = np.ascontiguousarray(weights[f"weight_hh_{name}"].T)  # multiplied at every step
+    width = recurrent.shape[0]
+    hidden = np.zeros((int(sizes[0]), width), dtype=np.float32)
+    cell = np.zeros_like(hidden)
+    result = np.empty((len(x), width), dtype=np.float32)
+    start = 0
+    for size in sizes:
+        gate = hidden[:size] @ recurrent
+        gate += gates[start : start + size]
+        keep = sigmoid(gate[:, : 2 * width])
+        cell = keep[:, width:] * cell[:size]
+        cell += keep[:, :width] * np.tanh(gate[:, 2 * width : 3 * width])
+        hidden = sigmoid(gate[:, 3 * width :]) * np.tanh(cell)
+        result[start : start + size] = hidden
+        start += size
+    return result
+
+
+def encoded(x: Array, packed: Packing, weights: Weights) -> Array:
+    """The bidirectional layers: packed (words, features) -> (words, 2 x width)."""
+    for layer in range(LAYERS):
+        forward = lstm(x, packed.sizes, weights, f"l{layer}")
+        backward = lstm(x[packed.turned], packed.sizes, weights, f"l{layer}_reverse")
+        x = np.concatenate([forward, backward[packed.turned]], axis=1)
+    return x
+
+
+def projected(x: Array, weights: Weights, name: str) -> Array:
+    """A linear layer with a leaky rectifier."""
+    y: Array = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+    return np.maximum(y, 0.1 * y)
+
+
+def with_one(x: Array) -> Array:
+    """A constant feature of 1 added to the last axis."""
+    return np.concatenate([x, np.ones((len(x), 1), dtype=np.float32)], axis=1)
+
+
+def head_choices(states: Array, lengths: Array, weights: Weights) -> list[Array]:
+    """Heads of each sentence: the column of its scores, 0 for the root, i + 1 for word i."""
+    root = projected(weights["root"], weights, "arc_head")
+    governors = projected(states, weights, "arc_head")
+    dependents = with_one(projected(states, weights, "arc_dep")) @ weights["arc"]
+    found, start = [], 0
+    for length in lengths:
+        here = slice(start, start + length)
+        found.append(tree(dependents[here] @ np.concatenate([root, governors[here]]).T))
+        start += length
+    return found
+
+
+def label_scores(states: Array, heads: Array, weights: Weights) -> Array:
+    """(words, labels) of words whose heads are the given rows of ``states``; -1 is the root."""
+    dependents = with_one(projected(states, weights, "label_dep"))
+    everyone = np.concatenate([states, weights["root"]])
+    governors = with_one(projected(everyone, weights, "label_head"))[heads]
+    labels, width, _ = weights["label"].shape
+    flat = weights["label"].transpose(1, 0, 2).reshape(width, labels * width)
+    mixed = (dependents @ flat).reshape(len(states), labels, width)
+    scores: Array = (mixed @ governors[:, :, None])[:, :, 0]
+    return scores
+
+
+class BiaffineParser:
+    """Sets tags, parts of speech, heads and labels of Docs whose sentences are known."""
+
+    def __init__(self, weights: Weights, tags: Sequence[tuple[str, str]], labels: Sequence[str]):
+        self.weights = weights
+        self.tags = list(tags)
+        """(part of speech, fine tag), in the order of the classifier's outputs."""
+        self.labels = list(labels)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Parses one Doc in place."""
+        return next(iter(self.pipe([doc])))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 16) -> Iterator[Doc]:
+        """Parses Docs in place, the sentences of a batch at once."""
+        docs = iter(stream)
+        while batch := list(islice(docs, batch_size)):
+            spans = [sentences(doc) for doc in batch]
+            texts = [[doc[i].text for i in span] for doc, found in zip(batch, spans, strict=True)
+                     for span in found]  # fmt: skip
+            parsed = iter(self.predict(texts))
+            for doc, found in zip(batch, spans, strict=True):
+                self._annotate(doc, found, [next(parsed) for _ in found])
+            yield from batch
+
+    def predict(self, texts: Sequence[Sequence[str]]) -> list[Array]:
+        """(words, 3) per sentence: head (a root: itself), index of label, index of tag."""
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        results: dict[int, Array] = {}
+        for start in range(0, len(order), SENTENCES_AT_ONCE):
+            chunk = order[start : start + SENTENCES_AT_ONCE]
+            found = self._predict_sorted([texts[i] for i in chunk])
+            results.update(zip(chunk, found, strict=True))
+        return [results[i] for i in range(len(texts))]
+
+    def _predict_sorted(self, texts: Sequence[Sequence[str]]) -> list[Array]:
+        weights = self.weights
+        lengths = np.array([len(text) for text in texts])
+        rows = [feature_rows(word, i == 0) for text in texts for i, word in enumerate(text)]
+        packed = packing(lengths)
+        x = np.empty((len(rows), sum(weights[name].shape[1] for name in ROWS)), dtype=np.float32)
+        x[packed.places] = embedded(np.array(rows), weights)
+        states = encoded(x, packed, weights)[packed.places]
+        choices = head_choices(states, lengths, weights)
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        heads = np.concatenate(choices)
+        is_root = heads == 0
+        labels = label_scores(states, np.where(is_root, -1, starts + heads - 1), weights)
+        root = self.labels.index("ROOT")
+        labels[:, root] = -np.inf
+        chosen = np.where(is_root, root, labels.argmax(axis=1))
+        tags = (states @ weights["tag.weight"].T + weights["tag.bias"]).argmax(axis=1)
+        own = np.arange(len(rows)) - starts
+        result = np.stack([np.where(is_root, own, heads - 1), chosen, tags], axis=1)
+        return np.split(result, np.cumsum(lengths)[:-1])
+
+    def _annotate(self, doc: Doc, spans: list[list[int]], parsed: list[Array]) -> None:
+        """Writes predictions to a Doc; white space hangs on the word before it."""
+        if not len(doc):
+            return
+        strings = doc.vocab.strings
+        values = np.zeros((len(doc), 4), dtype=np.uint64)
+        values[:, 0] = np.array(-1 * (np.arange(len(doc)) > 0)).astype(np.uint64)
+        values[:, 1:] = [strings.add("dep"), strings.add("_SP"), strings.add("SPACE")]
+        deps = np.array([strings.add(label) for label in self.labels], dtype=np.uint64)
+        fine = np.array([strings.add(tag) for _, tag in self.tags], dtype=np.uint64)
+        coarse = np.array([strings.add(pos) for pos, _ in self.tags], dtype=np.uint64)
+        for span, rows in zip(spans, parsed, strict=True):
+            words = np.array(span)
+            heads, labels, tags = rows.T
+            values[words, 0] = (words[heads] - words).astype(np.uint64)
+            values[words, 1:] = np.stack([deps[labels], fine[tags], coarse[tags]], axis=1)
+        doc.from_array([HEAD, DEP, TAG, POS], values)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Writes the weights (half precision, no pickle) and the names of outputs."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        halves = {name: array.astype(np.float16) for name, array in self.weights.items()}
+        np.savez(folder / "weights.npz", **halves)  # type: ignore[arg-type]
+        names = {"tags": self.tags, "labels": self.labels}
+        (folder / "names.json").write_text(json.dumps(names, indent=1), encoding="utf-8")
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> BiaffineParser:
+        """Reads what ``to_disk`` wrote."""
+        folder = Path(path)
+        with np.load(folder / "weights.npz", allow_pickle=False) as file:
+            self.weights = {name: file[name].astype(np.float32) for name in file.files}
+        names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+        self.tags = [(pos, tag) for pos, tag in names["tags"]]
+        self.labels = list(names["labels"])
+        return self
+
+
+def sentences(doc: Doc) -> list[list[int]]:
+    """Token indices of each sentence without white space.
+
+    A blank line ends one, too, and so does the ``LONGEST``-th word.
+    """
+    found: list[list[int]] = []
+    fresh = True
+    for token in doc:
+        fresh = fresh or token.is_sent_start is True
+        if token.is_space:
+            fresh = fresh or token.text.count("\n") > 1
+            continue
+        if fresh or len(found[-1]) == LONGEST:
+            found.append([])
+        found[-1].append(token.i)
+        fresh = False
+    return found
+
+
+@Language.factory(  # type: ignore[untyped-decorator]
+    "biaffine_parser", assigns=["token.tag", "token.pos", "token.dep", "token.head"]
+)
+def make_parser(nlp: Language, name: str) -> BiaffineParser:
+    """An empty component, filled by ``from_disk``."""
+    return BiaffineParser({}, [], [])

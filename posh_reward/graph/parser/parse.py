@@ -1,0 +1,86 @@
+"""Text -> spaCy ``Doc`` with ClearNLP labels: the embedded pipeline, or an installed one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
+
+from posh_reward.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+EMBEDDED = "embedded"
+NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
+"""Some labels of ClearNLP; a pipeline with other labels (those of UD, say) lacks ``pobj``."""
+NEEDED_PIPES = ("parser", "tagger", "lemmatizer")
+
+
+def load_parser(name: str = EMBEDDED) -> Language:
+    """The pipeline called ``name``; the same object for the same name.
+
+    Args:
+        name: ``"embedded"`` for the one in the package, else the name of an installed spaCy
+            package such as ``"en_core_web_trf"`` (the paper's).
+
+    Raises:
+        MissingDependencyError: No such package is installed; the message says how to get it.
+        InputError: The package has no parser, tagger or lemmatizer, or other labels.
+    """
+    return _embedded() if name == EMBEDDED else _installed(name)
+
+
+@lru_cache(maxsize=4)
+def _installed(name: str) -> Language:
+    import spacy
+
+    if not spacy.util.is_package(name):
+        raise MissingDependencyError(
+            f"the spaCy pipeline {name!r} is not installed: run `python -m spacy download {name}`"
+            f", or use parser {EMBEDDED!r}, which needs no download"
+        )
+    nlp = spacy.load(name, exclude=["ner"])
+    check(nlp, name)
+    return nlp
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> Language:
+    import spacy
+
+    # Importing these makes their factories known to spaCy.
+    from posh_reward.graph.parser import biaffine, lemmas  # noqa: F401
+
+    with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:
+        return spacy.load(path)
+
+
+def check(nlp: Language, name: str) -> None:
+    """Raises InputError unless the pipeline has the components and labels that POSH reads."""
+    missing = [pipe for pipe in NEEDED_PIPES if pipe not in nlp.pipe_names]
+    if missing:
+        raise InputError(
+            f"the spaCy pipeline {name!r} has no {', '.join(missing)}: use one that has "
+            f"{', '.join(NEEDED_PIPES)}, such as 'en_core_web_trf' or {EMBEDDED!r}"
+        )
+    labels = set(nlp.get_pipe("parser").labels)
+    if not labels >= NEEDED_LABELS:
+        raise InputError(
+            f"the spaCy pipeline {name!r} does not emit ClearNLP labels (it lacks "
+            f"{', '.join(sorted(NEEDED_LABELS - labels))}): use an English one, such as "
+            f"'en_core_web_trf' or {EMBEDDED!r}"
+        )
+
+
+def parser_version(nlp: Language) -> str:
+    """Name and version for a score's signature, e.g. ``"en_core_web_trf-3.8.0"``."""
+    name, version = nlp.meta["name"], nlp.meta["version"]
+    return f"{name}-{version}" if name == EMBEDDED else f"{nlp.meta['lang']}_{name}-{version}"
+
+
+def parse(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> list[Doc]:
+    """Parses texts, stripped, in order: token offsets refer to the stripped texts."""
+    return list(nlp.pipe((text.strip() for text in texts), batch_size=batch_size))

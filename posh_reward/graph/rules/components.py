@@ -1,0 +1,151 @@
+"""Components of a sentence: the words that name, describe, act and place (paper, A.1.2).
+
+A token belongs to one component, of the first kind that wants it: nouns, then adjectives,
+verbs, prepositions and adverbs. Examples mark the tokens that a rule is about with *stars*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from posh_reward.graph.rules.syntax import NOMINAL, Syntax
+
+ComponentKind = Literal["noun", "adjective", "verb", "preposition", "adverb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A word with those that belong to it, e.g. "holds up"."""
+
+    kind: ComponentKind
+    root: int
+    """The token that the rules of its kind are about."""
+    tokens: tuple[int, ...]
+    """All tokens including the root, in text order."""
+
+
+def find_components(syntax: Syntax) -> tuple[Component, ...]:
+    """All components of a text, in text order of their first tokens."""
+    free = dict.fromkeys(range(len(syntax)))  # an ordered set
+    found: list[Component] = []
+    for kind, is_root, companions in RULES:
+        for root in list(free):
+            if root not in free or not is_root(syntax, root):
+                continue
+            tokens: tuple[int, ...] = (root,)
+            if syntax.children[root]:
+                joined = {token for token in companions(syntax, root) if token in free}
+                tokens = tuple(sorted(joined | {root}))
+            for token in tokens:
+                del free[token]
+            found.append(Component(kind, root, tokens))
+    return tuple(sorted(found, key=lambda component: component.tokens[0]))
+
+
+def is_adjectival_noun(syntax: Syntax, token: int) -> bool:
+    """A noun that describes another: "a *market* square", "the *oak* door"."""
+    return (
+        syntax.dep[token] in ("compound", "amod", "nmod")
+        and syntax.pos[token] in NOMINAL
+        and syntax.parent_pos(token) in NOMINAL
+    )
+
+
+def is_coordinated_adjective(syntax: Syntax, token: int) -> bool:
+    """Whatever is joined to an adjective: "brown and *carved*", "tall and with a *beard*"."""
+    return syntax.dep[token] == "conj" and syntax.parent_pos(token) == "ADJ"
+
+
+def is_noun(syntax: Syntax, token: int) -> bool:
+    """A noun or pronoun that stands for a thing: "a *woman* whom *we* see"."""
+    return (
+        syntax.pos[token] in ("NOUN", "PRON", "PROPN")
+        and syntax.dep[token] != "poss"
+        and not is_coordinated_adjective(syntax, token)
+        and not is_adjectival_noun(syntax, token)
+    )
+
+
+def is_adjective(syntax: Syntax, token: int) -> bool:
+    """A word that describes or possesses: "*her* *two* *market* stalls *outside*"."""
+    pos, dep = syntax.pos[token], syntax.dep[token]
+    return (
+        pos in ("ADJ", "NUM")
+        or dep == "poss"
+        or (pos == "VERB" and dep == "amod")
+        or (pos == "ADV" and dep == "advmod" and syntax.parent_pos(token) == "NOUN")
+        or is_coordinated_adjective(syntax, token)
+        or is_adjectival_noun(syntax, token)
+    )
+
+
+def is_verb(syntax: Syntax, token: int) -> bool:
+    """A verb that is no adjective: "a laughing girl *runs*"."""
+    return syntax.pos[token] == "VERB" and syntax.dep[token] != "amod"
+
+
+def is_preposition(syntax: Syntax, token: int) -> bool:
+    """A word that places: "*under* a tree", "pushed *by* a boy"."""
+    return syntax.pos[token] == "ADP" and syntax.dep[token] in ("prep", "case", "conj", "agent")
+
+
+def is_adverb(syntax: Syntax, token: int) -> bool:
+    """An adverb that is left: "seen from *behind*". In no graph, but "from" has an object."""
+    return syntax.pos[token] == "ADV"
+
+
+def compounded_nouns(syntax: Syntax, noun: int) -> Iterable[int]:
+    """Nouns compounded into a pronoun, the only compounds that do not describe a noun."""
+    return (
+        child
+        for child in syntax.children[noun]
+        if syntax.dep[child].startswith("compound")
+        and syntax.pos[child] in NOMINAL
+        and not is_adjectival_noun(syntax, child)
+    )
+
+
+def compounded_describers(syntax: Syntax, adjective: int) -> Iterable[int]:
+    """What makes one description with another: "an *eye* level view", "a *light* blue coat"."""
+    return (
+        child
+        for child in syntax.children[adjective]
+        if is_adjectival_noun(syntax, child)
+        or (
+            syntax.dep[child].startswith("compound")
+            and syntax.pos[child] in ("ADJ", "ADV", "NOUN", "PROPN")
+        )
+    )
+
+
+def particles_and_adverbs(syntax: Syntax, verb: int) -> Iterable[int]:
+    """What follows a verb and completes it: "she holds a lamp *up*", "he looks *away*"."""
+    return (
+        child
+        for child in syntax.children[verb]
+        if child > verb and syntax.dep[child] in ("prt", "advmod")
+    )
+
+
+def nothing(syntax: Syntax, token: int) -> Iterable[int]:
+    """Prepositions and adverbs stand alone."""
+    return ()
+
+
+RULES: tuple[
+    tuple[
+        ComponentKind,
+        Callable[[Syntax, int], bool],
+        Callable[[Syntax, int], Iterable[int]],
+    ],
+    ...,
+] = (
+    ("noun", is_noun, compounded_nouns),
+    ("adjective", is_adjective, compounded_describers),
+    ("verb", is_verb, particles_and_adverbs),
+    ("preposition", is_preposition, nothing),
+    ("adverb", is_adverb, nothing),
+)
+"""Kind, which token founds a component of it, and which others belong to that component."""

@@ -1,1 +1,0 @@
-"""Scene graph -> questions -> verdicts: what is asked, and who answers."""

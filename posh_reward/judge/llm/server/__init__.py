@@ -1,9 +1,0 @@
-"""A language model behind an OpenAI-compatible server: httpx, in a thread of its own.
-
-model: the judge's ``Model``; fleet: who is asked, how often, and what when nobody answers;
-http: one exchange; replies: reading them; startup: what a server must have.
-"""
-
-from posh_reward.judge.llm.server.model import ServerModel
-
-__all__ = ["ServerModel"]

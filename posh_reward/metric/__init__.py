@@ -1,1 +1,0 @@
-"""Verdicts -> scores: POSH itself."""

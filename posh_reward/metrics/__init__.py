@@ -1,0 +1,8 @@
+"""Texts (and pictures) -> scores. Metrics are siblings: none imports another.
+
+::
+
+    load        settings -> metric
+    signature   what another run needs to reproduce a score
+    posh/       POSH: scene graphs, questions, grades, means
+"""

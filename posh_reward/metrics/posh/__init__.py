@@ -1,0 +1,10 @@
+"""POSH: how truthful and how complete a description is against a reference (paper, section 3).
+
+::
+
+    metric      PoSh: texts -> scores
+    examine     one direction of one pair, in three passes     questions   what is asked
+    lockstep    many examinations share each call to the judge
+    presets     wording of the questions (prompts/)            aggregate   grades -> means
+    judges/     who answers
+"""

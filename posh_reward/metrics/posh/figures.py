@@ -1,0 +1,67 @@
+"""Scores of one call -> the figures that a training log shows of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from posh_reward.metrics.posh.aggregate import mean_score, of_kind
+from posh_reward.types import Direction, Kind, Scores
+
+DIRECTIONS: tuple[Direction, ...] = ("precision", "recall")
+KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
+
+FIGURES = (
+    "precision",
+    "recall",
+    "f1",
+    *(f"{direction}_{kind}" for direction in DIRECTIONS for kind in KINDS),
+    "generation_elements",
+    "reference_elements",
+    "length_ratio",
+    "unparsed",
+)
+"""Names, in the order in which they are logged. Each is a mean over the scores that have it and
+NaN if none has, but for ``unparsed``, a sum: replies that were read as the lowest label."""
+
+COLUMNS = ("precision", "recall", "f1")
+"""What is logged of each completion on its own."""
+
+
+def figures(scores: Sequence[Scores]) -> dict[str, float]:
+    """The figures of one call, under the names of ``FIGURES`` and in their order."""
+    judged = [score for score in scores if score.f1 is not None]
+    values = {
+        "precision": mean([score.precision for score in scores]),
+        "recall": mean([score.recall for score in scores]),
+        "f1": mean([score.f1 for score in scores]),
+        "generation_elements": mean([score.count("precision") for score in judged]),
+        "reference_elements": mean([score.count("recall") for score in judged]),
+        "length_ratio": mean([length_ratio(score) for score in judged]),
+        "unparsed": float(sum(score.unparsed for score in scores)),
+    }
+    for direction in DIRECTIONS:
+        for kind in KINDS:
+            values[f"{direction}_{kind}"] = mean([_sub(each, direction, kind) for each in judged])
+    return {name: values[name] for name in FIGURES}
+
+
+def columns(scores: Sequence[Scores]) -> dict[str, list[float | None]]:
+    """One value per completion, under the names of ``COLUMNS``."""
+    return {name: [getattr(score, name) for score in scores] for name in COLUMNS}
+
+
+def length_ratio(scores: Scores) -> float:
+    """Words of the generation per word of the reference."""
+    return len(scores.generation.split()) / max(len(scores.reference.split()), 1)
+
+
+def mean(values: Sequence[float | None]) -> float:
+    """Mean of those that are there; NaN if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _sub(score: Scores, direction: Direction, kind: Kind) -> float | None:
+    elements = [e for e in of_kind(score.elements, kind) if e.direction == direction]
+    return mean_score(elements) if elements else None

@@ -1,0 +1,42 @@
+"""What a judge is. Implementations are named in ``judge/load.py`` and imported when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from posh_reward.types import Reply, Request, RewriteRequest, Usage, Verdict
+
+
+class Judge(Protocol):
+    """Answers questions about descriptions. One bad request never spoils its neighbours."""
+
+    @property
+    def name(self) -> str:
+        """Model and revision, for signatures: the same name gives the same answers."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What has been asked so far."""
+        ...
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request, in order; a failure is a verdict with its reason."""
+        ...
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """A fluent noun phrase for each raw identifier, in order."""
+        ...
+
+    def sleep(self) -> None:
+        """Give back what can be given back between batches (GPU memory)."""
+        ...
+
+    def wake(self) -> None:
+        """Get ready for a batch; undoes ``sleep``."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; the judge is not used again."""
+        ...

@@ -1,0 +1,253 @@
+"""Two readings side by side: which words and which things correspond, and how surely.
+
+Things correspond by what they are called and by what is said of them; a clash between their
+attributes (the larger dog, the smaller one) counts against it. The result depends on the two
+descriptions alone, not on the order of questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from posh_reward.metrics.posh.judges.embedded.attachment import ELSEWHERE
+from posh_reward.metrics.posh.judges.embedded.likeness import conflict, likenesses
+from posh_reward.metrics.posh.judges.embedded.meaning import Term
+from posh_reward.metrics.posh.judges.embedded.reading import Reading
+from posh_reward.metrics.posh.judges.embedded.words import is_anaphor, is_viewer, stands_in
+
+STAND_IN = 0.45
+"""Likeness of two persons by different names, or of a pronoun and a person."""
+ANOTHER = 0.6
+"""Likeness of ``one``, ``other``, ``second`` and the like, which take up a name."""
+OTHER_NUMBER = 0.8
+"""What is left of a correspondence of one with many: the dog, two dogs."""
+CONTEXT = 0.5
+"""Share of a correspondence that rests on what is said of the thing."""
+UNSAID = 0.5
+"""Agreement of a thing of which nothing is said."""
+STRONG = 0.85
+"""Attachment of what is said of the thing itself."""
+CLASH = 0.5
+"""What is left of an agreement after each clash between attributes."""
+CLASHING = 0.5
+"""What is said this well does not clash."""
+SAME_NAME = 0.8
+"""Likeness of names from which on two things can be mixed up."""
+CLEARLY = 0.1
+"""Share of what is said of a thing that decides between two."""
+PLAIN = 0.5
+"""Words less alike than this say nothing of a thing that is only in the same sentence."""
+MENTIONED = 0.3
+"""What is said less well than this of a thing is not said of it."""
+SHARPNESS = 3.0
+"""How clearly the best correspondence beats the next."""
+PRONOUN = 0.7
+"""Sureness that a pronoun which stands alone is a given person."""
+KIND = 0.7
+"""Likeness of names (a kind and its genus) from which on they may well mean one thing."""
+MOST_PLAYERS = 4
+MOST_CANDIDATES = 40
+"""Bounds the work on a text that repeats one word a thousand times."""
+
+
+class Matching:
+    """How the things and words of ``source`` correspond to those of ``target``."""
+
+    def __init__(self, source: Reading, target: Reading) -> None:
+        self.source = source
+        self.target = target
+        self._words = likenesses(source.places, target.places)
+        self._said: dict[Term, dict[int, float]] = {}
+        self._named: dict[tuple[Term, ...], dict[int, float]] = {}
+        self._contexts: dict[int, dict[int, float]] = {}
+        nameless = [i for i in range(len(target.graph.entities)) if stands_in(target.heads[i])]
+        self._nameless = nameless[:MOST_CANDIDATES]
+        self.scores = [self._row(thing) for thing in range(len(source.heads))]
+        """Per thing of the source: thing of the target -> how well they correspond, 0 to 1."""
+        self._best: dict[int, float] = {}
+        for row in self.scores:
+            for thing, score in row.items():
+                self._best[thing] = max(self._best.get(thing, 0.0), score)
+        self._cast: dict[int, list[tuple[int, float]]] = {}
+
+    def words(self, term: Term) -> dict[Term, float]:
+        """Terms of the target that are like a term -> how alike."""
+        found = self._words.get(term)
+        if found is None:
+            found = self._words[term] = likenesses([term], self.target.places)[term]
+        return found
+
+    def named(self, heads: tuple[Term, ...]) -> dict[int, float]:
+        """Things of the target that are called like this -> how alike the names are."""
+        found = self._named.get(heads)
+        if found is None:
+            found = self._named[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
+        return found
+
+    def _namesakes(self, heads: tuple[Term, ...]) -> Iterator[tuple[int, float]]:
+        alike: dict[Term, float] = {}
+        for head in heads:
+            for other, value in self.words(head).items():
+                alike[other] = max(alike.get(other, 0.0), value)
+        seen = set()
+        for other in sorted(alike, key=lambda term: (-alike[term], term)):
+            for thing in self.target.by_head.get(other, ()):
+                if thing not in seen:
+                    seen.add(thing)
+                    yield thing, alike[other]
+
+    def _row(self, thing: int) -> dict[int, float]:
+        viewer = self._viewer(thing)
+        if viewer is not None:
+            return {viewer: 1.0}
+        alike = {**self._by_sort(thing), **self.named(tuple(self.source.heads[thing]))}
+        agreed = self.context(thing, alike)
+        several = self.source.plural
+        return {
+            other: value
+            * (1 if self.target.plural[other] == several[thing] else OTHER_NUMBER)
+            * (1 - CONTEXT + CONTEXT * agreed[other])
+            for other, value in alike.items()
+        }
+
+    def _viewer(self, thing: int) -> int | None:
+        """The target's viewer, if the thing is the viewer."""
+        mine, theirs = self.source.graph.entities, self.target.graph.entities
+        if thing < len(mine) and (mine[thing].us or is_viewer(self.source.heads[thing])):
+            return next((i for i, entity in enumerate(theirs) if entity.us), None)
+        return None
+
+    def _by_sort(self, thing: int) -> dict[int, float]:
+        """Things of the target that could be this one, though they are called otherwise."""
+        heads, who = self.source.heads[thing], self.source.genders[thing]
+        anaphor = is_anaphor(heads)
+        everyone = range(min(len(self.target.graph.entities), MOST_CANDIDATES))
+        found = {}
+        for other in everyone if who or stands_in(heads) else self._nameless:
+            whom = self.target.genders[other]
+            if anaphor or is_anaphor(self.target.heads[other]):
+                found[other] = ANOTHER
+            elif who & whom or not (who or whom):
+                found[other] = STAND_IN
+        return found
+
+    def context(self, thing: int, others: Iterable[int]) -> dict[int, float]:
+        """Other thing -> share of what is said of ``thing`` that is said of it, -1 to 1.
+
+        Below 0 where their attributes clash.
+        """
+        known = self._contexts.setdefault(thing, {})
+        missing = [other for other in others if other not in known]
+        said = self.source.profiles[thing]
+        if missing and said:
+            rows = [(weight, self.said(term)) for term, weight in said.items()]
+            strong = [(term, weight) for term, weight in said.items() if weight >= STRONG]
+            total = sum(said.values())
+            known.update({other: self._agreement(rows, strong, other, total) for other in missing})
+        elif missing:
+            known.update(dict.fromkeys(missing, UNSAID))
+        return known
+
+    def _agreement(
+        self,
+        rows: list[tuple[float, dict[int, float]]],
+        strong: list[tuple[Term, float]],
+        other: int,
+        total: float,
+    ) -> float:
+        agreed = sum([weight * row.get(other, 0.0) for weight, row in rows])
+        if not self.target.claims[other]:
+            return agreed / total
+        clashes = 0
+        for term, weight in strong:
+            best = self.said(term).get(other, 0.0)
+            if best < CLASHING and self.denied(term, other):
+                clashes += 1
+                agreed -= weight * best
+        left: float = CLASH**clashes
+        return agreed / total * left - (1 - left)
+
+    def said(self, term: Term) -> dict[int, float]:
+        """Thing of the target -> how well ``term`` is said of it, near its mentions."""
+        found = self._said.get(term)
+        if found is None:
+            found = self._said[term] = {}
+            loosely, firmly = self.target.said_of, self.target.firmly_said_of
+            known = found.get
+            for other, value in self.words(term).items():
+                for thing, weight in (loosely if value >= PLAIN else firmly)[other].items():
+                    said = value * weight
+                    if said > known(thing, 0.0):
+                        found[thing] = said
+        return found
+
+    def anywhere(self, term: Term) -> float:
+        """How well the target says ``term`` of anything, 0 to 1."""
+        return max(self.words(term).values(), default=0.0)
+
+    def support(self, term: Term, thing: int) -> float:
+        """How well the target says ``term`` of one of its things, 0 to 1."""
+        return max(self.said(term).get(thing, 0.0), ELSEWHERE * self.anywhere(term))
+
+    def denied(self, term: Term, thing: int) -> bool:
+        """Whether an attribute of the target's thing rules the term out."""
+        return any(conflict(term, claim) for claim in self.target.claims[thing])
+
+    def cast(self, thing: int) -> list[tuple[int, float]]:
+        """Things of the target that may be this one, with sureness, the likeliest first with 1.
+
+        A thing of the target that fits another thing of the source better counts less.
+        """
+        found = self._cast.get(thing)
+        if found is None:
+            row = self.scores[thing]
+            fair = {t: s * (s / self._best[t]) for t, s in row.items() if s}
+            top = max(fair.values(), default=0.0)
+            ranked = sorted(fair.items(), key=lambda item: (-item[1], item[0]))
+            found = [(t, (s / top) ** SHARPNESS) for t, s in ranked if s > top / 3]
+            self._cast[thing] = found
+        return found
+
+    def mixed_up(self, thing: int, term: Term, whom: int) -> bool:
+        """Whether but for ``term`` the thing would rather be another, which denies the term.
+
+        "The larger dog has a tan patch", where the target gives the patch to the smaller one.
+        """
+        rest = {t: w for t, w in self.source.profiles[thing].items() if t != term}
+        names = self.named(tuple(self.source.heads[thing]))
+        others = [
+            t
+            for t in self.scores[thing]
+            if t != whom
+            and (names.get(t, 0.0) >= SAME_NAME or is_anaphor(self.target.heads[t]))
+            and (self.denied(term, t) or self.said(term).get(t, 0.0) < MENTIONED)
+        ]
+        if not others or not rest:
+            return False
+
+        def fit(other: int) -> float:
+            return sum(w * self.said(t).get(other, 0.0) for t, w in rest.items())
+
+        return max(map(fit, others)) > fit(whom) + CLEARLY * sum(rest.values())
+
+    def best_score(self, thing: int) -> float:
+        """How well the likeliest thing of the target corresponds, 0 to 1."""
+        cast = self.cast(thing)
+        return self.scores[thing][cast[0][0]] if cast else 0.0
+
+    def doubt(self, thing: int) -> float:
+        """From 0, the likeliest thing of the target has the name, to 1: it has quite another."""
+        names = self.named(tuple(self.source.heads[thing]))
+        name = max((sure * names.get(t, 0.0) for t, sure in self.cast(thing)), default=0.0)
+        if self._viewer(thing) is not None:
+            name = 1.0
+        return 1.0 - min(1.0, max(0.0, (name - STAND_IN) / (KIND - STAND_IN)))
+
+    def players(self, thing: int) -> list[tuple[int, float]]:
+        """The likeliest of ``cast``, and the pronouns that may be the thing, too."""
+        cast = self.cast(thing)[:MOST_PLAYERS]
+        who = self.source.genders[thing]
+        known = {other for other, _ in cast}
+        pronouns = [p for p in self.target.pronouns if who & self.target.genders[p]]
+        return cast + [(p, PRONOUN) for p in pronouns[:MOST_PLAYERS] if p not in known]

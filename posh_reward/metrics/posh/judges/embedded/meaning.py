@@ -1,0 +1,197 @@
+"""What a word means, as WordNet's synsets with strengths: its senses, their kin, their genera.
+
+A *term* is a word with a coarse part of speech, e.g. ``("women", "n")``. Parts of speech only
+weigh: the likeliest senses of another part of speech stay, because parses err.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from posh_reward.metrics.posh.judges.embedded.wordnet import ADJECTIVES, wordnet
+
+Term = tuple[str, str]
+"""Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""
+
+LEAST = 0.3
+"""A strength or likeness below this is none."""
+NEIGHBOUR = 0.87
+"""Similar adjective, derived word (``rain``, ``rainy``), grouped verb."""
+STEP = 0.84
+"""Per step from a word to what it is a kind of."""
+MOST_STEPS = 4
+SISTERS = 0.42
+"""Times both ways to the nearest common genus: a bucket is hardly a basket."""
+GENUS_INFORMATION = 40
+"""A genus below this (of 255) says too little of its kinds: ``physical object``."""
+SISTER_INFORMATION = 110
+"""A genus from this on is narrow enough to make its kinds alike at all."""
+DEFINED = 0.4
+"""The one word stands in the other's definition."""
+USUAL = 0.6
+"""Weight of a sense from which on its definition counts."""
+OTHER_POS = 0.75
+"""A sense of another part of speech than the term's."""
+LATER_FORM = 0.95
+"""A less likely dictionary form: ``leaves`` as a form of ``leave``."""
+COMMON = 0.75
+"""Weight of a sense that is nearly as usual as the most usual one."""
+MOSTLY = 0.9
+"""A word whose likeliest sense as a noun weighs less than this is rarely a noun."""
+CONCRETE_FILES = (5, 6, 13, 17, 18, 20, 27)
+"""WordNet's files of animals, artifacts, food, objects, persons, plants, substances.
+
+Parts of the body go without saying, and idioms are made of them: she lowers her eyes.
+"""
+MATERIALS = ("material", "substance", "fabric", "cloth", "rock", "stone")
+"""Words whose first senses head the kinds of stuff that things are made of."""
+MATERIAL_FILES = (6, 17, 27)
+"""WordNet's files of artifacts, natural objects and substances."""
+
+
+class Meaning(NamedTuple):
+    """Synset -> strength, 0 to 1."""
+
+    own: dict[int, float]
+    """What a term means or is near to."""
+    genus: dict[int, float]
+    """What it is a kind of."""
+    narrow: dict[int, float]
+    """Those genera whose kinds are alike at all: they say much, and are near enough."""
+
+
+COARSE = {
+    pos: kind
+    for kind, tags in {"n": "NOUN PROPN PRON", "v": "VERB AUX", "a": "ADJ ADV NUM"}.items()
+    for pos in tags.split()
+}
+
+
+def coarse_pos(pos: str) -> str:
+    """Universal part of speech -> n, v, a or x."""
+    return COARSE.get(pos, "x")
+
+
+def synset_pos(file: int) -> str:
+    """Part of speech of a lexicographer file."""
+    return "n" if 3 <= file <= 28 else "v" if 29 <= file <= 43 else "a"
+
+
+@lru_cache(maxsize=50_000)
+def dictionary_forms(word: str) -> tuple[str, ...]:
+    """Lemmas of a word, likeliest first, or the word itself if the dictionary lacks it."""
+    return wordnet().lemmas(word) or (word,)
+
+
+def is_plural(term: Term) -> bool:
+    """Whether a noun is an inflected form: ``women``."""
+    return term[1] == "n" and dictionary_forms(term[0])[0] != term[0]
+
+
+@lru_cache(maxsize=50_000)
+def senses(term: Term) -> dict[int, float]:
+    """Synset -> weight, over all dictionary forms of a term."""
+    net = wordnet()
+    word, pos = term
+    found: dict[int, float] = {}
+    for rank, lemma in enumerate(dictionary_forms(word)):
+        of_lemma = net.senses(lemma)
+        top = max((w for s, w in of_lemma if synset_pos(net.file[s]) == pos), default=0.0)
+        for synset, weight in of_lemma:
+            if top:
+                fits = synset_pos(net.file[synset]) == pos
+                weight = weight / top if fits else weight * OTHER_POS
+            weight *= LATER_FORM if rank else 1.0
+            found[synset] = max(found.get(synset, 0.0), weight)
+    return found
+
+
+@lru_cache(maxsize=50_000)
+def meaning(term: Term) -> Meaning:
+    """All senses of a term at once."""
+    net = wordnet()
+    own: dict[int, float] = {}
+    genus: dict[int, float] = {}
+    for synset, weight in senses(term).items():
+        _add(own, synset, weight)
+        for near in net.near[synset]:
+            _add(own, near, weight * NEIGHBOUR)
+        level, strength = [synset], weight
+        for _ in range(MOST_STEPS):
+            strength *= STEP
+            above = {up for low in level for up in net.parents[low]}
+            telling = [up for up in sorted(above) if net.information[up] >= GENUS_INFORMATION]
+            level = [up for up in telling if _add(genus, up, strength)]
+    narrow = {
+        synset: strength
+        for synset, strength in genus.items()
+        if strength >= LEAST / SISTERS and net.information[synset] >= SISTER_INFORMATION
+    }
+    return Meaning(own, genus, narrow)
+
+
+def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
+    """Keeps the higher strength; whether that was the new one."""
+    stronger = strength > max(strengths.get(synset, 0.0), LEAST)
+    if stronger:
+        strengths[synset] = strength
+    return stronger
+
+
+@lru_cache(maxsize=50_000)
+def defining(term: Term) -> dict[str, float]:
+    """Lemmas in the definitions of a term's usual senses -> strength: ``leafless`` -> leaf."""
+    net = wordnet()
+    found: dict[str, float] = {}
+    for synset, weight in senses(term).items():
+        if weight > USUAL:
+            for word in net.gloss[synset]:
+                name = net.names[word]
+                found[name] = max(found.get(name, 0.0), weight * DEFINED)
+    return found
+
+
+@lru_cache(maxsize=50_000)
+def opposites(term: Term) -> frozenset[int]:
+    """Synsets that rule a term out: its antonyms, and what is similar to them."""
+    net = wordnet()
+    found: set[int] = set()
+    for synset, weight in senses(term).items():
+        if weight < USUAL or (synset_pos(net.file[synset]) == "n") != (term[1] == "n"):
+            continue
+        similar = [near for near in net.near[synset] if net.file[near] in ADJECTIVES]
+        for opposite in [o for head in [synset, *similar] for o in net.opposite[head]]:
+            found.add(opposite)
+            found.update(n for n in net.near[opposite] if net.file[n] in ADJECTIVES)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=50_000)
+def is_concrete(term: Term) -> bool:
+    """Whether a noun usually names something that can be seen: a ladder; not a way, a stoop."""
+    net = wordnet()
+    usual = {s: w for form in dictionary_forms(term[0]) for s, w in net.senses(form)}
+    nouns = {s: w for s, w in usual.items() if synset_pos(net.file[s]) == "n"}
+    top = max(nouns.values(), default=0.0)
+    if top < MOSTLY * max(usual.values(), default=1.0):
+        return False
+    return any(w >= COMMON * top and net.file[s] in CONCRETE_FILES for s, w in nouns.items())
+
+
+@lru_cache(maxsize=1)
+def _stuff() -> frozenset[int]:
+    net = wordnet()
+    return frozenset(
+        synset
+        for word in MATERIALS
+        for synset, weight in net.senses(word)
+        if weight > COMMON and net.file[synset] in MATERIAL_FILES
+    )
+
+
+@lru_cache(maxsize=50_000)
+def is_material(term: Term) -> bool:
+    """Whether a term usually names a stuff: ``oak``, ``leather``, ``wooden``."""
+    own, genus, _ = meaning(term)
+    return any(max(own.get(s, 0.0), genus.get(s, 0.0)) > 0.45 for s in _stuff())

@@ -1,0 +1,142 @@
+"""WordNet's words, senses and links, read from the compact table in ``judge/embedded/lexicon``.
+
+The table is compiled by ``tools/build_lexicon.py`` from WordNet 3.0 (licence beside it). It is
+loaded when first needed, about 0.1 s.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from array import array
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+
+SHARE_POWER = 0.15
+"""How fast a rare sense loses weight: a sense with a tenth of the uses weighs 0.7."""
+
+ENDINGS = (
+    ("ies", "y"), ("ves", "f"), ("ves", "fe"), ("men", "man"), ("ches", "ch"), ("shes", "sh"),
+    ("ses", "s"), ("xes", "x"), ("zes", "z"), ("es", "e"), ("es", ""), ("s", ""),
+    ("ied", "y"), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
+    ("ier", "y"), ("iest", "y"), ("er", "e"), ("er", ""), ("est", "e"), ("est", ""),
+)  # fmt: skip
+"""Regular inflections and what stands in the dictionary instead (after WordNet's morphy)."""
+
+GRADED = ("er", "est")
+ADJECTIVES = (0, 44)
+"""WordNet's files of adjectives that form clusters of similar ones."""
+DOUBLED = ("bb", "dd", "gg", "ll", "mm", "nn", "pp", "rr", "tt")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Lists of numbers, packed: row ``i`` is ``values[starts[i]:starts[i + 1]]``."""
+
+    starts: array[int]
+    values: array[int]
+
+    def __getitem__(self, row: int) -> array[int]:
+        return self.values[self.starts[row] : self.starts[row + 1]]
+
+
+@dataclass(frozen=True)
+class WordNet:
+    """Words (lemmas) and synsets by number, with the links between them."""
+
+    words: dict[str, int]
+    names: list[str]
+    exceptions: dict[str, tuple[str, ...]]
+    """Irregular form -> lemmas."""
+    information: bytes
+    """Per synset 0 (covers everything) to 255 (nothing below it)."""
+    file: bytes
+    """Per synset WordNet's lexicographer file (5 animal, 6 artifact, 8 body, 18 person ...)."""
+    counts: array[int]
+    sense_rows: Rows
+    parents: Rows
+    near: Rows
+    opposite: Rows
+    gloss: Rows
+    """Per synset the words of its definition."""
+    _senses: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+
+    def senses(self, lemma: str) -> tuple[tuple[int, float], ...]:
+        """(synset, weight) of each sense; the weight says how usual it is, at most 1."""
+        number = self.words.get(lemma)
+        if number is None:
+            return ()
+        start = self.sense_rows.starts[number]
+        synsets = self.sense_rows[number]
+        # An untagged sense counts less the later the dictionary lists it.
+        uses = [self.counts[start + i] + 1 / (i + 1) for i in range(len(synsets))]
+        top = max(uses)
+        return tuple((s, (n / top) ** SHARE_POWER) for s, n in zip(synsets, uses, strict=True))
+
+    def lemmas(self, form: str) -> tuple[str, ...]:
+        """Dictionary forms of a lower-case word, likeliest first: ``geese`` -> ``goose``."""
+        found = lemmas(form, self.words, self.exceptions)
+        if not form.endswith(GRADED) or found[:1] != (form,):
+            return found
+        # A ladder is no more of a lad: only adjectives are graded.
+        return tuple(lemma for lemma in found if lemma == form or self._is_adjective(lemma))
+
+    def _is_adjective(self, lemma: str) -> bool:
+        return any(self.file[synset] in ADJECTIVES for synset, _ in self.senses(lemma))
+
+
+def lemmas(
+    form: str, words: Container[str], exceptions: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Dictionary forms of a lower-case word among ``words``, likeliest first."""
+    found = [form] if form in words else []
+    found += exceptions.get(form, ())
+    for ending, instead in ENDINGS:
+        if form.endswith(ending) and len(form) > len(ending) + 1:
+            stem = form[: -len(ending)]
+            base = stem + instead
+            if base in words:
+                found.append(base)
+            if not instead and stem[-2:] in DOUBLED and stem[:-1] in words:
+                found.append(stem[:-1])
+    return tuple(dict.fromkeys(found))
+
+
+def _numbers(code: str, data: bytes) -> array[int]:
+    """Little-endian bytes as an array."""
+    values = array(code, data)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+@lru_cache(maxsize=1)
+def wordnet() -> WordNet:
+    """The table, loaded once per process."""
+    table = files("posh_reward.metrics.posh.judges.embedded") / "lexicon" / "wordnet.zip"
+    with table.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+
+    def rows(name: str) -> Rows:
+        return Rows(_numbers("I", members[f"{name}.starts.I"]), _numbers("I", members[f"{name}.I"]))
+
+    names = members["words.txt"].decode().split("\n")
+    exceptions: dict[str, tuple[str, ...]] = {}
+    for line in members["exceptions.txt"].decode().split("\n"):
+        form, lemma = line.split(" ")
+        exceptions[form] = (*exceptions.get(form, ()), lemma)
+    return WordNet(
+        words={name: i for i, name in enumerate(names)},
+        names=names,
+        exceptions=exceptions,
+        information=members["information.B"],
+        file=members["file.B"],
+        counts=_numbers("H", members["counts.H"]),
+        sense_rows=rows("senses"),
+        parents=rows("parents"),
+        near=rows("near"),
+        opposite=rows("opposite"),
+        gloss=rows("gloss"),
+    )

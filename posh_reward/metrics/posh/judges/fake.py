@@ -1,0 +1,77 @@
+"""A judge that thinks nothing: for tests, of ours and of our users'.
+
+Its answers depend on the words of the question and of the text alone, so they are the same in
+any order, batch or process; and it can be told to fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel, Recorder, graded
+from posh_reward.models.fake import Grader as PromptGrader
+from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
+
+Grader = Callable[[Request], "float | Failure"]
+"""Gives a grade (1-5), or the reason why this judgment fails."""
+
+
+def shared_words(request: Request) -> float:
+    """1 plus 4 times the share of the asked words that the searched text has."""
+    text = " ".join(filter(None, (request.text or request.identifier, request.other)))
+    asked = set(re.findall(r"\w+", text.lower())) - {"the", "a", "an", "of", "with", "relation"}
+    there = set(re.findall(r"\w+", request.target.text.lower()))
+    return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
+
+
+class FakeJudge(Recorder):
+    """Grades by ``grader`` and records every request that it gets.
+
+    Args:
+        grader: a pure function of the request; by default the share of words found.
+        name: what the signature says.
+    """
+
+    def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
+        super().__init__(name)
+        self.requests: list[Request] = []
+        """Every question asked so far, in order."""
+        self._grader = grader
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request; the grader decides which fail."""
+        self.requests.extend(requests)
+        self.usage.requests += len(requests)
+        verdicts = [graded(self._grader(request)) for request in requests]
+        for verdict in verdicts:
+            if verdict.failure is not None:
+                reason = str(verdict.failure)
+                self.usage.failures[reason] = self.usage.failures.get(reason, 0) + 1
+        return verdicts
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """Puts "the" in front."""
+        self.usage.rewrites += len(requests)
+        return [Reply(f"the {request.text}".replace('"', "")) for request in requests]
+
+
+def quoted_words(prompt: Prompt) -> float:
+    """For a ``FakeModel``: 1 plus 4 times the share of quoted words that the searched text has."""
+    question = prompt.suffix.partition("\n\n")[0]
+    asked = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', question)).lower()))
+    searched = prompt.prefix.partition("DESCRIPTION")[2].partition("DESCRIPTION 2:")[0]
+    there = set(re.findall(r"\w+", searched.lower()))
+    return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
+
+
+def raw_phrase(prompt: Prompt) -> str:
+    """For a ``FakeModel``: "the", and the phrase that a prompt wants to have rewritten."""
+    found = re.search(r'Phrase: "(.*)"\Z|\ARewrite "(.*)" into a gram', prompt.text, re.DOTALL)
+    return f"the {(found[1] or found[2] or '') if found else ''}".replace('"', "")
+
+
+def fake_model(grader: PromptGrader = quoted_words, name: str = "fake-model-1") -> FakeModel:
+    """A language model that thinks nothing, but knows the wording of POSH's prompts."""
+    return FakeModel(grader, raw_phrase, name)

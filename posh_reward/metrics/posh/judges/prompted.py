@@ -1,0 +1,68 @@
+"""A judge that asks a language model: requests -> prompts -> verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from posh_reward.metrics.posh.presets import check_preset, prompt, rewrite_prompt
+from posh_reward.models.ask import Asker
+from posh_reward.models.base import Model
+from posh_reward.store import Store
+from posh_reward.types import LABELS, Reply, Request, RewriteRequest, Usage, Verdict
+
+REWRITE_TOKENS = 20
+"""Longest rewrite, in tokens (paper, A.1.4)."""
+
+
+class PromptJudge:
+    """Renders POSH's questions to prompts, and puts them to a model.
+
+    Args:
+        model: who answers.
+        preset: wording of the prompts; see ``metrics.posh.presets.PRESET``.
+        store: where answers are kept and looked up, across runs and processes.
+
+    Raises:
+        InputError: there is no such preset.
+    """
+
+    def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
+        self.model = model
+        self.preset = check_preset(preset)
+        self._asker = Asker(model, store)
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def usage(self) -> Usage:
+        """What the judge was asked, and what that cost the model."""
+        return self.model.usage
+
+    @property
+    def store(self) -> Store | None:
+        """Where answers are kept."""
+        return self._asker.store
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request, in order; a failure is a verdict with its reason."""
+        return self._asker.choose([prompt(each, self.preset) for each in requests], LABELS)
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """A fluent noun phrase for each raw identifier, in order."""
+        prompts = [rewrite_prompt(each, self.preset) for each in requests]
+        return self._asker.write(prompts, REWRITE_TOKENS)
+
+    def sleep(self) -> None:
+        """The model's."""
+        self.model.sleep()
+
+    def wake(self) -> None:
+        """The model's."""
+        self.model.wake()
+
+    def close(self) -> None:
+        """The model's."""
+        self.model.close()

@@ -1,0 +1,122 @@
+"""Runs many examinations side by side, so that each call to the judge serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from posh_reward.errors import JudgeError, PoshError
+from posh_reward.metrics.posh.examine import Answers, Ask, Examination, Steps, is_rewrites
+from posh_reward.metrics.posh.judges.base import Judge
+from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+Rewrites = Callable[[Sequence[RewriteRequest]], list[Reply]]
+"""Who answers rewrite requests, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
+
+
+class Rewriter:
+    """Remembers rewrites by text: they do not depend on the descriptions.
+
+    Bounded: beyond ``capacity`` phrases the one that was wanted longest ago is forgotten and would
+    be asked for again, so that references outlive the generations of many steps.
+    """
+
+    def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
+        self._judge = judge
+        self._capacity = capacity
+        self._known: dict[RewriteRequest, Reply] = {}
+
+    def __call__(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """One rewrite per request, in order; failures are answered but not remembered."""
+        wanted = dict.fromkeys(requests)
+        new = [r for r in wanted if r not in self._known]
+        fresh = dict(zip(new, self._judge.rewrite(new), strict=True)) if new else {}
+        answers = {r: fresh[r] if r in fresh else self._known.pop(r) for r in wanted}
+        self._known.update((r, answer) for r, answer in answers.items() if answer.text is not None)
+        while len(self._known) > self._capacity:
+            del self._known[next(iter(self._known))]
+        return [answers[r] for r in requests]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}
+
+
+def run_together(
+    examinations: Sequence[Steps], judge: Judge, rewriter: Rewrites
+) -> list[Examination]:
+    """Answers all examinations, one call to the judge per step for all that are at it.
+
+    Returns:
+        The results, in the order of ``examinations``.
+    """
+    results: dict[int, Examination] = {}
+    waiting: dict[int, Ask] = {}
+    for index, steps in enumerate(examinations):
+        _advance(index, steps, None, waiting, results)
+    while waiting:
+        answers = _answer(waiting, judge, rewriter)
+        waiting = {}
+        for index, answer in answers.items():
+            _advance(index, examinations[index], answer, waiting, results)
+    return [results[index] for index in range(len(examinations))]
+
+
+def _advance(
+    index: int,
+    steps: Steps,
+    answers: Answers | None,
+    waiting: dict[int, Ask],
+    results: dict[int, Examination],
+) -> None:
+    """Sends one examination its answers; files what it asks next, or its result."""
+    try:
+        waiting[index] = next(steps) if answers is None else steps.send(answers)
+    except StopIteration as end:
+        results[index] = end.value
+
+
+def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[int, Answers]:
+    rewrites: dict[int, list[RewriteRequest]] = {}
+    questions: dict[int, list[Request]] = {}
+    for index, ask in waiting.items():
+        if is_rewrites(ask):
+            rewrites[index] = ask
+        else:
+            questions[index] = ask
+    return {
+        **_in_one_call(rewrites, rewriter, lambda why: Reply(None, why)),
+        **_in_one_call(questions, judge.grade, lambda why: Verdict(None, why)),
+    }
+
+
+def _in_one_call(
+    asks: dict[int, list[Q]],
+    answer: Callable[[Sequence[Q]], list[A]],
+    failed: Callable[[Failure], A],
+) -> dict[int, list[A]]:
+    """Answers everyone's questions with one call, and hands each asker its own.
+
+    A judge should not raise, but if one does, each asker is answered alone, so that only the
+    one that it stumbled over fails.
+    """
+    if not asks:
+        return {}
+    try:
+        answers = answer([item for ask in asks.values() for item in ask])
+    except (PoshError, MemoryError):
+        raise
+    except Exception as error:
+        if len(asks) > 1:
+            alone = (_in_one_call({i: ask}, answer, failed) for i, ask in asks.items())
+            return {i: each for answered in alone for i, each in answered.items()}
+        why = Failure("error", f"the judge raised {type(error).__name__}: {error}")
+        return {i: [failed(why) for _ in ask] for i, ask in asks.items()}
+    expected = sum(map(len, asks.values()))
+    if len(answers) != expected:
+        raise JudgeError(f"the judge gave {len(answers)} answers to {expected} questions")
+    each = iter(answers)
+    return {index: list(islice(each, len(ask))) for index, ask in asks.items()}

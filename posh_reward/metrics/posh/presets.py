@@ -1,0 +1,99 @@
+"""Requests -> prompts. The wording is data: ``prompts/*.txt``, one ``[section]`` each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+
+from posh_reward.errors import InputError
+from posh_reward.models.base import Prompt
+from posh_reward.types import Request, RewriteRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """How a metric asks, and what it asks about."""
+
+    prompts: str
+    """File of the wording, ``prompts/<this>.txt``."""
+    mended: bool = False
+    """Whether scene graphs are without the release's clear mistakes."""
+
+
+PRESET = {
+    "released": Preset("released"),
+    "paper": Preset("paper"),
+    "prefix-first": Preset("prefix-first"),
+    "mended": Preset("released", mended=True),
+}
+"""released: what the published numbers came from. paper: the wording of its appendix A.1.4.
+prefix-first: the instruction before the descriptions, so that most of a prompt is shared.
+mended: asks as released does, about scene graphs whose clear mistakes are mended
+(docs/released_quirks.md). The last two are ours; no published number is theirs."""
+
+PRESETS = tuple(PRESET)
+
+
+def question(request: Request, preset: str = "released") -> str:
+    """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
+    template = _sections(preset)[f"{request.kind}.{request.direction}"]
+    return template.format(
+        identifier=request.identifier, text=request.text or "", other=request.other or ""
+    )
+
+
+def prompt(request: Request, preset: str = "released") -> Prompt:
+    """The whole message: descriptions, question, guide and instruction."""
+    source, target = request.source.text, request.target.text
+    reference, generation = (
+        (target, source) if request.direction == "precision" else (source, target)
+    )
+    section = f"prompt.{request.direction}"
+    opening = _opening(preset, section, reference, generation)
+    _, after = _around(preset, section, "{question}")
+    return Prompt(opening, question(request, preset) + after)
+
+
+def rewrite_prompt(request: RewriteRequest, preset: str = "released") -> Prompt:
+    """The message that asks for a fluent noun phrase.
+
+    All of it is its own: a phrase begins within a token of what stands before it (``"dog``).
+    """
+    before, after = _around(preset, f"rewrite.{request.kind}", "{phrase}")
+    return Prompt("", before + request.text + after)
+
+
+def check_preset(preset: str) -> str:
+    """Returns ``preset`` if there is one of that name.
+
+    Raises:
+        InputError: there is none; the message lists those there are.
+    """
+    if preset not in PRESETS:
+        raise InputError(f"no preset {preset!r}: choose one of {', '.join(PRESETS)}")
+    return preset
+
+
+@cache
+def _sections(preset: str) -> Mapping[str, str]:
+    folder = resources.files("posh_reward.metrics.posh") / "prompts"
+    text = (folder / f"{PRESET[check_preset(preset)].prompts}.txt").read_text(encoding="utf-8")
+    pieces = re.split(r"^\[([a-z.]+)\]\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
+
+
+@cache
+def _around(preset: str, section: str, field: str) -> tuple[str, str]:
+    """What a section has before and after its one field that differs between questions."""
+    before, after = _sections(preset)[section].split(field)
+    return before, after
+
+
+@lru_cache(maxsize=1024)
+def _opening(preset: str, section: str, reference: str, generation: str) -> str:
+    """What all questions of one direction about one pair begin with, the descriptions in it."""
+    before, _ = _around(preset, section, "{question}")
+    return before.format(reference=reference, generation=generation)

@@ -1,0 +1,14 @@
+"""Language models: prompt -> distribution over labels, or text. Nothing here knows a metric.
+
+::
+
+    base       what a prompt and a model are
+    ask        each distinct prompt once, answers kept in a store, counted
+    load       name -> model
+    packed/      `name: transformers`   in this process, what prompts share computed once
+    vllm/        `name: vllm`           in a child process that may die
+    server/      `name: server`         over HTTP
+    fake         for tests
+    chat       messages -> token ids          labels     probabilities -> verdicts
+    revision   which weights a name stands for
+"""

@@ -1,0 +1,182 @@
+"""Asks a model each distinct prompt once, keeps what it said in a store, and counts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from posh_reward.models.base import Model, Prompt
+from posh_reward.store import Store
+from posh_reward.types import Failure, Reply, Verdict
+
+logger = logging.getLogger(__name__)
+
+READING_VERSION = 1
+"""Of how replies are asked for and read. Raise it when that changes: the store keeps them by it."""
+DOUBTFUL = 0.5
+"""A reply is doubtful if less than this was a label."""
+ENOUGH = 100
+"""Replies after which it can be told whether a model takes up the questions."""
+BLIND = Failure("prompt", "this model does not take pictures: choose one that sees")
+
+A = TypeVar("A", Verdict, Reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking(Generic[A]):
+    """One way of asking a model, and how its answers are kept."""
+
+    kind: str
+    """What the store calls such answers."""
+    space: str
+    """All that they depend on besides the prompt."""
+    ask: Callable[[Sequence[Prompt]], list[A]]
+    failed: Callable[[Failure], A]
+    write: Callable[[A], str]
+    read: Callable[[str], A]
+    """Undoes ``write``; raises ``ValueError`` or ``TypeError`` at what it did not write."""
+
+
+class Asker:
+    """Stands between a metric, which has prompts, and a model, which answers them.
+
+    Without a store nothing is kept from call to call: of twelve thousand questions of a training
+    step one or two were asked before (``tools/bench/tokens.py``).
+
+    Args:
+        model: who answers.
+        store: where answers are kept and looked up, across runs and processes.
+    """
+
+    def __init__(self, model: Model, store: Store | None = None) -> None:
+        self.model = model
+        self.store = store
+        self._warned = False
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        """One distribution over the labels per prompt, in order; a failure has its reason."""
+        asking = Asking(
+            "verdict",
+            f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
+            lambda new: self.model.choose(new, labels),
+            lambda why: Verdict(None, why),
+            write_verdict,
+            read_verdict,
+        )
+        verdicts = self._answers(prompts, asking)
+        self.model.usage.requests += len(prompts)
+        self._note(verdicts)
+        return verdicts
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        """One greedy reply per prompt, in order; a blank one is a failure."""
+        asking = Asking(
+            "rewrite",
+            f"{self.model.name}|{READING_VERSION}",
+            lambda new: [not_blank(each) for each in self.model.write(new, max_tokens)],
+            lambda why: Reply(None, why),
+            write_reply,
+            read_reply,
+        )
+        replies = self._answers(prompts, asking)
+        self.model.usage.rewrites += len(prompts)
+        return replies
+
+    def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
+        """Answers from the store or the model; equal prompts share one, failures are not kept.
+
+        Prompts go to the model in alphabetical order: those with equal beginnings stand
+        together, and the order of the requests does not matter.
+        """
+        distinct = sorted(set(prompts))
+        known = self._recall(distinct, asking)
+        if not self.model.sees:
+            known |= {each: asking.failed(BLIND) for each in distinct if each.pictures}
+        new = [each for each in distinct if each not in known]
+        if new:
+            started = time.perf_counter()
+            fresh = dict(zip(new, asking.ask(new), strict=True))
+            self.model.usage.seconds += time.perf_counter() - started
+            self._keep(fresh, asking)
+            known.update(fresh)
+        self.model.usage.cache_hits += len(prompts) - len(new)
+        answers = [known[each] for each in prompts]
+        failures = self.model.usage.failures
+        reasons = Counter(str(answer.failure) for answer in answers if answer.failure is not None)
+        for reason, count in reasons.items():
+            failures[reason] = failures.get(reason, 0) + count
+        return answers
+
+    def _recall(self, prompts: Sequence[Prompt], asking: Asking[A]) -> dict[Prompt, A]:
+        """What the store has of them; a row that cannot be read is asked for again."""
+        if self.store is None:
+            return {}
+        keys = {each.key: each for each in prompts}
+        known: dict[Prompt, A] = {}
+        for key, written in self.store.get(asking.kind, asking.space, list(keys)).items():
+            with suppress(ValueError, TypeError):
+                known[keys[key]] = asking.read(written)
+        return known
+
+    def _keep(self, answers: Mapping[Prompt, A], asking: Asking[A]) -> None:
+        if self.store is not None:
+            items = {p.key: asking.write(a) for p, a in answers.items() if a.failure is None}
+            self.store.put(asking.kind, asking.space, items)
+
+    def _note(self, verdicts: Sequence[Verdict]) -> None:
+        """Counts replies that hold no label, and says once if they are most of the replies."""
+        usage = self.model.usage
+        usage.unparsed += sum(verdict.unparsed for verdict in verdicts)
+        usage.doubtful += sum(
+            verdict.mass < DOUBTFUL for verdict in verdicts if verdict.probabilities is not None
+        )
+        if not self._warned and usage.requests >= ENOUGH and usage.doubtful > usage.requests / 2:
+            self._warned = True
+            logger.warning(
+                "%s seldom answers with a label: in %d of %d replies less than half the "
+                "probability is on one. Is it instruction-tuned, and is thinking off?",
+                self.model.name,
+                usage.doubtful,
+                usage.requests,
+            )
+
+
+def write_verdict(verdict: Verdict) -> str:
+    """A verdict as JSON, every bit of its numbers kept."""
+    return json.dumps([verdict.probabilities, verdict.unparsed, verdict.mass])
+
+
+def read_verdict(written: str) -> Verdict:
+    """Undoes ``write_verdict``."""
+    probabilities, unparsed, mass = json.loads(written)
+    return Verdict(tuple(probabilities), unparsed=unparsed, mass=mass)
+
+
+def not_blank(reply: Reply) -> Reply:
+    """The reply, if it has any text; otherwise a failure."""
+    if reply.text is not None and not reply.text.strip():
+        return Reply(None, Failure("reply", "the model wrote nothing"))
+    return reply
+
+
+def write_reply(reply: Reply) -> str:
+    """A reply as JSON."""
+    return json.dumps(reply.text)
+
+
+def read_reply(written: str) -> Reply:
+    """Undoes ``write_reply``.
+
+    Raises:
+        ValueError: the row was not written by it.
+    """
+    text = json.loads(written)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"not a reply: {written[:40]!r}")
+    return Reply(text)

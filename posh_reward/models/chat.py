@@ -1,0 +1,115 @@
+"""User messages -> token ids, through a tokenizer's own chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from posh_reward.errors import ConfigError
+from posh_reward.models.base import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+REMEMBERED = 1024
+"""Prefixes after which those of the current call alone are remembered."""
+MARK = "\u2402message\u2403"
+"""Stands for the message while the template is read."""
+
+
+class Chat:
+    """One user message, no system message, thinking off: the form that POSH asks in.
+
+    A description that holds the text of a special token keeps it as text. What prompts share is
+    tokenised once, wherever a tokenizer keeps to the seam.
+
+    Args:
+        tokenizer: with a chat template.
+
+    Raises:
+        ConfigError: it has none, or one that drops the message.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._starts: dict[str, list[int] | None] = {}
+        before, after = template_halves(tokenizer)
+        self._head = self._ids(before, special=True)
+        self._tail = self._ids(after, special=True)
+
+    @property
+    def turn_end(self) -> int | None:
+        """The token that the template closes a turn with; None if it closes it with text."""
+        first = self._tail[0] if self._tail else None
+        return first if first in self._tokenizer.all_special_ids else None
+
+    def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """Token ids of each prompt, from the first of the template to the last."""
+        return [ids for ids, _ in self.split(prompts)]
+
+    def split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
+        """Of each prompt its token ids, and how many of them are the template's and the prefix's.
+
+        Where a tokenizer does not keep to the seam, only the template's are counted.
+        """
+        starts = self._prefixes(prompts)
+        rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
+        heads = [self._head + (starts[prompt.prefix] or []) for prompt in prompts]
+        return [
+            (head + rest + self._tail, len(head)) for head, rest in zip(heads, rests, strict=True)
+        ]
+
+    def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
+        """Ids of each prefix; those of the last calls are remembered, since they come in waves."""
+        firsts = {prompt.prefix: prompt for prompt in reversed(prompts)}
+        starts = {
+            prefix: self._starts[prefix] if prefix in self._starts else self._start(first)
+            for prefix, first in firsts.items()
+        }
+        self._starts = starts if len(self._starts) > REMEMBERED else self._starts | starts
+        return starts
+
+    def _start(self, first: Prompt) -> list[int] | None:
+        """Ids of a prefix; None if they depend on what follows it."""
+        start = self._ids(first.prefix)
+        whole = self._ids(first.text)
+        return start if start + self._ids(first.suffix) == whole else None
+
+    def _ids(self, text: str, *, special: bool = False) -> list[int]:
+        [ids] = self._many([text], special=special)
+        return ids
+
+    def _many(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
+        """Ids of each text."""
+        if not texts:
+            return []
+        ids: list[list[int]] = self._tokenizer(
+            texts, add_special_tokens=False, split_special_tokens=not special
+        )["input_ids"]
+        return ids
+
+
+def template_halves(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+    """What the chat template puts before and after the user's message, thinking off.
+
+    Raises:
+        ConfigError: there is no template, or one that drops the message.
+    """
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            f"the tokenizer of {tokenizer.name_or_path or 'this model'} has no chat template: "
+            "choose an instruction-tuned model"
+        )
+    rendered = tokenizer.apply_chat_template(
+        [{"role": "user", "content": MARK}],
+        tokenize=False,
+        add_generation_prompt=True,
+        enable_thinking=False,
+    )
+    if not isinstance(rendered, str) or rendered.count(MARK) != 1:
+        raise ConfigError(
+            f"the chat template of {tokenizer.name_or_path or 'this model'} does not repeat the "
+            "user's message once: choose another model"
+        )
+    before, after = rendered.split(MARK)
+    return before, after

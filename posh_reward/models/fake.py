@@ -1,0 +1,107 @@
+"""A language model that thinks nothing: for tests, of ours and of our users'.
+
+Its answers depend on the prompt alone, so they are the same in any order, batch or process; and
+it can be told to fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from posh_reward.models.base import Prompt
+from posh_reward.types import Failure, Reply, Usage, Verdict
+
+Grader = Callable[[Prompt], "float | Failure"]
+"""Gives the mean label, counted from 1, or the reason why this judgment fails."""
+Writer = Callable[[Prompt], "str | Failure"]
+"""Gives a reply, or the reason why there is none."""
+
+
+def quoted_words(prompt: Prompt) -> float:
+    """1 plus 4 times the share of the suffix's quoted words that the prefix's first line has."""
+    asked = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', prompt.suffix)).lower()))
+    there = set(re.findall(r"\w+", prompt.prefix.partition("\n")[0].lower()))
+    return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
+
+
+def quoted(prompt: Prompt) -> str:
+    """What the suffix quotes first, after "the"."""
+    found = re.search('"([^"]*)"', prompt.suffix)
+    return f"the {found[1] if found else ''}"
+
+
+class Recorder:
+    """What fakes have in common: a name, totals, and a record of what was called."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.usage = Usage()
+        self.events: list[str] = []
+        """Calls of ``sleep``, ``wake`` and ``close``, in order."""
+
+    def sleep(self) -> None:
+        """Recorded, nothing else."""
+        self.events.append("sleep")
+
+    def wake(self) -> None:
+        """Recorded, nothing else."""
+        self.events.append("wake")
+
+    def close(self) -> None:
+        """Recorded, nothing else."""
+        self.events.append("close")
+
+
+class FakeModel(Recorder):
+    """Answers by pure functions of the prompt, and records every prompt that it gets.
+
+    Args:
+        grader: what it chooses; by default the share of quoted words found.
+        writer: what it writes; by default "the" and what is quoted.
+        name: what signatures and stores say.
+        sees: whether it takes prompts with pictures.
+    """
+
+    def __init__(
+        self,
+        grader: Grader = quoted_words,
+        writer: Writer = quoted,
+        name: str = "fake-model-1",
+        *,
+        sees: bool = False,
+    ) -> None:
+        super().__init__(name)
+        self.sees = sees
+        self.prompts: list[Prompt] = []
+        """Every prompt so far, in order."""
+        self._grader = grader
+        self._writer = writer
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        """One verdict per prompt; the grader decides which fail."""
+        self.prompts.extend(prompts)
+        return [graded(self._grader(prompt), len(labels)) for prompt in prompts]
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        """One reply per prompt; the writer decides which fail."""
+        self.prompts.extend(prompts)
+        answers = [self._writer(prompt) for prompt in prompts]
+        return [Reply(None, a) if isinstance(a, Failure) else Reply(a) for a in answers]
+
+
+def graded(answer: float | Failure, labels: int = 5) -> Verdict:
+    """A verdict with this mean, or this failure."""
+    if isinstance(answer, Failure):
+        return Verdict(None, answer)
+    return Verdict(between_labels(answer, labels))
+
+
+def between_labels(grade: float, labels: int = 5) -> tuple[float, ...]:
+    """The distribution over labels 1..n that has this mean and as little spread as it can."""
+    low = min(max(int(grade), 1), labels - 1)
+    share = min(max(grade - low, 0.0), 1.0)
+    return tuple(
+        1.0 - share if rank == low else share if rank == low + 1 else 0.0
+        for rank in range(1, labels + 1)
+    )

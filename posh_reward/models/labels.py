@@ -1,0 +1,99 @@
+"""Next-token probabilities -> verdicts (paper, section 3, step 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+from posh_reward.errors import InputError
+from posh_reward.types import Failure, Verdict
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Reading = Literal["labels", "top-20"]
+"""labels: the probability of every label is read, however small. top-20: as the release reads,
+only among the twenty likeliest tokens; with no label among them the reply counts as the lowest
+label and is marked as unparsed."""
+
+TOP = 20
+"""How many tokens ``top-20`` reads."""
+
+NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not numbers")
+NO_LABEL = Failure("reply", "the model gave no label any probability")
+
+LONGEST_TOKEN = 8
+"""A token of more characters than this is no label, whatever marks a tokenizer adds to it."""
+
+
+def check_reading(reading: str) -> None:
+    """Refuses what is no ``Reading``.
+
+    Raises:
+        InputError: the message lists those there are.
+    """
+    if reading not in get_args(Reading):
+        raise InputError(f"no reading {reading!r}: choose one of {', '.join(get_args(Reading))}")
+
+
+def label_tokens(
+    tokenizer: PreTrainedTokenizerBase, labels: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """For each label the ids of all tokens that are its text, blanks around it apart.
+
+    ``"1"`` may be there as itself, with a blank (``"Ġ1"``, ``"▁1"``) and as a byte (``"<0x31>"``).
+    """
+    ids: dict[str, list[int]] = {label: [] for label in labels}
+    for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
+        if len(token) <= LONGEST_TOKEN and any(label in token for label in labels):
+            text = tokenizer.decode([index]).strip()
+            if text in ids:
+                ids[text].append(index)
+    return tuple(tuple(ids[label]) for label in labels)
+
+
+def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
+    """A failure if a label is not a single token of the model.
+
+    Args:
+        labels: the texts.
+        tokens: ids of each label, from ``label_tokens``.
+    """
+    missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
+    if not missing:
+        return None
+    return Failure("prompt", f"the model has no single token for the label {missing[0]!r}")
+
+
+def verdict(masses: Sequence[float], reading: Reading = "labels") -> Verdict:
+    """The verdict for a reply that was each label with these probabilities.
+
+    Args:
+        masses: one per label, 0 where it was not read, summing to at most 1.
+        reading: what it means if all are 0.
+    """
+    mass = math.fsum(masses)
+    if not math.isfinite(mass) or min(masses) < 0:
+        return Verdict(None, NOT_NUMBERS)
+    if mass > 0:
+        return Verdict(tuple(each / mass for each in masses), mass=min(mass, 1.0))
+    if reading == "top-20":
+        lowest = (1.0, *(0.0 for _ in masses[1:]))
+        return Verdict(lowest, unparsed=True, mass=0.0)
+    return Verdict(None, NO_LABEL)
+
+
+def label_masses(
+    log_probabilities: Mapping[int, float], tokens: Sequence[Collection[int]]
+) -> list[float]:
+    """Probability of each label: that of its tokens, added up.
+
+    Args:
+        log_probabilities: by token id; those that are missing have none.
+        tokens: ids of each label, from ``label_tokens``.
+    """
+    return [
+        math.fsum(math.exp(log_probabilities[i]) for i in ids if i in log_probabilities)
+        for ids in tokens
+    ]

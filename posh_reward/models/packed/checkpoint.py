@@ -1,0 +1,198 @@
+"""Loads a language model for the judge, or says what is missing. Safetensors only, no code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+SPARE = 1.1
+"""Memory that is asked for, per memory of the weights."""
+
+
+def require_libraries() -> None:
+    """Checks that torch and transformers can be imported.
+
+    Raises:
+        MissingDependencyError: one of them cannot.
+    """
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the judge 'transformers' needs {error.name}: pip install 'posh-reward[train]'"
+        ) from None
+
+
+def chosen_device(device: str) -> torch.device:
+    """The device of that name; by "auto" this process's own card, or the CPU without one.
+
+    Raises:
+        ConfigError: there is no such device.
+    """
+    import torch
+
+    if device == "auto":
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        current, rank = torch.cuda.current_device(), int(os.environ.get("LOCAL_RANK", "0"))
+        # A trainer makes its card the current one; a launcher alone only says which rank it is.
+        return torch.device("cuda", current or (rank if rank < torch.cuda.device_count() else 0))
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"the judge cannot use the device {device!r} ({str(error).splitlines()[0]}): "
+            'choose "auto", "cpu" or "cuda"'
+        ) from None
+    return chosen
+
+
+def chosen_dtype(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
+    """The number format of that name; by "auto" the checkpoint's, on a CPU float32.
+
+    Raises:
+        ConfigError: there is no such format.
+    """
+    import torch
+
+    if dtype == "auto":
+        stored = getattr(config, "dtype", None) or torch.float32
+        return torch.float32 if device.type == "cpu" else stored
+    chosen = getattr(torch, dtype, None)
+    if not isinstance(chosen, torch.dtype) or not chosen.is_floating_point:
+        raise ConfigError(
+            f'the judge cannot have dtype {dtype!r}: choose "auto", "bfloat16" or "float32"'
+        )
+    return chosen
+
+
+def load_config(model: str, revision: str | None) -> PretrainedConfig:
+    """A model's configuration.
+
+    Raises:
+        JudgeError: there is no such model.
+    """
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(model, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise JudgeError(_not_loaded(model, revision, error)) from error
+
+
+def identity(model: str, revision: str | None) -> str:
+    """The commit of a model on the hub, or a fingerprint of a folder."""
+    from posh_reward.models.revision import commit, fingerprint
+
+    if Path(model).is_dir():
+        return f"sha256-{fingerprint(Path(model))}"
+    try:
+        return commit(model, revision)
+    except Exception as error:  # of the hub's client, of which there are many
+        raise JudgeError(_not_loaded(model, revision, error)) from error
+
+
+def load(
+    model: str, revision: str | None, device: torch.device, dtype: torch.dtype
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A causal language model on its device, and its tokenizer.
+
+    Raises:
+        JudgeError: there is no such model, or no room for it.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    check_room(model, load_config(model, revision), device, dtype)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, trust_remote_code=False)
+        with whole_weights():
+            loaded = AutoModelForCausalLM.from_pretrained(
+                model, revision=revision, dtype=dtype, use_safetensors=True, trust_remote_code=False
+            )
+        return loaded.to(device), tokenizer
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise JudgeError(f"{model} does not fit into the memory of {device}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise JudgeError(_not_loaded(model, revision, error)) from error
+
+
+def check_room(
+    model: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype
+) -> None:
+    """Checks that there is memory for the weights, before minutes of reading them.
+
+    Raises:
+        JudgeError: there is too little.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with whole_weights(), torch.device("meta"):
+        empty: Any = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    needed = SPARE * sum(p.numel() for p in empty.parameters()) * dtype.itemsize
+    free = free_memory(device)
+    if free is not None and needed > free:
+        raise JudgeError(
+            f"{model} in {str(dtype).removeprefix('torch.')} needs {needed / 1e9:.1f} GB, and "
+            f"{device} has {free / 1e9:.1f} GB free: choose a smaller model or another device, "
+            "or serve it elsewhere and use the judge 'server'"
+        )
+
+
+@contextmanager
+def whole_weights() -> Iterator[None]:
+    """Loads all of a model in each process meanwhile, however the trainer divides its own.
+
+    Under ZeRO-3 transformers would divide every model that is loaded, under FSDP leave it empty
+    on all ranks but one.
+    """
+    from transformers.integrations import deepspeed
+
+    reference = getattr(deepspeed, "_hf_deepspeed_config_weak_ref", None)
+    divided = reference() if reference is not None else None
+    fsdp = os.environ.pop("ACCELERATE_USE_FSDP", None)
+    deepspeed.unset_hf_deepspeed_config()
+    try:
+        yield
+    finally:
+        if divided is not None:
+            deepspeed.set_hf_deepspeed_config(divided)
+        if fsdp is not None:
+            os.environ["ACCELERATE_USE_FSDP"] = fsdp
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can be had on a device; None if it cannot be told."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info(device)[0]
+    meminfo = Path("/proc/meminfo")
+    if device.type != "cpu" or not meminfo.exists():
+        return None
+    lines = dict(line.split(":") for line in meminfo.read_text(encoding="ascii").splitlines())
+    return int(lines["MemAvailable"].split()[0]) * 1024
+
+
+def _not_loaded(model: str, revision: str | None, error: Exception) -> str:
+    if (Path(model).is_absolute() or model.startswith(".")) and not Path(model).is_dir():
+        return f"there is no folder {model}: give a model's folder or its name on a hub"
+    at = f" at revision {revision!r}" if revision else ""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (
+        f"{model!r}{at} is no model that can be loaded: {reason} (a folder with config.json, "
+        "tokenizer and *.safetensors, or a name on the hub; offline it must be in the cache)"
+    )

@@ -1,0 +1,274 @@
+"""Many prompts in one forward pass: every token once, beside those of all the others.
+
+The tokens to compute stand in one long row, so that no weight is multiplied with padding. Only
+attention sees which belong together: each stretch of tokens attends to its own path, the slots
+of all tokens from its prompt's first to itself, whichever prompt or earlier pass computed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.packed.rows import Row, alike
+from posh_reward.models.packed.slots import Ints
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NAME = "posh_reward_paths"
+"""What transformers knows this attention by."""
+ALIGNED = 16
+"""Keys of a group are padded to a multiple of this, as fast kernels want their masks."""
+SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""Kernels that take a mask and need not be planned anew for each shape."""
+
+
+class States:
+    """Keys and values of every layer, by slot.
+
+    Args:
+        capacity: number of slots.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def layers(self) -> int:
+        """How many have been written so far."""
+        return len(self._layers)
+
+    @property
+    def bytes_per_slot(self) -> int:
+        """Of all layers that have been written so far."""
+        tensors = (tensor for pair in self._layers.values() for tensor in pair)
+        return sum(each.nbytes for each in tensors) // self.capacity
+
+    def write(
+        self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Puts new keys and values, each (tokens, heads, size), into their slots.
+
+        Returns:
+            All keys and values of the layer, (capacity, heads, size).
+        """
+        if layer not in self._layers:
+            self._layers[layer] = (self._room(key), self._room(value))
+        keys, values = self._layers[layer]
+        keys.index_copy_(0, slots, key)
+        values.index_copy_(0, slots, value)
+        return keys, values
+
+    def _room(self, like: torch.Tensor) -> torch.Tensor:
+        return like.new_empty((self.capacity, *like.shape[1:]))
+
+
+class Group:
+    """Rows of much the same lengths, padded to one: what attention computes at once."""
+
+    def __init__(self, rows: Sequence[Row], offsets: Sequence[int], device: torch.device) -> None:
+        width = max(len(row.ids) for row in rows)
+        keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
+        # Padding repeats a token of the row itself: no prompt ever touches another's states.
+        column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]
+        query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
+        starts = [len(row.path) - len(row.ids) for row in rows]
+        position = np.stack([c + start for c, start in zip(column, starts, strict=True)])
+        key = np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
+        real = np.concatenate(
+            [np.arange(len(row.ids)) + index * width for index, row in enumerate(rows)]
+        )
+        self.query = on(device, query)
+        """(rows, width) indices of tokens in the pass."""
+        self.key = on(device, key)
+        """(rows, keys) slots."""
+        self.real = on(device, real)
+        """(tokens,) which of the rows x width queries are no padding, in order."""
+        self.target = on(device, query.reshape(-1)[real])
+        """(tokens,) where in the pass each of them stands."""
+        self._position = on(device, position)
+        self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
+
+    def mask(self, shared_by: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """(rows, 1, shared_by x width, keys), to be added: 0 where a query may look, else -inf.
+
+        Args:
+            shared_by: how many query heads share a key head.
+            window: how far back a layer looks, in tokens; None for all the way.
+            dtype: of the queries.
+        """
+        if (shared_by, window) not in self._masks:
+            at = torch.arange(self.key.shape[1], device=self.key.device)
+            position = self._position[:, :, None]
+            seen = at <= position
+            if window is not None:
+                seen &= at > position - window
+            mask = torch.zeros(seen.shape, dtype=dtype, device=at.device)
+            mask.masked_fill_(~seen, float("-inf"))
+            self._masks[shared_by, window] = mask.repeat(1, shared_by, 1)[:, None]
+        return self._masks[shared_by, window]
+
+
+class Pack:
+    """One forward pass.
+
+    Args:
+        rows: what to compute; a row's path lies in slots written before, or by these rows.
+        states: where keys and values are.
+        device: of the model.
+    """
+
+    def __init__(self, rows: Sequence[Row], states: States, device: torch.device) -> None:
+        lengths = [len(row.ids) for row in rows]
+        ends = np.cumsum(lengths)
+        offsets = (ends - lengths).tolist()
+        starts = [len(row.path) - len(row.ids) for row in rows]
+        self.states = states
+        self.ids = on(device, np.concatenate([row.ids for row in rows]))
+        self.positions = on(
+            device,
+            np.concatenate(
+                [np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)]
+            ),
+        )  # fmt: skip
+        self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
+        self.prompts = [row.prompt for row in rows if row.prompt is not None]
+        last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
+        self.last = on(device, np.asarray(last, np.int64))
+        self.groups = [
+            Group([rows[i] for i in which], [offsets[i] for i in which], device)
+            for which in alike(rows)
+        ]
+
+    def run(self, model: PreTrainedModel) -> torch.Tensor:
+        """Logits (prompts, vocabulary) after the prompts that end here, in their order."""
+        with torch.autocast(model.device.type, enabled=False):  # the trainer's, if it has any
+            logits: torch.Tensor = model(
+                input_ids=self.ids[None],
+                position_ids=self.positions[None],
+                use_cache=False,
+                logits_to_keep=self.last,
+                pack=self,
+            ).logits[0]
+        return logits
+
+    def attend(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        scaling: float | None,
+        window: int | None,
+    ) -> torch.Tensor:
+        """Attention of every token to its path.
+
+        Args:
+            layer: index of the layer.
+            query: (heads, tokens, size); ``key`` and ``value`` have fewer heads, or as many.
+            key: of this pass's tokens.
+            value: of this pass's tokens.
+            scaling: of the products.
+            window: how far back the layer looks; None for all the way.
+
+        Returns:
+            (tokens, heads, size).
+        """
+        keys, values = self.states.write(
+            layer, self.slots, key.transpose(0, 1), value.transpose(0, 1)
+        )
+        query = query.transpose(0, 1)
+        out = query.new_empty((*query.shape[:2], value.shape[-1]))
+        for group in self.groups:
+            attended = attend_group(group, query, keys, values, scaling, window)
+            out.index_copy_(0, group.target, attended)
+        return out
+
+
+def attend_group(
+    group: Group,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    scaling: float | None,
+    window: int | None,
+) -> torch.Tensor:
+    """(tokens of the group, heads, size); heads that share keys stand as more queries."""
+    heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
+    rows, width = group.query.shape
+    asked = picked(query, group.query).view(rows, width, heads, shared, -1).permute(0, 2, 3, 1, 4)
+    with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
+        told = torch.nn.functional.scaled_dot_product_attention(
+            asked.reshape(rows, heads, shared * width, -1),
+            picked(keys, group.key).transpose(1, 2),
+            picked(values, group.key).transpose(1, 2),
+            attn_mask=group.mask(shared, window, query.dtype),
+            scale=scaling,
+        )
+    told = told.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
+    return told.reshape(rows * width, heads * shared, -1).index_select(0, group.real)
+
+
+def picked(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    """``values[which]``, by the operation that copies whole rows."""
+    return values.index_select(0, which.flatten()).view(*which.shape, *values.shape[1:])
+
+
+def attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    pack: Pack | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """What transformers calls in each layer, with (1, heads, tokens, size) of each.
+
+    Raises:
+        JudgeError: the layer wants something that is not there.
+    """
+    wanted = [
+        name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None
+    ]
+    if pack is None or wanted:
+        raise JudgeError(
+            f"{type(module).__name__} needs {wanted[0] if wanted else 'its own way to attend'}, "
+            "which packed prompts do not have: serve the model with vLLM, judge 'server'"
+        )
+    layer = module.layer_idx
+    assert isinstance(layer, int)
+    out = pack.attend(layer, query[0], key[0], value[0], scaling, sliding_window)
+    return out[None], None
+
+
+@contextmanager
+def packed_attention(model: PreTrainedModel) -> Iterator[None]:
+    """Lets the model attend by paths meanwhile."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, attention)
+    before = model.config._attn_implementation
+    model.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def on(device: torch.device, values: Ints) -> torch.Tensor:
+    """An array on a device, without waiting for what the device still does."""
+    tensor = torch.from_numpy(values)
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -1,0 +1,147 @@
+"""A language model's place: its weights on a device, and the room that is left for states."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.packed.checkpoint import free_memory
+from posh_reward.models.packed.packing import Pack, States, packed_attention
+from posh_reward.models.packed.rows import stretches
+from posh_reward.models.packed.slots import Encoded, Ints, common
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CPU_BYTES = 2 * 2**30
+"""Room for states on a CPU, unless it is said."""
+CUDA_SHARE = 0.5
+"""Of what is free on a card with the weights on it, the part for states."""
+MOST_TOKENS = 2**20
+"""More states than this are never kept."""
+SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
+"""Two prompts that share a beginning."""
+TOLERANCE = 0.1
+"""Most by which packed logits may differ from plain ones, as a share of their spread. Bfloat16
+rounding makes a few hundredths; a token that sees another prompt's makes about 1."""
+
+
+class Weights:
+    """A frozen model's weights: on its device or, put away, in the host's memory."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._parameters = list(model.parameters())
+        self._device = model.device
+        self._copies: list[torch.Tensor] = []
+
+    def put_away(self) -> None:
+        """Frees the card; on a CPU there is nothing to free."""
+        if self._device.type == "cpu":
+            return
+        # They never change: one copy serves every time.
+        self._copies = self._copies or [each.data.cpu() for each in self._parameters]
+        for parameter, copy in zip(self._parameters, self._copies, strict=True):
+            parameter.data = copy
+        torch.cuda.empty_cache()
+
+    def bring_back(self) -> None:
+        """Undoes ``put_away``.
+
+        Raises:
+            JudgeError: there is no room any more.
+        """
+        try:
+            for parameter in self._parameters:
+                if parameter.device != self._device:
+                    parameter.data = parameter.data.to(self._device)
+        except torch.OutOfMemoryError as error:
+            self.put_away()
+            raise JudgeError(
+                f"the judge's weights do not fit on {self._device} beside what has been put there "
+                f"meanwhile ({error}): leave it more memory, or use the judge 'server'"
+            ) from error
+
+
+def context_of(model: PreTrainedModel) -> float:
+    """How many tokens a model can read; infinity if it does not say."""
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return context if isinstance(context, int) else math.inf
+
+
+def states_room(device: torch.device, per_token: int, memory_gb: float | None) -> int:
+    """How many tokens' states there is room for now.
+
+    Args:
+        device: of the model, which is on it.
+        per_token: bytes of a token's states.
+        memory_gb: room in GiB; None for as much as is sensible.
+    """
+    if memory_gb is not None:
+        room: float = memory_gb * 2**30
+    elif device.type == "cuda":
+        room = CUDA_SHARE * (free_memory(device) or 0)
+    else:
+        room = CPU_BYTES
+    return max(min(int(room / per_token), MOST_TOKENS), 1)
+
+
+@torch.inference_mode()
+def check_packing(model: PreTrainedModel, chat: Chat) -> int:
+    """Compares two prompts in one pass with each alone.
+
+    Returns:
+        Bytes of a token's states.
+
+    Raises:
+        JudgeError: the model gives other answers: it does not attend as packing needs it to.
+    """
+    prompts = [Encoded.of(ids, shared) for ids, shared in chat.split(SAMPLE)]
+    try:
+        plain = torch.cat([_plain(model, prompt.ids) for prompt in prompts])
+        packed, states = _packed(model, *prompts)
+        alike = bool((packed - plain).square().mean().sqrt() <= TOLERANCE * plain.std())
+    except JudgeError:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        raise _unfit(model, f"{type(error).__name__}: {error}") from error
+    layers = model.config.get_text_config().num_hidden_layers
+    if states.layers != layers:
+        raise _unfit(model, f"{states.layers} of its {layers} layers attend in the common way")
+    if not alike:  # also if they are no numbers
+        raise _unfit(model, "its answers differ")
+    return states.bytes_per_slot
+
+
+def _plain(model: PreTrainedModel, ids: Ints) -> torch.Tensor:
+    tokens = torch.from_numpy(ids)[None].to(model.device)
+    with torch.autocast(model.device.type, enabled=False):
+        logits: torch.Tensor = model(input_ids=tokens, use_cache=False).logits
+    return logits[0, -1:].float()
+
+
+def _packed(model: PreTrainedModel, first: Encoded, second: Encoded) -> tuple[torch.Tensor, States]:
+    """Logits after both prompts, what they share computed once."""
+    shared = common(first.key, second.key)
+    own = np.arange(len(first), len(first) + len(second) - shared)
+    paths = np.arange(len(first)), np.concatenate([np.arange(shared), own])
+    rows = stretches(first.ids, paths[0], 0, 0) + stretches(second.ids, paths[1], shared, 1)
+    states = States(len(first) + len(own))
+    pack = Pack(rows, states, model.device)
+    with packed_attention(model):
+        logits = pack.run(model)
+    return logits.float(), states
+
+
+def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
+    return JudgeError(
+        f"{type(model).__name__} cannot answer packed prompts ({why}): serve it with vLLM and use "
+        "the judge 'server'"
+    )

@@ -1,0 +1,276 @@
+"""A causal language model that computes what prompts share once, within and across calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from posh_reward.models.labels import NOT_NUMBERS
+from posh_reward.models.packed.logits import NOTHING, float32_head, likeliest
+from posh_reward.models.packed.packing import Pack, States, packed_attention
+from posh_reward.models.packed.rows import Row, stretches
+from posh_reward.models.packed.slots import NO_SLOTS, TOKEN, Encoded, Ints, Slots, common
+from posh_reward.types import Failure
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+logger = logging.getLogger(__name__)
+
+Read = Callable[[torch.Tensor], torch.Tensor]
+"""Logits (prompts, vocabulary) -> what is wanted of them, (prompts, some)."""
+Told = tuple[list[int], torch.Tensor]
+"""Which prompts a pass came to the end of, and what was read there, (prompts, some)."""
+Answer = list[float] | Failure
+"""What was read after a prompt, or why nothing was."""
+
+REPLIES_AT_ONCE = 512
+"""Enough to keep a large card busy; their logits take 150 MB."""
+NO_ROOM = Failure("prompt", "the prompt is longer than memory_gb has room for: raise it")
+OUT_OF_MEMORY = Failure(
+    "engine", "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
+)
+
+
+class Runner:
+    """Reads the ends of prompts and writes greedy replies.
+
+    Results do not depend on the order of the prompts. What stands beside a prompt, and what is
+    already known of it, changes the shapes of products and so the rounding: about 1e-6 of a
+    logit in float32, a few hundredths in bfloat16.
+
+    Args:
+        model: in evaluation mode, on one device.
+        budget: most tokens in a forward pass.
+    """
+
+    def __init__(self, model: PreTrainedModel, budget: int) -> None:
+        self.model = model
+        self.computed = 0
+        """Prompt tokens computed so far."""
+        self.decoded = 0
+        """Tokens of replies so far."""
+        self._wanted = budget
+        self._last: tuple[bytes, Ints] = (b"", NO_SLOTS)
+        self.clear(0)
+
+    def clear(self, capacity: int) -> None:
+        """Gives up all states, and their memory; what was out of memory is tried again.
+
+        Args:
+            capacity: how many tokens' states there is room for from now on; longer prompts fail.
+        """
+        self.states = States(capacity)
+        self._budget = self._wanted
+        self._capacity = capacity
+        self._forget()
+
+    @torch.inference_mode()
+    def read(self, prompts: Sequence[Encoded], read: Read) -> list[Answer]:
+        """What ``read`` makes of the logits after each prompt; or why there are none."""
+        with packed_attention(self.model), float32_head(self.model), self._sound():
+            answers, paths = self._prefill(prompts, read, hold=False)
+        assert not paths
+        return answers
+
+    @torch.inference_mode()
+    def write(
+        self, prompts: Sequence[Encoded], max_tokens: int, stops: Collection[int]
+    ) -> list[list[int] | Failure]:
+        """The greedy reply to each prompt, its stop token included; or why there is none."""
+        needs = [len(prompt) + max_tokens for prompt in prompts]
+        replies: dict[int, list[int] | Failure] = {
+            index: NO_ROOM for index, tokens in enumerate(needs) if tokens > self._capacity
+        }
+        left = [index for index in range(len(prompts)) if index not in replies]
+        with packed_attention(self.model), self._sound():
+            for group in self._groups(sorted(left, key=lambda i: prompts[i].key), needs):
+                self._forget_last()
+                written = self._reply([prompts[i] for i in group], max_tokens, stops)
+                replies.update(zip(group, written, strict=True))
+        return [replies[index] for index in range(len(prompts))]
+
+    def _prefill(
+        self, prompts: Sequence[Encoded], read: Read, *, hold: bool
+    ) -> tuple[list[Answer], dict[int, Ints]]:
+        """What is read after each prompt and, if to be held, the paths of those that were."""
+        told: list[Told] = []
+        paths: dict[int, Ints] = {}
+        rows: list[Row] = []
+        failures: dict[int, Failure] = {}
+        waiting = 0
+        try:
+            for index in self._order(prompts):
+                placed = self._place(prompts[index], index)
+                if placed is None:  # passes give room
+                    self._compute(rows, paths, read, told, hold)
+                    waiting = 0
+                    self._forget_last()
+                    placed = self._place(prompts[index], index)
+                if placed is None:
+                    failures[index] = NO_ROOM
+                    continue
+                paths[index] = placed[-1].path
+                rows.extend(placed)
+                waiting += sum(len(row.ids) for row in placed)
+                if waiting >= self._budget:
+                    self._compute(rows, paths, read, told, hold)
+                    waiting = 0
+            self._compute(rows, paths, read, told, hold)
+        except torch.OutOfMemoryError:
+            self._forget()
+            paths = {}
+        known = {i: values for which, tensor in told for i, values in each_of(which, tensor)}
+        answers: dict[int, Answer] = {**known, **failures}
+        return [answers.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
+
+    def _compute(
+        self, rows: list[Row], paths: dict[int, Ints], read: Read, told: list[Told], hold: bool
+    ) -> None:
+        """Computes what is waiting, and gives back the slots of prompts that have been read."""
+        if not rows:
+            return
+        for prompts, values in self._passes(rows, read):
+            told.append((prompts, values))
+            for prompt in () if hold else prompts:
+                self._slots.release(paths.pop(prompt))
+        self.computed += sum(len(row.ids) for row in rows)
+        rows.clear()
+
+    def _order(self, prompts: Sequence[Encoded]) -> list[int]:
+        """First those whose prefix is kept, before it is given up for others; then in order."""
+
+        def place(index: int) -> tuple[bool, bytes]:
+            each = prompts[index]
+            start = each.key[: each.shared * TOKEN.itemsize]
+            return common(self._slots.nearest(start), start) < each.shared, each.key
+
+        return sorted(range(len(prompts)), key=place)
+
+    def _place(self, prompt: Encoded, index: int) -> list[Row] | None:
+        """Finds a prompt's tokens slots; returns what is to be computed, None without room."""
+        key, last = self._last
+        known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
+        known = known[: len(prompt) - 1]  # the last token has to be computed, to be read
+        self._slots.hold(known)
+        new = self._slots.take(len(prompt) - len(known))
+        if new is None:
+            self._slots.release(known)
+            return None
+        path = np.concatenate([known, new])
+        self._slots.hold(path)
+        self._slots.release(last)
+        self._last = (prompt.key, path)
+        self._slots.keep(prompt.key[: prompt.shared * TOKEN.itemsize], path[: prompt.shared])
+        return stretches(prompt.ids, path, len(known), index)
+
+    def _passes(self, rows: Sequence[Row], read: Read) -> Iterator[Told]:
+        """Computes rows in one pass; in more, if memory does not suffice.
+
+        Raises:
+            torch.OutOfMemoryError: it does not suffice for a single row.
+        """
+        try:
+            told = self._pass(rows, read)
+        except torch.OutOfMemoryError:
+            if len(rows) == 1:
+                raise
+        else:
+            yield told
+            return
+        torch.cuda.empty_cache()  # nothing without CUDA
+        tokens = sum(len(row.ids) for row in rows)
+        self._budget = max(min(self._budget, tokens) // 2, 1)
+        logger.warning("the judge is out of memory: passes of %d tokens from now", self._budget)
+        half = len(rows) // 2
+        yield from self._passes(rows[:half], read)
+        yield from self._passes(rows[half:], read)
+
+    def _pass(self, rows: Sequence[Row], read: Read) -> Told:
+        pack = Pack(rows, self.states, self.model.device)
+        return pack.prompts, read(pack.run(self.model))
+
+    def _groups(self, indices: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
+        """Prompts whose replies can be written together, in their order.
+
+        Args:
+            indices: of the prompts.
+            needs: how many slots each prompt takes, with its reply.
+        """
+        group: list[int] = []
+        room = self._capacity
+        for index in indices:
+            if group and (needs[index] > room or len(group) == REPLIES_AT_ONCE):
+                yield group
+                group, room = [], self._capacity
+            group.append(index)
+            room -= needs[index]
+        if group:
+            yield group
+
+    def _reply(
+        self, prompts: Sequence[Encoded], max_tokens: int, stops: Collection[int]
+    ) -> list[list[int] | Failure]:
+        first, paths = self._prefill(prompts, likeliest, hold=True)
+        replies: list[Any] = list(first)
+        lost = [index for index in range(len(prompts)) if index not in paths]
+        going = list(paths)
+        try:
+            for _ in range(max_tokens - 1):
+                going = [i for i in going if replies[i][-1] not in {*stops, NOTHING}]
+                if not going:
+                    break
+                self._step(replies, paths, going)
+            for path in paths.values():
+                self._slots.release(path)
+        except torch.OutOfMemoryError:
+            self._forget()
+            lost += going
+        self.decoded += sum(len(reply) for reply in replies if not isinstance(reply, Failure))
+        for index, reply in enumerate(replies):
+            if index in lost:
+                replies[index] = reply if isinstance(reply, Failure) else OUT_OF_MEMORY
+            elif reply[-1] == NOTHING:
+                replies[index] = NOT_NUMBERS
+        return replies
+
+    def _step(self, replies: list[Any], paths: dict[int, Ints], going: Sequence[int]) -> None:
+        """One more token of each reply that has not come to its end."""
+        slots = self._slots.take(len(going))
+        assert slots is not None, "groups are only as large as there is room"
+        for index, slot in zip(going, slots, strict=True):
+            paths[index] = np.append(paths[index], slot)
+        rows = [
+            Row(np.asarray(replies[index][-1:], np.int64), paths[index], index) for index in going
+        ]
+        for start in range(0, len(rows), self._budget):
+            for told in self._passes(rows[start : start + self._budget], likeliest):
+                for index, values in each_of(*told):
+                    replies[index].extend(values)
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """After an error nothing is known of the slots."""
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        self._slots = Slots(self._capacity)
+        self._last = (b"", NO_SLOTS)
+
+    def _forget_last(self) -> None:
+        self._slots.release(self._last[1])
+        self._last = (b"", NO_SLOTS)
+
+
+def each_of(prompts: Sequence[int], values: torch.Tensor) -> Iterator[tuple[int, list[float]]]:
+    """Each prompt with what was read after it; waits for the device."""
+    return zip(prompts, values.tolist(), strict=True)

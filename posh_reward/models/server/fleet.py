@@ -1,0 +1,206 @@
+"""Several servers of one model: who is asked, how often, and who is left alone for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posh_reward.models.server.http import TIMEOUT, Failed, Http, Passing
+
+logger = logging.getLogger(__name__)
+
+CHAT = "/chat/completions"
+STRIKES = 3
+"""A server that fails so often in a row is left alone, as long as another answers."""
+REST = 30.0
+"""For so many seconds; then one prompt tries it again."""
+LONGEST_PAUSE = 30.0
+"""Seconds; a server that asks for a longer one is asked again all the same."""
+TIMEOUTS = 3
+"""A prompt that has waited so often to the end of its time, at whichever servers, is asked no
+more once each had its turn: else it takes many minutes."""
+REMEMBERED = 100_000
+"""Prefixes whose server is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a prompt waits for its answer.
+
+    Args:
+        timeout: seconds for one exchange.
+        retries: how often all servers are asked again.
+        backoff: seconds before the first of these; twice as many before each next one, and up
+            to half as many again by chance, so that prompts do not come back all at once.
+    """
+
+    timeout: float
+    retries: int
+    backoff: float
+
+    def pause(self, time: int, wanted: float) -> float:
+        """Seconds to wait after a number of rounds, if the servers want ``wanted``."""
+        grown = self.backoff * 2.0 ** min(time, 16) * random.uniform(1, 1.5)
+        return min(max(grown, wanted), LONGEST_PAUSE)
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """One address, and how it has done of late."""
+
+    url: str
+    strikes: int = 0
+    """Failures in a row."""
+    rests_until: float = 0.0
+    """On the monotonic clock."""
+
+    def answered(self) -> None:
+        """It is well."""
+        self.strikes, self.rests_until = 0, 0.0
+
+    def failed(self) -> None:
+        """Once more; from the third time in a row on it rests."""
+        self.strikes += 1
+        if self.strikes == STRIKES:
+            logger.warning("judge server %s fails again and again", self.url)
+        self.tried()
+
+    def tried(self) -> None:
+        """Asked: after a rest other prompts stay away until this one has its answer."""
+        if self.strikes >= STRIKES:
+            self.rests_until = time.monotonic() + REST
+
+    def leave_alone(self) -> None:
+        """Not there at the start: rests at once."""
+        self.strikes = STRIKES
+        self.tried()
+
+
+class Fleet:
+    """The servers, and which of them each prefix went to: its state is in that one's cache."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.servers = [Server(url) for url in urls]
+        self.given_up: str | None = None
+        """Why nobody answered when last asked; None as soon as one does."""
+        self._homes: dict[int, int] = {}
+
+    def home(self, prefix: str) -> int:
+        """Index of the server for a prefix: always the same; new ones are dealt in turn."""
+        if len(self._homes) >= REMEMBERED:
+            self._homes.clear()
+        return self._homes.setdefault(hash(prefix), len(self._homes) % len(self.servers))
+
+    def order(self, home: int) -> list[Server]:
+        """Servers to ask, that of the prompt first: those that do not rest; all if all do."""
+        now = time.monotonic()
+        servers = self.servers[home:] + self.servers[:home]
+        return [server for server in servers if server.rests_until <= now] or servers
+
+
+class Batch:
+    """Asks for one batch of prompts, and gives up if nobody answers any of them.
+
+    Args:
+        http: the client.
+        fleet: the servers.
+        patience: of each prompt.
+        sign_of_life: a question that every working server answers.
+    """
+
+    def __init__(
+        self, http: Http, fleet: Fleet, patience: Patience, sign_of_life: Mapping[str, Any]
+    ) -> None:
+        self._http = http
+        self._fleet = fleet
+        self._patience = patience
+        self._sign_of_life = sign_of_life
+        self._answered = 0.0
+        self._given_up: str | None = None
+        self._looking = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Gives up at once if the batch before has, and still nobody answers a simple question.
+
+        Else every batch would wait anew, with all its patience, for a judge that is down.
+        """
+        known = self._fleet.given_up
+        if known is None:
+            return
+        signs = await self._signs()
+        if all(isinstance(sign, Passing) and sign.status != 429 for sign in signs):
+            self._given_up = known
+
+    async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply of the first server that gives one, from the prompt's own on.
+
+        Raises:
+            Failed: none gave one, or one refused.
+        """
+        began = time.monotonic()
+        failure = Passing("no server was asked")
+        timeouts = 0
+        for tries in range(self._patience.retries + 1):
+            if tries:
+                await asyncio.sleep(self._patience.pause(tries - 1, failure.after))
+            for server in self._fleet.order(home):
+                if self._given_up is not None:
+                    raise Passing(self._given_up)
+                try:
+                    return await self._ask_one(server, body)
+                except Passing as passing:
+                    failure = passing
+                    timeouts += passing.reason == TIMEOUT
+            if timeouts >= TIMEOUTS:
+                break
+        await self._look(began, failure)
+        raise failure
+
+    async def _ask_one(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+        server.tried()
+        try:
+            reply = await self._http.post(server.url + CHAT, body)
+        except Passing as passing:
+            if passing.status != 429:  # that one is well, and busy
+                server.failed()
+            raise
+        except Failed:
+            self._note_answer(server)
+            raise
+        self._note_answer(server)
+        return reply
+
+    def _note_answer(self, server: Server) -> None:
+        server.answered()
+        self._fleet.given_up = None
+        self._answered = time.monotonic()
+
+    async def _look(self, began: float, failure: Failed) -> None:
+        """Gives up the batch if nobody has answered meanwhile, nor answers a simple question.
+
+        Else a judge that is down would be waited for by every prompt in turn, for hours. The
+        simple question tells that from a run of prompts which the server cannot bear.
+        """
+        async with self._looking:
+            if self._given_up is not None or self._answered > began:
+                return
+            signs = await self._signs()
+            if all(isinstance(sign, Passing) for sign in signs):
+                self._given_up = self._fleet.given_up = failure.reason
+
+    async def _signs(self) -> list[Failed | None]:
+        """What each server makes of a simple question; None is an answer."""
+
+        async def sign(server: Server) -> Failed | None:
+            try:
+                await self._ask_one(server, self._sign_of_life)
+            except Failed as failed:
+                return failed
+            return None
+
+        return list(await asyncio.gather(*map(sign, self._fleet.servers)))

@@ -1,0 +1,306 @@
+"""One exchange with a server: bounded in time and size, and every fault under a name.
+
+Reasons are counted by their text, so they are few and hold no numbers that vary. What a server
+says in its own words goes to ``Failed.detail``, unless that echoes the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.types import Failure, FailureKind
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+MAX_BYTES = 4_000_000
+"""A longer reply is not read: one token with twenty alternatives takes about 3 kB."""
+CONNECT_SECONDS = 10.0
+"""A machine that does not take a connection for so long is not there."""
+MAX_DETAIL = 300
+"""Characters of a server's own words that are repeated."""
+
+ECHO = 8
+"""Characters of a key, in a row, that are enough to keep a server's words to ourselves."""
+
+TIMEOUT = "the server gave no answer in time"
+UNREACHABLE = "the server cannot be reached"
+BROKEN_OFF = "the server broke off its reply"
+BUSY = "the server is too busy (429)"
+NO_JSON = "the server's reply is no JSON"
+TOO_BIG = "the server's reply is too long to be read"
+TOO_LONG = "the prompt is longer than the model's context"
+
+OVERFLOW = (
+    "context length", "context_length", "context size", "context_size", "context window",
+    "maximum model length", "too many tokens", "prompt is too long", "prompt too long",
+)  # fmt: skip
+"""How servers say that a prompt is longer than the context: OpenAI, vLLM before and since 0.16,
+SGLang, TensorRT-LLM, llama.cpp."""
+
+
+class Failed(Exception):  # noqa: N818 - control flow between these modules, never a caller's error
+    """An exchange without an answer; asking again would not help.
+
+    Args:
+        reason: becomes the verdict's.
+        detail: the server's own words.
+        status: the HTTP status, if it came so far.
+    """
+
+    kind: FailureKind = "reply"
+
+    def __init__(self, reason: str, detail: str = "", status: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.detail = detail
+        self.status = status
+
+    @property
+    def failure(self) -> Failure:
+        """What becomes of a judgment; without the server's own words, which vary."""
+        return Failure(self.kind, self.reason)
+
+    def __str__(self) -> str:
+        return f"{self.reason}; it says: {self.detail}" if self.detail else self.reason
+
+
+class Refused(Failed):
+    """A request that this server does not answer as it is."""
+
+    kind = "prompt"
+
+
+class Passing(Failed):
+    """An exchange without an answer that may have one next time.
+
+    Args:
+        reason: becomes the verdict's.
+        detail: the server's own words.
+        status: the HTTP status, if it came so far.
+        after: seconds that the server wants to be left alone.
+    """
+
+    kind = "engine"
+
+    def __init__(
+        self, reason: str, detail: str = "", status: int | None = None, after: float = 0.0
+    ) -> None:
+        super().__init__(reason, detail, status)
+        self.after = after
+
+
+class Http:
+    """The client of one batch, used as a context within one event loop.
+
+    Args:
+        key: sent to every address; None if there is none.
+        timeout: seconds for a whole exchange, connecting included.
+    """
+
+    def __init__(self, key: str | None, timeout: float) -> None:
+        import httpx
+
+        for library in ("httpx", "httpcore"):
+            _quieten(library)
+        self._key = key
+        self._timeout = timeout
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        # Redirects are never followed: the key and the descriptions would go along. The time
+        # of an exchange is bounded as a whole, else a server that drips bytes is never late.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._client = httpx.AsyncClient(
+            headers=headers,
+            follow_redirects=False,
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+            limits=limits,
+            verify=_trust(),
+        )
+
+    async def __aenter__(self) -> Http:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    async def get(self, url: str) -> dict[str, Any]:
+        """The JSON object at an address; see ``post``."""
+        return await self._bounded("GET", url, None)
+
+    async def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON object that answers a JSON object.
+
+        Raises:
+            Failed: there is none; ``Passing`` if there may be one next time.
+        """
+        # Escapes keep lone surrogates, which broken descriptions have, out of the encoder.
+        return await self._bounded("POST", url, json.dumps(body).encode("ascii"))
+
+    async def _bounded(self, method: str, url: str, content: bytes | None) -> dict[str, Any]:
+        import httpx
+
+        try:
+            exchange = self._exchange(method, url, content)
+            return await asyncio.wait_for(exchange, self._timeout)
+        except asyncio.TimeoutError:
+            failure = Passing(TIMEOUT)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            failure = Passing(UNREACHABLE)
+        except httpx.HTTPError:
+            failure = Passing(BROKEN_OFF)
+        # Outside the handlers: httpx's errors hold the request, and so the key.
+        raise failure
+
+    async def _exchange(self, method: str, url: str, content: bytes | None) -> dict[str, Any]:
+        async with self._client.stream(method, url, content=content) as response:
+            received = await _received(response)
+            if not response.is_success:
+                raise self._refusal(response, received)
+        try:
+            reply = json.loads(received)
+        except (ValueError, RecursionError):
+            reply = None
+        if not isinstance(reply, dict):
+            raise Passing(NO_JSON, self._words(received))
+        return reply
+
+    def _refusal(self, response: httpx.Response, received: bytes) -> Failed:
+        """What a status other than 2xx means."""
+        status, detail = response.status_code, self._words(received)
+        place = address(str(response.url))
+        if status == 429:
+            return Passing(BUSY, detail, status, _seconds(response.headers.get("retry-after")))
+        if status == 413 or (status < 500 and any(w in detail.lower() for w in OVERFLOW)):
+            return Refused(TOO_LONG, detail, status)
+        if status == 408 or status >= 500:
+            return Passing(f"the server failed ({status})", detail, status)
+        if response.is_redirect or 300 <= status < 400:
+            return Refused(f"{place} redirects elsewhere: give the final address", "", status)
+        if status in (401, 403):
+            # No words of the server: they may hold the key in a form that is not recognised.
+            return Refused(f"{place} does not accept the key ({status})", "", status)
+        if status == 404:
+            return Refused(f"{place} has no such model or address (404)", detail, status)
+        return Refused(f"the server refuses the request ({status})", detail, status)
+
+    def _words(self, received: bytes) -> str:
+        """The start of a server's reply, on one line; nothing if it echoes part of the key."""
+        text = " ".join(received.decode("utf-8", errors="replace").split())
+        return "" if self._key is not None and echoes(text, self._key) else text[:MAX_DETAIL]
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """The certificates to trust, read once: it takes longer than a small batch."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _quieten(name: str) -> None:
+    """Keeps a library's lines out of logs, unless its own level is set.
+
+    Several a question would drown a training log, and they repeat headers that servers send,
+    which may echo the key.
+    """
+    library = logging.getLogger(name)
+    if library.level == logging.NOTSET:
+        library.setLevel(logging.WARNING)
+
+
+async def _received(response: httpx.Response) -> bytes:
+    received = bytearray()
+    async for chunk in response.aiter_bytes():
+        received += chunk
+        if len(received) > MAX_BYTES:
+            raise Failed(TOO_BIG)
+    return bytes(received)
+
+
+def echoes(text: str, key: str) -> bool:
+    """Whether a text has a stretch of the key, be the rest masked or escaped."""
+    starts = range(max(len(key) - ECHO, 0) + 1)
+    return any(key[start : start + ECHO] in text for start in starts)
+
+
+def _seconds(after: str | None) -> float:
+    """What a ``Retry-After`` header asks for; its form as a date is read as 0."""
+    try:
+        seconds = float(after or 0)
+    except ValueError:
+        return 0.0
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def address(url: str) -> str:
+    """An address as messages show it: scheme, host and port."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def check_url(url: str) -> str:
+    """A base address without the last slash; ``/v1`` is put after a host alone.
+
+    Raises:
+        ConfigError: it is no address, or holds credentials.
+    """
+    parts = urlsplit(url.strip())
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(
+            f"base_urls: the address at {parts.hostname} holds more than scheme, host and path: "
+            "give a key through the environment (api_key_env)"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"base_urls: {url!r} is no address such as http://localhost:8000/v1")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ConfigError(f"base_urls: {url!r} has no port that can be") from None
+    path = parts.path.rstrip("/") or "/v1"
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def read_key(variable: str | None) -> str | None:
+    """The key in an environment variable, without blanks around it; None if there is none.
+
+    Raises:
+        ConfigError: a header cannot hold it; the message does not repeat it.
+    """
+    key = os.environ.get(variable, "").strip() if variable else ""
+    if not all("!" <= character <= "~" for character in key):
+        raise ConfigError(f"{variable} holds characters that no key has: set it again")
+    return key or None
+
+
+def check_httpx() -> None:
+    """Raises if the client is not installed.
+
+    Raises:
+        MissingDependencyError: it is not; the message has the command.
+    """
+    try:
+        import httpx  # noqa: F401
+    except ImportError:
+        raise MissingDependencyError(
+            "the server judge needs httpx: pip install 'posh-reward[server]'"
+        ) from None

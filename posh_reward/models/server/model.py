@@ -1,0 +1,281 @@
+"""A language model behind an OpenAI-compatible server, such as ``vllm serve``."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from posh_reward.errors import ConfigError
+from posh_reward.models.base import Prompt
+from posh_reward.models.labels import TOP, Reading, check_reading
+from posh_reward.models.server import http, replies, startup
+from posh_reward.models.server.fleet import Batch, Fleet, Patience
+from posh_reward.models.server.http import Failed, Http
+from posh_reward.models.server.threads import run_apart
+from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
+
+logger = logging.getLogger(__name__)
+
+THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
+"""What Qwen3's template needs to answer at once; vLLM and SGLang pass it on."""
+
+A = TypeVar("A", Verdict, Reply)
+
+
+class ServerModel:
+    """Answers come over HTTP, many at once. Descriptions leave this machine; see ``base_urls``.
+
+    Prompts are sent in the given order, those of one prefix to one server, so that its prefix
+    cache serves them. A server that fails is asked again, later than the others. The object
+    pickles; the key is read from the environment wherever it is used, and stays there.
+
+    Args:
+        base_urls: addresses of servers of one and the same model: ``http://localhost:8000/v1``.
+        model: its name at the server.
+        revision: the model's, or its quantisation; for signatures and stores alone.
+        api_key_env: environment variable that holds the key; None for servers without.
+        concurrency: prompts at once at each server.
+        timeout: seconds for one exchange.
+        retries: how often an exchange that failed in passing is tried again; one that takes its
+            whole ``timeout`` twice at most.
+        backoff: seconds before the first retry, doubled before each next one.
+        reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
+        extra_body: further fields of each request. Pass ``{}`` for a server that refuses
+            unknown fields, if its model does not think.
+
+    Raises:
+        ConfigError: an argument has a value that cannot be used.
+        InputError: there is no such reading.
+    """
+
+    sees = False
+
+    def __init__(
+        self,
+        base_urls: str | Sequence[str],
+        model: str,
+        *,
+        revision: str | None = None,
+        api_key_env: str | None = "POSH_JUDGE_API_KEY",
+        concurrency: int = 64,
+        timeout: float = 60.0,
+        retries: int = 5,
+        backoff: float = 0.5,
+        reading: Reading = "top-20",
+        extra_body: Mapping[str, Any] = THINKING_OFF,
+    ) -> None:
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        urls = [base_urls] if isinstance(base_urls, str) else list(base_urls)
+        _check_key_variable(api_key_env)
+        check_reading(reading)
+        _check(urls, model, concurrency, timeout, retries, backoff, extra_body)
+        self.usage = Usage()
+        self._model, self._reading, self._extra = model, reading, dict(extra_body)
+        self._name = _name(model, revision, reading, extra_body)
+        self._fleet = Fleet([http.check_url(url) for url in urls])
+        self._key_env, self._concurrency = api_key_env, concurrency
+        self._patience = Patience(timeout, retries, backoff)
+        self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._checked = False
+        self._said: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self._arguments), ()
+
+    def __repr__(self) -> str:
+        urls = ", ".join(server.url for server in self._fleet.servers)
+        return f"ServerModel({self._name!r} at {urls})"
+
+    @property
+    def name(self) -> str:
+        """``server:model@revision:reading``, and a mark of ``extra_body`` if that is special."""
+        return self._name
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        """The distribution of each prompt's next token over the labels, renormalised.
+
+        Raises:
+            JudgeError: no server can be used; see ``wake``.
+        """
+        self.wake()
+        homes = [self._fleet.home(prompt.prefix) for prompt in prompts]
+        return run_apart(lambda: self._choose(prompts, homes, tuple(labels)))
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        """The greedy reply to each prompt, in order, stripped; cut at ``max_tokens``.
+
+        Raises:
+            JudgeError: no server can be used; see ``wake``.
+        """
+        self.wake()
+        how = {"max_tokens": max_tokens, "temperature": 0}
+        # All share one short instruction: dealt by prefix they would all go to one server.
+        homes = [index % len(self._fleet.servers) for index in range(len(prompts))]
+
+        async def write() -> list[Reply]:
+            async with self._http() as client:
+                return await self._all(
+                    client, prompts, homes, how, replies.read_text, lambda why: Reply(None, why)
+                )
+
+        return run_apart(write)
+
+    def sleep(self) -> None:
+        """Nothing: the server is others' too."""
+
+    def wake(self) -> None:
+        """Looks once whether the servers are there, have the model, and give what is read.
+
+        Raises:
+            JudgeError: none is there, or one has another model or gives no log-probabilities;
+                the message names its address and the remedy.
+            ConfigError: the key cannot be one.
+            MissingDependencyError: the HTTP client is not installed.
+        """
+        if not self._checked:
+            http.check_httpx()
+            startup.refuse_unusable(self._fleet.servers, run_apart(self._faults), self._reading)
+            self._checked = True
+
+    def close(self) -> None:
+        """Nothing is open between two batches."""
+
+    async def _choose(
+        self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
+    ) -> list[Verdict]:
+        async with self._http() as client:
+            try:
+                how, read = await self._question(client, self._fleet.order(0)[0].url, labels)
+            except Failed as failed:
+                self._say(failed)
+                return [Verdict(None, failed.failure) for _ in prompts]
+            return await self._all(
+                client, prompts, homes, how, read, lambda why: Verdict(None, why)
+            )
+
+    async def _question(
+        self, client: Http, url: str, labels: tuple[str, ...]
+    ) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], Verdict]]:
+        """The fields that ask for a distribution over labels, and the reader of the replies.
+
+        Temperature 1 and no nucleus, so that servers which give log-probabilities as processed
+        by the sampler give the model's own; which token is drawn does not matter.
+        """
+        how: dict[str, Any] = {"max_tokens": 1, "temperature": 1, "top_p": 1, "logprobs": True}
+        if self._reading == "top-20":
+            return {**how, "top_logprobs": TOP}, partial(replies.read_top, labels=labels)
+        if labels not in self._tokens:
+            self._tokens[labels] = await startup.label_tokens(client, url, self._model, labels)
+        tokens = self._tokens[labels]
+        wanted = [i for ids in tokens for i in ids]
+        how = {**how, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
+        return how, partial(replies.read_ids, tokens=tokens)
+
+    async def _all(
+        self,
+        client: Http,
+        prompts: Sequence[Prompt],
+        homes: Sequence[int],
+        how: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], A],
+        fail: Callable[[Failure], A],
+    ) -> list[A]:
+        """Asks for all; each server's prompts in order, ``concurrency`` of them at once."""
+        batch = Batch(
+            client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
+        )
+        await batch.start()
+        answers: dict[int, A] = {}
+
+        async def work(queue: Any, home: int) -> None:
+            for index in queue:
+                try:
+                    reply = await batch.ask(home, self._body(prompts[index].text, how))
+                    replies.count_tokens(reply, self.usage)
+                    answers[index] = read(reply)
+                except Failed as failed:
+                    self._say(failed)
+                    answers[index] = fail(failed.failure)
+
+        workers: list[Awaitable[None]] = []
+        for home in range(len(self._fleet.servers)):
+            mine = [index for index, where in enumerate(homes) if where == home]
+            queue = iter(mine)
+            workers += [work(queue, home) for _ in range(min(self._concurrency, len(mine)))]
+        await asyncio.gather(*workers)
+        return [answers[index] for index in range(len(prompts))]
+
+    def _body(self, message: str, how: Mapping[str, Any]) -> dict[str, Any]:
+        messages = [{"role": "user", "content": message}]
+        return {**self._extra, "model": self._model, "messages": messages, **how}
+
+    def _http(self) -> Http:
+        return Http(http.read_key(self._key_env), self._patience.timeout)
+
+    def _say(self, failed: Failed) -> None:
+        """Logs each reason once, with the server's own words."""
+        if failed.reason not in self._said:
+            self._said.add(failed.reason)
+            logger.warning("%s: %s", self._name, failed)
+
+    async def _faults(self) -> list[Failed | None]:
+        """What is wrong with each server."""
+        async with self._http() as client:
+            return list(
+                await asyncio.gather(*(self._fault(client, s.url) for s in self._fleet.servers))
+            )
+
+    async def _fault(self, client: Http, url: str) -> Failed | None:
+        try:
+            await startup.check_model(client, url, self._model)
+            how, read = await self._question(client, url, LABELS)
+            body = self._body(startup.PROBE, how)
+            read(await Batch(client, Fleet([url]), self._patience, body).ask(0, body))
+        except Failed as failed:
+            # A scale without tokens fails the judgments on it, no others.
+            return None if failed.reason == startup.NO_TOKEN else failed
+        return None
+
+
+def _name(model: str, revision: str | None, reading: str, extra: Mapping[str, Any]) -> str:
+    name = f"server:{model}{f'@{revision}' if revision else ''}:{reading}"
+    if extra == THINKING_OFF:
+        return name
+    written = json.dumps(dict(extra), sort_keys=True)
+    return f"{name}:{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+
+
+def _check_key_variable(name: str | None) -> None:
+    if name is not None and not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise ConfigError("api_key_env: give the name of an environment variable, not the key")
+
+
+def _check(
+    urls: Sequence[str],
+    model: str,
+    concurrency: int,
+    timeout: float,
+    retries: int,
+    backoff: float,
+    extra: Mapping[str, Any],
+) -> None:
+    ours = {"model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs"}
+    taken = sorted(ours & set(extra))
+    wrong = {
+        "base_urls: give at least one address": not urls,
+        "model: give its name at the server": not model,
+        f"concurrency: {concurrency} is less than 1": concurrency < 1,
+        f"timeout: {timeout} is no positive number of seconds": not timeout > 0,
+        f"retries: {retries} is negative": retries < 0,
+        f"backoff: {backoff} is negative": backoff < 0,
+        f"extra_body: leave out {', '.join(taken)}, which the judge sets": bool(taken),
+    }
+    for message, is_so in wrong.items():
+        if is_so:
+            raise ConfigError(message)

@@ -1,0 +1,142 @@
+"""Chat completions -> verdicts and phrases. Whatever a server sends, the worst is ``Failed``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from posh_reward.models.labels import TOP, label_masses, verdict
+from posh_reward.models.server.http import Failed
+from posh_reward.types import Reply, Usage, Verdict
+
+FORM = "the server's reply has not the form of a chat completion"
+NO_LOG_PROBABILITIES = "the server's reply has no log-probabilities"
+NO_NUMBERS = "the server's log-probabilities are no numbers"
+MASKED = "the server's log-probabilities are not the model's own"
+FEWER = "the server gives fewer than the 20 likeliest tokens"
+INCOMPLETE = "the server's reply leaves out labels that were asked for"
+NO_TEXT = "the server's reply has no text"
+TOKEN_ID = "token_id:"  # noqa: S105 - what vLLM puts before an id
+IMPOSSIBLE = -9000.0
+"""Servers write a token that a sampler has struck out as minus infinity, or as -9999."""
+ROUNDING = 1e-2
+"""By how much half-precision log-probabilities may add up to more than 1."""
+
+
+def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Token and log-probability of the alternatives for a reply's first token, likeliest first.
+
+    Raises:
+        Failed: they are missing, no numbers, or of a distribution that was cut for sampling.
+    """
+    logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
+    content = logprobs.get("content")
+    if not isinstance(content, list) or not content:
+        raise Failed(NO_LOG_PROBABILITIES)
+    listed = _dict(content[0], NO_LOG_PROBABILITIES).get("top_logprobs")
+    if not isinstance(listed, list) or not listed:
+        raise Failed(NO_LOG_PROBABILITIES)
+    found = [_alternative(each) for each in listed]
+    if math.fsum(math.exp(each) for _, each in found) > 1 + ROUNDING:
+        raise Failed(NO_NUMBERS)
+    return sorted(found, key=lambda each: -each[1])
+
+
+def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
+    """The verdict by the text of the twenty likeliest tokens, blanks around it apart.
+
+    Raises:
+        Failed: log-probabilities are missing, too few, or no numbers.
+    """
+    found = top(reply)[:TOP]
+    if len(found) < TOP:  # with fewer it would be another metric, and nobody would notice
+        raise Failed(FEWER)
+    if any(token.startswith(TOKEN_ID) for token, _ in found):
+        raise Failed("the server gives tokens as ids: start it without that option")
+    masses = [math.fsum(math.exp(p) for t, p in found if t.strip() == label) for label in labels]
+    return verdict(masses, "top-20")
+
+
+def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Verdict:
+    """The verdict by the ids of the tokens of each label.
+
+    Raises:
+        Failed: log-probabilities are missing, also of one label alone, or no numbers.
+    """
+    found = dict(top(reply))
+    by_id = {i: found.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
+    known = {i: value for i, value in by_id.items() if value is not None}
+    if len(known) < len(by_id):
+        raise Failed(INCOMPLETE)
+    return verdict(label_masses(known, tokens))
+
+
+def read_text(reply: Mapping[str, Any]) -> Reply:
+    """The text of a reply, stripped.
+
+    Raises:
+        Failed: there is none.
+    """
+    text = _dict(_choice(reply).get("message"), FORM).get("content")
+    if not isinstance(text, str) or not text.strip():
+        raise Failed(NO_TEXT)
+    return Reply(text.strip())
+
+
+def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
+    """Adds what a reply says that it cost; what it does not say counts as 0."""
+    said = reply.get("usage")
+    if not isinstance(said, dict):
+        return
+    details = said.get("prompt_tokens_details")
+    submitted = _count(said.get("prompt_tokens"))
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    usage.prompt_tokens_submitted += submitted
+    usage.prompt_tokens_computed += max(submitted - cached, 0)
+    usage.tokens_decoded += _count(said.get("completion_tokens"))
+
+
+def token_ids(reply: Mapping[str, Any]) -> list[int]:
+    """The ids in an answer of vLLM's ``/tokenize``.
+
+    Raises:
+        Failed: it has another form.
+    """
+    ids = reply.get("tokens")
+    if not isinstance(ids, list) or not all(isinstance(i, int) and i >= 0 for i in ids):
+        raise Failed(FORM)
+    return ids
+
+
+def _choice(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The first choice, wherever it stands."""
+    choices = reply.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and choice.get("index", 0) == 0:
+            return choice
+    raise Failed(FORM)
+
+
+def _alternative(given: object) -> tuple[str, float]:
+    each = _dict(given, NO_LOG_PROBABILITIES)
+    token, value = each.get("token"), each.get("logprob")
+    if not isinstance(token, str):
+        raise Failed(NO_LOG_PROBABILITIES)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Failed(NO_NUMBERS)
+    if not value < ROUNDING:  # NaN is not, either
+        raise Failed(NO_NUMBERS)
+    if value < IMPOSSIBLE:
+        raise Failed(MASKED)
+    return token, float(value)
+
+
+def _dict(value: object, reason: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Failed(reason)
+    return value
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

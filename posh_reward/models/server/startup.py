@@ -1,0 +1,114 @@
+"""Before the first question to servers: are they there, with this model, and can it be read?"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.labels import Reading
+from posh_reward.models.server import http, replies
+from posh_reward.models.server.fleet import Server
+from posh_reward.models.server.http import Failed, Http, Passing
+
+logger = logging.getLogger(__name__)
+
+PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
+"""A short question of the kind that follows."""
+
+REMEDY = {
+    http.UNREACHABLE: "is it started, and the address right?",
+    http.TIMEOUT: "is it started, and timeout long enough?",
+    replies.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
+    replies.FEWER: "choose one that gives as many, such as `vllm serve`",
+    replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
+}
+NO_TOKENIZE = "the server does not say which tokens the labels are"
+NO_TOKEN = "a label is no single token of the model"  # noqa: S105
+NO_LABELS = (NO_TOKENIZE, replies.NO_LOG_PROBABILITIES, replies.INCOMPLETE)
+LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
+
+
+def refuse_unusable(
+    servers: Sequence[Server], faults: Sequence[Failed | None], reading: Reading
+) -> None:
+    """Refuses what cannot be borne, and leaves out servers that are down next to others.
+
+    Args:
+        servers: all of them.
+        faults: what is wrong with each.
+        reading: what is read from their replies.
+
+    Raises:
+        JudgeError: none is there, or one that is there cannot be used.
+    """
+    all_down = all(isinstance(fault, Passing) for fault in faults)
+    for server, fault in zip(servers, faults, strict=True):
+        if fault is None:
+            continue
+        remedy = _remedy(fault, reading)
+        said = f"{fault}; {remedy}" if remedy else str(fault)
+        if all_down or not isinstance(fault, Passing):
+            raise JudgeError(f"judge server {server.url}: {said}")
+        logger.warning("judge server %s is left out for now: %s", server.url, said)
+        server.leave_alone()
+
+
+def _remedy(fault: Failed, reading: Reading) -> str:
+    if reading == "labels" and fault.reason in NO_LABELS:
+        return LABELS_REMEDY
+    if fault.status in (401, 403):
+        return "is the key in the environment variable that api_key_env names?"
+    return REMEDY.get(fault.reason, "")
+
+
+async def check_model(client: Http, url: str, model: str) -> None:
+    """Looks whether a server that lists its models lists this one.
+
+    Raises:
+        Failed: it does not, or refuses to be asked.
+    """
+    try:
+        listed = (await client.get(f"{url}/models")).get("data")
+    except Failed as failed:
+        if isinstance(failed, Passing) or failed.status in (404, 405):
+            return
+        raise
+    entries = listed if isinstance(listed, list) else []
+    named = [each.get("id") for each in entries if isinstance(each, dict)]
+    names = [name for name in named if isinstance(name, str)]
+    if names and model not in names:
+        raise Failed(f"it serves {', '.join(names[:5])}, not {model}")
+
+
+async def label_tokens(
+    client: Http, url: str, model: str, labels: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """Ids of the tokens that are each label, alone, after a blank or after a letter (vLLM).
+
+    Raises:
+        Failed: the server does not say.
+    """
+    root = url.removesuffix("/v1")
+
+    async def last_token(text: str) -> list[int]:
+        asked = {"model": model, "prompt": text, "add_special_tokens": False}
+        return replies.token_ids(await client.post(f"{root}/tokenize", asked))[-1:]
+
+    async def ids_of(label: str) -> tuple[int, ...]:
+        ids: set[int] = set()
+        for text in (label, f" {label}", f"x{label}"):
+            last = await last_token(text)
+            back = await client.post(f"{root}/detokenize", {"model": model, "tokens": last})
+            ids.update(last if str(back.get("prompt")).strip() == label else ())
+        return tuple(sorted(ids))
+
+    try:
+        found = tuple([await ids_of(label) for label in labels])
+    except Failed as failed:
+        if isinstance(failed, Passing):
+            raise
+        raise Failed(NO_TOKENIZE, failed.detail, failed.status) from None
+    if not all(found):
+        raise Failed(NO_TOKEN)
+    return found

@@ -1,0 +1,180 @@
+"""vLLM as the child's engine. The only module here that imports it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from posh_reward.errors import MissingDependencyError
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.labels import TOP, label_masses, label_tokens, no_token
+from posh_reward.models.vllm.answers import Answer
+from posh_reward.models.vllm.worker import Answers
+from posh_reward.types import Failure
+
+AT_ONCE = 512
+"""Prompts that one call of the engine gets: what is lost if it dies, and how often it pauses."""
+SHARE = 0.01
+"""Of a card's memory, that vLLM wants to find free, even where the cache's size is given in bytes
+(vllm#39852). Its default, most of the card, is what the trainer has taken."""
+TOO_LONG = Failure("prompt", "the prompt is longer than the model's context")
+UNTOKENISED = Failure("prompt", "the prompt cannot be tokenised")
+INCOMPLETE = Failure("reply", "the engine left out labels that were asked for")
+
+
+class VllmEngine:
+    """One vLLM engine on the one card that this process sees.
+
+    Args:
+        settings: as ``ColocatedModel`` sends them.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        import vllm
+
+        self._reading: str = settings["reading"]
+        if self._reading == "labels":
+            check_scoring(vllm.SamplingParams, vllm.__version__)
+        self._sleeps = bool(settings["sleep"]) and can_sleep()
+        self._asleep = False
+        self._params: Any = vllm.SamplingParams
+        self._llm: Any = vllm.LLM(
+            model=settings["model"],
+            revision=settings["revision"],
+            tokenizer_revision=settings["revision"],
+            dtype=settings["dtype"],
+            max_model_len=settings["max_model_len"],
+            kv_cache_memory_bytes=settings["kv_cache_memory_bytes"],
+            gpu_memory_utilization=SHARE,
+            enable_prefix_caching=True,
+            enable_sleep_mode=self._sleeps,
+            enforce_eager=settings["enforce_eager"],
+            logprobs_mode="raw_logprobs",
+        )
+        self._longest: int = settings["max_model_len"]
+        self._tokenizer: Any = self._llm.get_tokenizer()
+        self._chat = Chat(self._tokenizer)
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
+        """Probabilities of the labels as the next token, at temperature 1."""
+        tokens = label_tokens(self._tokenizer, labels)
+        unreadable = no_token(labels, tokens)
+        if unreadable is not None:
+            return iter([[(place, Answer(failure=unreadable)) for place in range(len(prompts))]])
+        wanted = [i for ids in tokens for i in ids]
+        asked = {"logprob_token_ids": wanted} if self._reading == "labels" else {"logprobs": TOP}
+        params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **asked)
+
+        def read(output: Any) -> Answer:
+            if self._reading == "labels":
+                return read_labels(output.logprobs[0], tokens)
+            return Answer(masses=tuple(label_masses(likeliest(output.logprobs[0]), tokens)))
+
+        return self._answers(prompts, params, read)
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
+        """Greedy replies, stripped."""
+        end = self._chat.turn_end
+        params = self._params(
+            max_tokens=max_tokens,
+            temperature=0.0,
+            detokenize=False,
+            stop_token_ids=[] if end is None else [end],
+        )
+
+        def text(output: Any) -> Answer:
+            ids = list(output.token_ids)
+            return Answer(text=self._tokenizer.decode(ids, skip_special_tokens=True).strip())
+
+        return self._answers(prompts, params, text)
+
+    def sleep(self) -> None:
+        """Weights to the host's memory, the cache dropped; nothing where vLLM cannot."""
+        if self._sleeps and not self._asleep:
+            self._llm.sleep(level=1)
+            self._asleep = True
+
+    def wake(self) -> None:
+        """Undoes ``sleep``."""
+        if self._asleep:
+            self._llm.wake_up()
+            self._asleep = False
+
+    def _answers(
+        self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], Answer]
+    ) -> Answers:
+        """What ``read`` makes of each prompt's output; prompts that cannot be asked fail."""
+        self.wake()
+        failed: list[tuple[int, Answer]] = []
+        sound: list[tuple[int, list[int]]] = []
+        for place, ids in enumerate(self._encoded(prompts)):
+            if ids is None:
+                failed.append((place, Answer(failure=UNTOKENISED)))
+            elif len(ids) > self._longest - params.max_tokens:
+                failed.append((place, Answer(failure=TOO_LONG)))
+            else:
+                sound.append((place, ids))
+        yield failed
+        for start in range(0, len(sound), AT_ONCE):
+            part = sound[start : start + AT_ONCE]
+            inputs = [{"prompt_token_ids": ids} for _, ids in part]
+            replies = self._llm.generate(inputs, params, use_tqdm=False)
+            yield [
+                (place, charged(read(reply.outputs[0]), reply, len(ids)))
+                for (place, ids), reply in zip(part, replies, strict=True)
+            ]
+
+    def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
+        """Token ids of each prompt; None for text that a tokenizer refuses, e.g. half a pair."""
+        try:
+            return [*self._chat.encode(prompts)]
+        except Exception:
+            if len(prompts) == 1:
+                return [None]
+            return [ids for prompt in prompts for ids in self._encoded([prompt])]
+
+
+def charged(answer: Answer, reply: Any, submitted: int) -> Answer:
+    """An answer with what its reply has cost."""
+    computed = submitted - (reply.num_cached_tokens or 0)
+    decoded = len(reply.outputs[0].token_ids)
+    return replace(answer, submitted=submitted, computed=computed, decoded=decoded)
+
+
+def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) -> Answer:
+    """Masses of labels whose tokens were all asked for.
+
+    One that is missing, or minus infinity (vllm#51789), was not computed: it is not improbable.
+    """
+    found = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
+    if not all(i in found for ids in tokens for i in ids):
+        return Answer(failure=INCOMPLETE)
+    return Answer(masses=tuple(label_masses(found, tokens)))
+
+
+def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:
+    """Log-probabilities of the ``TOP`` likeliest tokens, by id.
+
+    vLLM adds the token that it happened to sample, which may be less likely than these.
+    """
+    return {i: each.logprob for i, each in logprobs.items() if each.rank <= TOP}
+
+
+def check_scoring(params: Any, version: str) -> None:
+    """Raises MissingDependencyError if this vLLM cannot score chosen tokens."""
+    if "logprob_token_ids" not in inspect.signature(params).parameters:
+        raise MissingDependencyError(
+            f"vLLM {version} cannot read the probability of chosen tokens: install 0.22 or later, "
+            "or set `reading: top-20`"
+        )
+
+
+def can_sleep() -> bool:
+    """Whether this vLLM can give its memory back on this platform."""
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_sleep_mode_available())

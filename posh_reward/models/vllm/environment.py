@@ -1,0 +1,139 @@
+"""What the child is started with: its variables, its card, its interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from posh_reward.errors import InputError, JudgeError
+from posh_reward.process import secrets_of, without
+
+BOOT = Path(__file__).with_name("boot.py")
+
+LAUNCHERS = (
+    *"RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK".split(),
+    *"GROUP_ ROLE_ MASTER_ TORCHELASTIC_ ACCELERATE_ FSDP_ DEEPSPEED_ PMI_ PMIX_ OMPI_".split(),
+    *"TORCH_NCCL_ NCCL_ASYNC_ERROR_HANDLING".split(),
+)
+"""Variables, or starts of them, by which launchers tell a process its place among the ranks."""
+OTHER_ENGINE = (
+    *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
+)
+"""Those by which TRL, or a user, steers the engine inside the trainer. Other ``VLLM_`` variables
+are the user's wishes for all engines, and reach the child."""
+ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+PROBE_SECONDS = 120.0
+"""To import nothing, and to ask the hub for a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an interpreter's vLLM and a model are, found out without loading either."""
+
+    version: str
+    """Of vLLM."""
+    revision: str
+    """The model's commit; of a local folder, ``sha256-`` and the start of its fingerprint."""
+
+
+@lru_cache(maxsize=32)
+def probe(python: str, model: str, revision: str | None) -> About:
+    """Asks an interpreter which vLLM it has, and which commit of the model it would load.
+
+    Raises:
+        JudgeError: it has none, or there is no such model; the message says how to mend it.
+    """
+    wanted = {"model": model, "revision": revision}
+    environment = child_environment(os.environ, python)
+    try:
+        done = subprocess.run(  # noqa: S603
+            boot_command(python, "probe", wanted),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JudgeError(f"the interpreter {python} for vLLM cannot be run: {error}") from None
+    try:
+        found = json.loads(done.stdout.splitlines()[-1])
+        fatal = found.get("fatal")
+    except (IndexError, ValueError, AttributeError):
+        fatal = f"{python} cannot be asked for its vLLM: {done.stderr.strip()[-500:]}"
+    if fatal is not None:
+        raise JudgeError(without(secrets_of(environment), str(fatal)))
+    return About(str(found["vllm"]), str(found["revision"]))
+
+
+def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
+    """What starts the child, no shell."""
+    return [python, str(BOOT), what, json.dumps(settings)]
+
+
+def child_environment(
+    base: Mapping[str, str], python: str, *, batch_invariant: bool = False
+) -> dict[str, str]:
+    """The child's variables: the user's, without what makes the parent one rank of many.
+
+    Args:
+        base: the parent's.
+        python: the child's interpreter. Another than this one gets no ``PYTHON...`` variables.
+        batch_invariant: whether results may not depend on what else is in a batch.
+    """
+    leaking = (*LAUNCHERS, *OTHER_ENGINE, *(() if same_python(python) else ("PYTHON",)))
+    kept = {key: value for key, value in base.items() if not key.startswith(leaking)}
+    for name in ALLOCATOR:
+        if name in kept and (rest := without_expandable_segments(kept.pop(name))):
+            kept[name] = rest
+    return {
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "VLLM_NO_USAGE_STATS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        **kept,
+        "CUDA_VISIBLE_DEVICES": card_of(base),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in the child, not in its child
+        **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
+    }
+
+
+def card_of(base: Mapping[str, str]) -> str:
+    """The one card that the child sees: the one that the parent's rank trains on.
+
+    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, where a
+    launcher shows each rank just its own; and card ``LOCAL_RANK`` where all are visible.
+
+    Raises:
+        InputError: there are several entries, but none for this rank.
+    """
+    rank = int(base.get("LOCAL_RANK") or 0)
+    visible = base.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return str(rank)
+    cards = [card.strip() for card in visible.split(",")]
+    if len(cards) == 1:
+        return cards[0]
+    if rank >= len(cards):
+        raise InputError(
+            f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(cards)} cards: "
+            "make as many visible as there are ranks"
+        )
+    return cards[rank]
+
+
+def without_expandable_segments(settings: str) -> str:
+    """The allocator's settings less the one that excludes sleeping."""
+    kept = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
+    return ",".join(kept)
+
+
+def same_python(python: str) -> bool:
+    """Whether an interpreter is the one that runs this, by its path: links are environments."""
+    return os.path.abspath(python) == os.path.abspath(sys.executable)

@@ -1,0 +1,199 @@
+"""The trainer's side: vLLM in a child process that may crash, hang or be killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.models.base import Prompt
+from posh_reward.models.labels import Reading, check_reading, verdict
+from posh_reward.models.vllm.answers import Answer
+from posh_reward.models.vllm.environment import About, child_environment, probe
+from posh_reward.models.vllm.process import EngineProcess
+from posh_reward.models.vllm.supervisor import Supervisor
+from posh_reward.types import Reply, Usage, Verdict
+
+
+class ColocatedModel:
+    """A language model in vLLM, in a child process of its own on this rank's card.
+
+    The child starts with the first ``wake`` (or question), and ends with this object, with its
+    parent, or by ``close``. It is left out of pickles, and a fork of the parent leaves it alone.
+    If it dies, a fresh one is asked what was not answered; a prompt that it keeps dying of fails,
+    and no other with it.
+
+    Args:
+        model: a folder, or a name on the hub.
+        revision: branch, tag or commit on the hub. Held to the commit that it is at first.
+        python: interpreter of the environment that has vLLM; by default this one.
+        dtype: of weights and states, such as "bfloat16".
+        memory_gb: GiB of the card for the cache of prefixes. The weights come on top of it.
+        max_model_len: longest prompt with its reply, in tokens; a longer one fails.
+        reading: how probabilities of labels are read; see ``judge.llm.labels.Reading``.
+        batch_invariant: make answers independent of what else is in a batch, at a cost.
+        sleep: between batches move the weights to the host's memory (28 GB for 14 billion in
+            bfloat16, on every rank) and drop the cache, where vLLM can.
+        enforce_eager: start sooner, answer slower.
+        start_timeout: seconds until the model is loaded, with its download.
+        timeout: seconds within which the next prompt must be answered. One that never is costs
+            three times as long, once.
+        max_restarts: how often the child may die or fail to start within one batch, and half as
+            often be too slow; each 100 answers allow for one death more. After that the rest of
+            the batch fails. If most of two batches in a row did, the judge has given up: what is
+            asked fails at once, with that for a reason.
+
+    Raises:
+        InputError: an argument has a value that cannot be used.
+    """
+
+    sees = False
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        *,
+        python: str | None = None,
+        dtype: str = "bfloat16",
+        memory_gb: float = 8.0,
+        max_model_len: int = 8192,
+        reading: Reading = "labels",
+        batch_invariant: bool = False,
+        sleep: bool = True,
+        enforce_eager: bool = False,
+        start_timeout: float = 1800.0,
+        timeout: float = 300.0,
+        max_restarts: int = 8,
+    ) -> None:
+        check_reading(reading)
+        _check_positive(memory_gb=memory_gb, max_model_len=max_model_len)
+        _check_positive(start_timeout=start_timeout, timeout=timeout)
+        self._model = model
+        self._revision = revision
+        self._python = os.path.expanduser(python or sys.executable)
+        self._settings = {
+            "model": model,
+            "dtype": dtype,
+            "kv_cache_memory_bytes": int(memory_gb * 2**30),
+            "max_model_len": max_model_len,
+            "reading": reading,
+            "sleep": sleep,
+            "enforce_eager": enforce_eager,
+        }
+        self._reading: Reading = reading
+        self._batch_invariant = batch_invariant
+        self._timeouts = (start_timeout, timeout)
+        self._max_restarts = max_restarts
+        self.usage = Usage()
+        self._forget_process()
+
+    @property
+    def name(self) -> str:
+        """E.g. ``vllm-0.31.0:Qwen/Qwen3-14B@<commit>:bfloat16:labels``; starts no engine.
+
+        Raises:
+            JudgeError: there is no vLLM, or no such model.
+        """
+        about = self._about()
+        folder = Path(self._model)
+        called = folder.resolve().name if folder.is_dir() else self._model
+        mark = ":batch-invariant" if self._batch_invariant else ""
+        return (
+            f"vllm-{about.version}:{called}@{about.revision}:{self._settings['dtype']}:"
+            f"{self._reading}{mark}"
+        )
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        """The distribution of each prompt's next token over the labels, renormalised.
+
+        Raises:
+            JudgeError: the engine has never started, and does not.
+        """
+        answers = self._answers(prompts, {"do": "choose", "labels": list(labels)})
+        return [
+            Verdict(None, answer.failure)
+            if answer.masses is None
+            else verdict(answer.masses, self._reading)
+            for answer in answers
+        ]
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        """The greedy reply to each prompt, stripped; cut at ``max_tokens``.
+
+        Raises:
+            JudgeError: the engine has never started, and does not.
+        """
+        answers = self._answers(prompts, {"do": "write", "max_tokens": max_tokens})
+        return [Reply(answer.text, answer.failure) for answer in answers]
+
+    def sleep(self) -> None:
+        """Has the engine give back its card's memory; nothing if there is no engine."""
+        with self._mine():
+            if self._settings["sleep"]:
+                self._supervisor.tell("sleep")
+
+    def wake(self) -> None:
+        """Starts the engine, or has it take its memory again.
+
+        Raises:
+            JudgeError: it has never started, and does not; the message says what is missing.
+        """
+        with self._mine():
+            self._supervisor.wake()
+
+    def close(self) -> None:
+        """Ends the child."""
+        with self._mine():
+            self._supervisor.end()
+
+    def _answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[Answer]:
+        with self._mine():
+            answers = self._supervisor.answers(prompts, what)
+            for answer in answers:
+                self.usage.prompt_tokens_submitted += answer.submitted
+                self.usage.prompt_tokens_computed += answer.computed
+                self.usage.tokens_decoded += answer.decoded
+            return answers
+
+    def _start(self) -> EngineProcess:
+        about = self._about()
+        folder = Path(self._model).is_dir()
+        settings = {**self._settings, "revision": None if folder else about.revision}
+        environment = child_environment(
+            os.environ, self._python, batch_invariant=self._batch_invariant
+        )
+        return EngineProcess(self._python, settings, environment, *self._timeouts)
+
+    def _about(self) -> About:
+        return probe(self._python, self._model, self._revision)
+
+    def _mine(self) -> threading.Lock:
+        """The lock; in a fork a new one, and a supervisor without its parent's child."""
+        if self._owner != os.getpid():
+            self._forget_process()
+        return self._lock
+
+    def _forget_process(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._supervisor = Supervisor(self._start, self._max_restarts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        process = ("_owner", "_lock", "_supervisor", "usage")
+        return {key: value for key, value in self.__dict__.items() if key not in process}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.usage = Usage()
+        self._forget_process()
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise InputError(f"{name} is {value}: give a number above 0")

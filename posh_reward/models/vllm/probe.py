@@ -1,0 +1,40 @@
+"""Which vLLM is here, and which commit of a model: asked in the child's interpreter."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from posh_reward.models.revision import commit, fingerprint
+
+
+def about(model: str, revision: str | None) -> dict[str, str]:
+    """``{"vllm": version, "revision": commit}``, or ``{"fatal": why}``."""
+    if find_spec("vllm") is None:
+        return {
+            "fatal": f"vLLM is not installed in {sys.executable}: pip install 'posh-reward[vllm]', "
+            "or name the interpreter of an environment that has it by the setting `python`"
+        }
+    path = Path(model)
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            return {"fatal": f"the folder {model} holds no model: there is no config.json in it"}
+        return {"vllm": vllm_version(), "revision": f"sha256-{fingerprint(path)}"}
+    if path.is_absolute() or model.startswith("."):
+        return {"fatal": f"there is no folder {model}: give a model's folder or its name on a hub"}
+    try:
+        return {"vllm": vllm_version(), "revision": commit(model, revision)}
+    except Exception as error:
+        return {
+            "fatal": f"the model {model!r} at revision {revision or 'main'!r} is neither in the "
+            f"cache nor to be had from the hub ({type(error).__name__}): check its name, the "
+            "connection, and HF_TOKEN if it is gated"
+        }
+
+
+def vllm_version() -> str:
+    """Of whichever distribution brings the package: ``vllm``, or a build by another name."""
+    names = metadata.packages_distributions().get("vllm", ["vllm"])
+    return metadata.version(names[0])

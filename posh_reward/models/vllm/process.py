@@ -1,0 +1,114 @@
+"""One life of the child: it starts, answers, and at some time dies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.base import Prompt
+from posh_reward.models.vllm.answers import Answer, read
+from posh_reward.models.vllm.environment import boot_command
+from posh_reward.process import ChildProcess
+
+SILENCE = 60.0
+"""Seconds without a sign of life after which the child is taken for stuck."""
+
+
+class EngineProcess:
+    """A child with a loaded engine. All its failures are ``ChildFailureError``; it is gone then.
+
+    Args:
+        python: interpreter that has vLLM.
+        settings: what the engine is made with.
+        environment: all of the child's variables.
+        start_timeout: seconds until it is ready.
+        timeout: seconds until the next prompt is answered.
+
+    Raises:
+        ChildFailureError: it did not become ready.
+        JudgeError: it cannot be made with such settings.
+    """
+
+    def __init__(
+        self,
+        python: str,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, str],
+        start_timeout: float,
+        timeout: float,
+    ) -> None:
+        tied = threading.current_thread() is threading.main_thread()
+        told = {**settings, "parent": os.getpid(), "tied": tied}
+        self._child = ChildProcess(boot_command(python, "serve", told), environment)
+        self._timeout = timeout
+        self._ids = itertools.count(1)
+        heard = self._child.receive(start_timeout)
+        if "refused" in heard:
+            self._child.stop()
+            raise JudgeError(str(heard["refused"]))
+        if "ready" not in heard:
+            raise self._child.failed(f"could not start: {heard.get('fatal', heard)}")
+
+    def ask(
+        self, prompts: Sequence[Prompt], what: Mapping[str, Any]
+    ) -> Iterator[tuple[int, Answer]]:
+        """(place, answer) of each prompt as they come.
+
+        Args:
+            prompts: in the order in which the engine is to get them.
+            what: the rest of the request; see ``answers``.
+
+        Raises:
+            ChildFailureError: it died, stuck or talked nonsense before all were answered.
+        """
+        labels = len(what.get("labels", ()))
+        missing = set(range(len(prompts)))
+        texts = [[prompt.prefix, prompt.suffix] for prompt in prompts]
+        for heard in self._replies({**what, "prompts": texts}):
+            try:
+                answers = [(place, read(answer, labels)) for place, answer in heard["answers"]]
+                for place, _ in answers:
+                    missing.remove(place)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                told = f"answered with what is no answer: {type(error).__name__}: {error}"
+                raise self._child.failed(told[:300]) from None
+            yield from answers
+        if missing:
+            raise self._child.failed(f"left {len(missing)} prompts without an answer")
+
+    def tell(self, what: str) -> None:
+        """Has it do something without an answer: "sleep" or "wake".
+
+        Raises:
+            ChildFailureError: it did not.
+        """
+        for heard in self._replies({"do": what}):
+            raise self._child.failed(f"answered something else: {str(heard)[:200]}")
+
+    def end(self) -> None:
+        """Kills it, and all that it has started."""
+        self._child.stop()
+
+    def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """What it says to a request until it is done, signs of life apart."""
+        number = next(self._ids)
+        silence = min(SILENCE, self._timeout)
+        last = time.monotonic()
+        heard = self._child.exchange({**request, "id": number}, silence)
+        while not (heard.get("id") == number and "done" in heard):
+            now = time.monotonic()
+            if "beat" in heard:
+                if now - last > self._timeout:
+                    told = f"answered nothing for {self._timeout:g} s"
+                    raise self._child.failed(told, slow=True)
+            elif heard.get("id") != number:
+                raise self._child.failed(f"answered something else: {str(heard)[:200]}")
+            else:
+                last = now
+                yield heard
+            heard = self._child.receive(silence)

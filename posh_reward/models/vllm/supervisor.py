@@ -1,0 +1,188 @@
+"""What becomes of a batch when the child dies: who is asked again, and who is given up."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.base import Prompt
+from posh_reward.models.vllm.answers import Answer
+from posh_reward.models.vllm.process import EngineProcess
+from posh_reward.process import ChildFailureError
+from posh_reward.types import Failure
+
+logger = logging.getLogger(__name__)
+
+PAYING = 100
+"""Answers in a batch that allow for one death more: a start takes as long as thousands."""
+REMEDY = (
+    "`memory_gb` and `max_model_len` say what memory it takes beside the weights, `python` and "
+    "`model` what it loads"
+)
+DEADLY = Failure("engine", "vLLM's process fails on this prompt")
+STICKING = Failure("engine", "vLLM's process answers nothing to this prompt in time")
+ENDED = Failure("engine", "vLLM's process failed too often in one batch")
+GIVEN_UP = Failure(
+    "engine", "the judge has given up: vLLM's process failed too often in two batches"
+)
+
+Group = tuple[list[int], int]
+"""Places of prompts that are asked together, and how far they are under suspicion: 0 at first,
+1 after a death, 2 once divided, 3 alone."""
+
+
+class Supervisor:
+    """Keeps a child at work. It starts when first needed.
+
+    What a dead child has answered is kept. The rest is asked again: all of it once (not after a
+    child that stuck, which costs its whole timeout), then in parts, then those of a part that
+    one died of alone. The prompts that children die of fail, now and later; parts under more
+    suspicion come last, so that it is they who lose if the batch ends.
+
+    Args:
+        start: makes a child, or raises ``ChildFailureError``.
+        max_restarts: deaths, and starts that failed, that one batch may cost, one more for every
+            ``PAYING`` answers in it; half as many may be for being too slow. Then the batch
+            ends. After two in a row that ended with most of it unanswered it is for good.
+    """
+
+    def __init__(self, start: Callable[[], EngineProcess], max_restarts: int) -> None:
+        self._start = start
+        self._max_restarts = max_restarts
+        self._process: EngineProcess | None = None
+        self._worked = False
+        self._failures = self._slow = 0  # of the batch at hand
+        self._ended = False  # the batch at hand
+        self._lost = 0  # batches in a row
+        self._deadly: dict[Prompt, Failure] = {}
+
+    def answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[Answer]:
+        """One answer per prompt, in order. ``what`` is the rest of the request.
+
+        Raises:
+            JudgeError: a child has never started, and does not.
+        """
+        answers = {
+            place: Answer(failure=self._deadly[prompt])
+            for place, prompt in enumerate(prompts)
+            if prompt in self._deadly
+        }
+        waiting: list[Group] = parts(
+            [place for place in range(len(prompts)) if place not in answers], 0
+        )
+        self._failures, self._slow, self._ended = 0, 0, False
+        while waiting and self._ready(len(answers)):
+            places, suspicion = waiting.pop(0)
+            try:
+                self._ask(prompts, places, what, answers)
+            except ChildFailureError as failure:
+                self._count(failure, len(answers))
+                left = [place for place in places if place not in answers]
+                if len(left) == 1 and suspicion:
+                    answers[left[0]] = self._convict(prompts[left[0]], failure)
+                else:
+                    waiting += parts(left, max(suspicion + 1, 2 if failure.slow else 1))
+            except BaseException:  # an interrupt: what it was asked is nobody's question any more
+                self.end()
+                raise
+        self._note_end(len(answers), len(prompts))
+        unanswered = Answer(failure=GIVEN_UP if self._given_up else ENDED)
+        return [answers.get(place, unanswered) for place in range(len(prompts))]
+
+    def wake(self) -> None:
+        """Starts a child, or has it take its memory again.
+
+        Raises:
+            JudgeError: none has ever started, and none does; the message says why.
+        """
+        if self._worked:
+            self.tell("wake")  # one that is gone is started with the next batch
+        else:
+            self._ready()
+
+    def tell(self, what: str) -> None:
+        """Has the child sleep or wake, if there is one."""
+        if self._process is None:
+            return
+        try:
+            self._process.tell(what)
+        except ChildFailureError as failure:  # its memory is free now, too
+            logger.warning("vLLM's process did not %s and will be started anew: %s", what, failure)
+            self.end()
+
+    def end(self) -> None:
+        """Ends the child, if there is one."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    def _ask(
+        self,
+        prompts: Sequence[Prompt],
+        places: Sequence[int],
+        what: Mapping[str, Any],
+        answers: dict[int, Answer],
+    ) -> None:
+        """Fills in the answers to some of the prompts, as they come."""
+        assert self._process is not None
+        for place, answer in self._process.ask([prompts[place] for place in places], what):
+            answers[places[place]] = answer
+
+    @property
+    def _given_up(self) -> bool:
+        """For good."""
+        return self._lost > 1
+
+    def _ready(self, answered: int = 0) -> bool:
+        """Whether a child runs; starts one, if need be and if it may."""
+        while self._process is None and not self._ended and not self._given_up:
+            try:
+                self._process = self._start()
+                self._worked = True
+            except ChildFailureError as failure:
+                if not self._worked:
+                    told = f"vLLM's process {failure.reason}. {REMEDY}. Its last words:"
+                    raise JudgeError(f"{told}\n{failure.last_words}") from None
+                self._count(failure, answered)
+        return self._process is not None
+
+    def _convict(self, prompt: Prompt, failure: ChildFailureError) -> Answer:
+        self._deadly[prompt] = STICKING if failure.slow else DEADLY
+        return Answer(failure=self._deadly[prompt])
+
+    def _count(self, failure: ChildFailureError, answered: int) -> None:
+        """Ends the child that failed, and the batch if that is once too often."""
+        logger.warning("vLLM's process failed: %s", failure)
+        self.end()
+        self._failures += 1
+        self._slow += failure.slow
+        allowed = self._max_restarts + answered // PAYING
+        self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
+
+    def _note_end(self, answered: int, asked: int) -> None:
+        """Notes whether the batch was lost; a second one in a row is the last."""
+        if self._given_up or not asked:
+            return
+        self._lost = self._lost + 1 if self._ended and answered < asked / 2 else 0
+        if answered < asked:
+            logger.error(
+                "%s; it failed %d times, and %d of %d prompts have no answer",
+                GIVEN_UP if self._given_up else ENDED,
+                self._failures,
+                asked - answered,
+                asked,
+            )
+
+
+def parts(places: list[int], suspicion: int) -> list[Group]:
+    """Places in the groups in which to ask them: together, in about equal parts, or alone.
+
+    As many parts as each has prompts: with one culprit two deaths find it, and asking a hundred
+    small groups takes less time than one more start.
+    """
+    together, divided = len(places), math.isqrt(len(places))
+    size = max(1, (together, together, divided, 1)[min(suspicion, 3)])
+    return [(places[i : i + size], suspicion) for i in range(0, len(places), size)]

@@ -1,0 +1,181 @@
+"""The child's side of the pipe, whatever engine answers."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, Protocol
+
+from posh_reward.errors import PoshError
+from posh_reward.models.base import Prompt
+from posh_reward.models.vllm.answers import Answer, written
+
+BEAT = 0.5
+"""Seconds between signs of life."""
+DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+Answers = Iterator[list[tuple[int, Answer]]]
+"""Answers as they come, each with the place of its prompt."""
+
+
+class Engine(Protocol):
+    """What answers prompts in the child."""
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
+        """Probabilities of the labels."""
+        ...
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
+        """Greedy replies."""
+        ...
+
+    def sleep(self) -> None:
+        """Gives memory back; ``choose`` and ``write`` wake it."""
+        ...
+
+    def wake(self) -> None:
+        """Undoes ``sleep``."""
+        ...
+
+
+class Pipe:
+    """Both ends: requests come in whole, replies of two threads go out whole."""
+
+    def __init__(self, requests: IO[str], replies: IO[str]) -> None:
+        self._replies = replies
+        self._lock = threading.Lock()
+        self._requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
+
+    def requests(self) -> Iterator[dict[str, Any]]:
+        """Requests in order, until the process ends."""
+        while True:
+            yield json.loads(self._requests.get())
+
+    def say(self, message: Mapping[str, object]) -> None:
+        """Sends one message."""
+        with self._lock:
+            self._replies.write(json.dumps(message) + "\n")
+            self._replies.flush()
+
+    def _read(self, requests: IO[str]) -> None:
+        for line in requests:
+            self._requests.put(line)
+        os._exit(0)  # the parent has closed its end, or is gone
+
+
+class Heart:
+    """Beats while there is work: a process that is stopped or stuck falls silent."""
+
+    def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
+        self._say = say
+        self._working = threading.Event()
+        self._id: object = None
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def start(self, request: object) -> None:
+        """Beats for a request from now on."""
+        self._id = request
+        self._working.set()
+
+    def stop(self) -> None:
+        """Falls silent until the next request."""
+        self._working.clear()
+
+    def _beat(self) -> None:
+        while True:
+            self._working.wait()
+            self._say({"id": self._id, "beat": True})
+            time.sleep(BEAT)
+
+
+def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
+    """Loads the engine, says so, and answers until the parent ends.
+
+    What goes wrong with all prompts ends the process, with its traceback on stderr: the parent
+    starts a fresh one. An engine after an error on its card is not to be trusted.
+    """
+    end_with_parent(settings["parent"], tied=settings["tied"])
+    pipe = Pipe(*claim_pipes())
+    try:
+        engine = make(settings)
+    except PoshError as error:  # it names what mends it, and needs no traceback
+        pipe.say({"refused": str(error)})
+        os._exit(1)
+    except Exception as error:  # the parent tells the user, with what mends it
+        traceback.print_exc()
+        pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
+        os._exit(1)
+    pipe.say({"ready": True})
+    heart = Heart(pipe.say)
+    try:
+        for request in pipe.requests():
+            heart.start(request["id"])
+            for answers in answered(engine, request):
+                said = [[place, written(answer)] for place, answer in answers]
+                pipe.say({"id": request["id"], "answers": said})
+            heart.stop()
+            pipe.say({"id": request["id"], "done": True})
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # not by way of exit handlers, which may wait for a card that hangs
+
+
+def answered(engine: Engine, request: Mapping[str, Any]) -> Answers:
+    """What the engine says to one request."""
+    what = request["do"]
+    if what == "sleep":
+        engine.sleep()
+    elif what == "wake":
+        engine.wake()
+    else:
+        prompts = [Prompt(prefix, suffix) for prefix, suffix in request["prompts"]]
+        if what == "choose":
+            yield from engine.choose(prompts, request["labels"])
+        else:
+            yield from engine.write(prompts, request["max_tokens"])
+
+
+def claim_pipes() -> tuple[IO[str], IO[str]]:
+    """(requests, replies): stdin and stdout, kept for the protocol.
+
+    Whatever libraries print goes to stderr instead, and what they read is empty.
+    """
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+def end_with_parent(parent: int, *, tied: bool) -> None:
+    """Ends this process when its parent is gone, whatever it is doing then.
+
+    Not by the end of stdin alone: a fork of the parent may hold its other end open.
+
+    Args:
+        parent: process id.
+        tied: have the kernel do it, also to a process that is stopped or stuck. It does so when
+            the *thread* ends that started this process, so only if that was the main thread.
+    """
+    if tied and sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

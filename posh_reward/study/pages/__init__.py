@@ -1,0 +1,1 @@
+"""Scores -> what people look at: HTML pages, plots, a terminal."""

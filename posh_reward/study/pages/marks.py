@@ -1,0 +1,150 @@
+"""Graded elements -> marked stretches of text and sentences about them, for pages and terminals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Literal
+
+from posh_reward.metrics.posh.presets import PRESETS, question
+from posh_reward.metrics.signature import field_of
+from posh_reward.types import Description, Direction, Element, Kind, Request, SceneGraph, Scores
+
+Level = Literal["absent", "weak", "partial", "clear", "failed", "none"]
+
+UNASKED = {
+    "attribute": '"{text}" was not asked about: "{identifier}" is absent.',
+    "relation": '"{text}" was not asked about: "{identifier}" or "{other}" is absent.',
+}
+FAILED = '"{text}" could not be judged: {failure}'
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring characters that the same elements rest on."""
+
+    text: str
+    elements: tuple[Element, ...]
+
+    @property
+    def lowest(self) -> float | None:
+        """The grade of the worst of its elements; None if none was judged."""
+        grades = [element.grade for element in self.elements if element.grade is not None]
+        return min(grades, default=None)
+
+    @property
+    def level(self) -> Level:
+        """How badly the worst of its elements was found."""
+        if not self.elements:
+            return "none"
+        return "failed" if self.lowest is None else level_of(self.lowest)
+
+    @property
+    def marked(self) -> bool:
+        """Whether there is something to point out."""
+        return self.level not in ("none", "clear")
+
+    @property
+    def digit(self) -> str:
+        """The lowest grade, rounded down so that 1 is absent, 2 weak, 3 partial."""
+        return "?" if self.lowest is None else str(int(self.lowest))
+
+
+def level_of(grade: float) -> Level:
+    """A grade in words: below 2 absent, below 3 weak, below 4 partial, else clear."""
+    if grade < 2:
+        return "absent"
+    if grade < 3:
+        return "weak"
+    return "partial" if grade < 4 else "clear"
+
+
+def worst_first(elements: Sequence[Element]) -> list[Element]:
+    """Failed ones, then by grade, lowest first."""
+    return sorted(elements, key=lambda element: element.grade or 0.0)
+
+
+def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
+    """Cuts the generation (precision) or the reference (recall) where its elements change.
+
+    The stretches' texts, joined, are the whole text again. White space between two words of
+    the same elements ("carved into") belongs to them.
+    """
+    text = scores.generation if direction == "precision" else scores.reference
+    elements = [element for element in scores.elements if element.direction == direction]
+    edges = {0, len(text)}
+    for element in elements:
+        for start, end in element.spans:
+            edges |= {start, end}
+    cuts = sorted(edge for edge in edges if 0 <= edge <= len(text))
+    covering = _covering(elements, cuts)
+    pieces = [
+        Stretch(text[start:end], tuple(covering[index]))
+        for index, (start, end) in enumerate(pairwise(cuts))
+    ]
+    return _joined(pieces)
+
+
+def _joined(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
+    """The pieces, those made one that only white space keeps apart."""
+    kept: list[Stretch] = []
+    for piece in pieces:
+        between = kept and not kept[-1].elements and not kept[-1].text.strip()
+        if between and len(kept) > 1 and piece.elements and kept[-2].elements == piece.elements:
+            first, space = kept[-2:]
+            kept[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
+        else:
+            kept.append(piece)
+    return iter(kept)
+
+
+def _covering(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
+    """For each stretch between two cuts, the elements with a span over it."""
+    position = {cut: index for index, cut in enumerate(cuts)}
+    covering: list[list[Element]] = [[] for _ in cuts]
+    for element in elements:
+        over = {
+            index
+            for start, end in element.spans
+            for index in range(position.get(start, 0), position.get(end, 0))
+        }
+        for index in sorted(over):
+            covering[index].append(element)
+    return covering
+
+
+def preset_of(signature: str) -> str:
+    """The wording that a signature names; the released one if it names none that we know."""
+    named = field_of(signature, "preset")
+    return named if named in PRESETS else PRESETS[0]
+
+
+def wording(element: Element, preset: str = PRESETS[0]) -> str:
+    """What was asked about an element, with its ``{text}`` and names still to be filled in."""
+    if element.failure is not None:
+        return FAILED
+    if not element.asked and element.kind in UNASKED:
+        return UNASKED[element.kind]
+    return _question(element.kind, element.direction, preset)
+
+
+@cache
+def _question(kind: Kind, direction: Direction, preset: str) -> str:
+    nothing = Description("", SceneGraph((), ()))
+    request = Request(
+        direction, kind, "{identifier}", nothing, nothing, 0, text="{text}", other="{other}"
+    )
+    whole = question(request, preset)
+    return whole.removeprefix("Q: ").partition("? Consider")[0] + "?"
+
+
+def asked(element: Element, preset: str = PRESETS[0]) -> str:
+    """What was asked about an element, or why it was not, in one sentence."""
+    return re.sub(
+        r"\{(\w+)\}",
+        lambda match: str(getattr(element, match[1]) or ""),
+        wording(element, preset),
+    )

@@ -1,0 +1,159 @@
+"""Scores -> HTML without scripts: mistakes marked in the generation, omissions in the reference.
+
+Texts are untrusted: everything that is not ours is escaped, and a page's content policy allows
+neither scripts nor network.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+
+from posh_reward.study.pages.marks import (
+    Stretch,
+    asked,
+    level_of,
+    preset_of,
+    stretches,
+    worst_first,
+)
+from posh_reward.types import Direction, Element, Scores
+
+LEAD = (
+    "What was written, with its mistakes marked, beside the reference, with what was left out "
+    "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
+    "rest on those words. Point at a mark, or reach it with the Tab key, to see what the judge "
+    "was asked."
+)
+TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
+NAMES = (
+    "In a question about what was written, DESCRIPTION 1 is the reference and DESCRIPTION 2 what "
+    "was written; in one about the reference, the DESCRIPTION is what was written."
+)
+AXES = (("mistakes", "precision"), ("omissions", "recall"), ("overall", "f1"))
+"""What people call a score, and its field in ``Scores``."""
+KEY = (
+    '<ul class="key" aria-label="Marks">'
+    '<li><mark class="absent">absent<sup>1</sup></mark> not in the other text, or contradicted'
+    ' by it</li><li><mark class="weak">weak<sup>2</sup></mark> hinted at</li>'
+    '<li><mark class="partial">partial<sup>3</sup></mark> in part</li>'
+    "<li>unmarked: clear (4, 5), or not an element</li></ul>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One scored pair on a page."""
+
+    title: str
+    scores: Scores
+    picture: bytes | None = None
+    """A PNG, shown above the texts."""
+    picture_text: str = "The picture that is described"
+
+
+def page(items: Sequence[Item], title: str = "POSH: mistakes and omissions") -> str:
+    """One HTML document that shows every item, one below the other; it needs no file beside it."""
+    signatures = dict.fromkeys(item.scores.signature for item in items)
+    values = {
+        "title": escape(title),
+        "lead": escape(LEAD),
+        "style": template("posh.css") + template("shell.css"),
+        "key": KEY,
+        "items": "\n".join(_article(item) for item in items),
+        "footer": "<br>".join(map(escape, [NAMES, *signatures])),
+    }
+    return fill(template("page.html"), values)
+
+
+def fragment(scores: Scores) -> str:
+    """A piece of HTML with its own style: one pair in a notebook, or inside another page."""
+    return (
+        f'<div class="posh" style="padding: 1rem; border-radius: 8px"><style>{template("posh.css")}'
+        f"</style>{KEY}{_body(scores)}<footer>{escape(scores.signature)}</footer></div>"
+    )
+
+
+def template(name: str) -> str:
+    """The text of one of our templates."""
+    return (resources.files("posh_reward.study.pages") / "templates" / name).read_text("utf-8")
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Puts the values where their names stand in braces, in one pass."""
+    names = "|".join(values)
+    return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A figure as people read it."""
+    return "none" if value is None else f"{value:.{digits}f}"
+
+
+def _article(item: Item) -> str:
+    return f"<article><h2>{escape(item.title)}</h2>{_picture(item)}{_body(item.scores)}</article>"
+
+
+def _picture(item: Item) -> str:
+    if item.picture is None:
+        return ""
+    data = base64.b64encode(item.picture).decode("ascii")
+    source = f"data:image/png;base64,{data}"
+    return f'<figure><img src="{source}" alt="{escape(item.picture_text)}"></figure>'
+
+
+def _body(scores: Scores) -> str:
+    figures = "".join(
+        f"<span>{name} <b>{number(getattr(scores, field))}</b></span>" for name, field in AXES
+    )
+    failure = (
+        f'<p class="failure">No score: {escape(str(scores.failure))}</p>' if scores.failure else ""
+    )
+    texts = "".join(_text(scores, direction) for direction in TITLES)
+    return (
+        f'<div class="scores">{figures}</div>{failure}<div class="texts">{texts}</div>'
+        f"{_table(scores) if scores.elements else ''}"
+    )
+
+
+def _text(scores: Scores, direction: Direction) -> str:
+    preset = preset_of(scores.signature)
+    marked = "".join(_stretch(stretch, preset) for stretch in stretches(scores, direction))
+    return f'<section><h3>{TITLES[direction]}</h3><p class="text" dir="auto">{marked}</p></section>'
+
+
+def _stretch(stretch: Stretch, preset: str) -> str:
+    text = escape(stretch.text)
+    if not stretch.marked:
+        return text
+    why = "".join(
+        f"<span><b>{number(element.grade, 1)}</b>{escape(asked(element, preset))}</span>"
+        for element in worst_first(stretch.elements)
+    )
+    return (
+        f'<mark class="{stretch.level}" tabindex="0">{text}<sup>{stretch.digit}</sup>'
+        f'<span class="why" role="tooltip">{why}</span></mark>'
+    )
+
+
+def _table(scores: Scores) -> str:
+    preset = preset_of(scores.signature)
+    rows = "".join(_row(element, preset) for element in worst_first(scores.elements))
+    return (
+        f"<details><summary>All {len(scores.elements)} elements, worst first</summary>"
+        '<table><thead><tr><th class="n">grade</th><th>of</th><th>kind</th><th>asked</th></tr>'
+        f"</thead><tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _row(element: Element, preset: str) -> str:
+    level = "failed" if element.grade is None else level_of(element.grade)
+    return (
+        f'<tr><td class="n {level}">{number(element.grade, 1)}</td>'
+        f"<td>{TITLES[element.direction].lower()}</td><td>{element.kind}</td>"
+        f"<td>{escape(asked(element, preset))}</td></tr>"
+    )

@@ -1,0 +1,81 @@
+"""Figures for people who would rather look than read. Matplotlib is imported when used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.study.rows.standings import Standing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, SOFT = "#1f2328", "#8c959f"
+PRECISION, RECALL, REWARD = "#0969da", "#bc4c00", "#1f2328"
+
+
+def training_plot(
+    history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path
+) -> None:
+    """Draws the reward over steps, and the held-out scores of each model beside it.
+
+    Args:
+        history: TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
+        standings: held-out scores, in the order of training.
+        path: a .png or .svg file.
+    """
+    figure, (left, right) = _figure()
+    _reward(left, [line for line in history if line.get("reward") is not None])
+    _standings(right, standings)
+    figure.savefig(path, dpi=150)
+
+
+def _figure() -> tuple[Figure, Any]:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    axes = figure.subplots(1, 2, width_ratios=(3, 2))
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(colors=INK, labelsize=9)
+        axis.grid(axis="y", color="#eaeef2")
+        axis.set_axisbelow(True)
+    return figure, axes
+
+
+def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
+    steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
+    for key, name, color, width in (
+        ("posh/precision", "precision (mistakes)", PRECISION, 1.2),
+        ("posh/recall", "recall (omissions)", RECALL, 1.2),
+        ("reward", "reward", REWARD, 2.4),
+    ):
+        known = [(s, line[key]) for s, line in zip(steps, lines, strict=True) if line.get(key)]
+        if known:
+            axes.plot(*zip(*known, strict=True), color=color, linewidth=width, label=name)
+    axes.set_title("Reward while training", loc="left", fontsize=11, color=INK)
+    axes.set_xlabel("step")
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
+    standings = [standing for standing in standings if standing.axes]
+    for place, standing in enumerate(standings):
+        overall = standing.axes["overall"]
+        spread = [[overall.mean - overall.low], [overall.high - overall.mean]]
+        axes.bar(
+            place, overall.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4
+        )
+        axes.scatter(place - 0.12, standing.axes["mistakes"].mean, color=PRECISION, zorder=3, s=22)
+        axes.scatter(place + 0.12, standing.axes["omissions"].mean, color=RECALL, zorder=3, s=22)
+        axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
+    names = [fill(standing.model, 11) for standing in standings]
+    axes.set_xticks(range(len(standings)), names, fontsize=8)
+    axes.set_ylim(0, 1)
+    axes.set_title("Held-out pictures: overall (bar, 95 %)", loc="left", fontsize=11, color=INK)

@@ -1,0 +1,149 @@
+"""One scored pair -> text for a terminal, with colours or, without them, with brackets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
+
+from posh_reward.study.pages.marks import (
+    Stretch,
+    asked,
+    level_of,
+    preset_of,
+    stretches,
+    worst_first,
+)
+from posh_reward.study.pages.page import AXES, NAMES, TITLES, number
+from posh_reward.types import Direction, Scores
+
+COLORS = {"absent": "31;1", "weak": "33", "partial": "36", "failed": "35", "clear": "32"}
+"""ANSI codes. Each mark also carries its grade, for those who do not see the colour."""
+BOLD, DIM, UNDERLINED = "1", "2", "4"
+RAISED = str.maketrans("123", "¹²³")
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of what follows."""
+Piece = tuple[str, str]
+"""Characters, and the ANSI code that they are shown in: empty for none."""
+Paragraph = tuple[int, list[Piece]]
+"""By how much its lines are indented after the first, and what it says."""
+
+
+def explain(scores: Scores, *, color: bool, width: int = 80, worst: int = 10) -> str:
+    """The pair's texts with their marks, its worst elements, its scores.
+
+    Args:
+        scores: with elements.
+        color: whether the terminal takes ANSI codes; otherwise a mark is ``[green]1``.
+        width: columns of the terminal.
+        worst: how many elements to list.
+    """
+    sections = [
+        _text(scores, "precision", "with its mistakes marked", color),
+        _text(scores, "recall", "with what was left out marked", color),
+        _key(),
+        *([_worst(scores, worst)] if scores.elements else []),
+        _figures(scores),
+    ]
+    return "\n".join(
+        _line(pieces, color)
+        for section in sections
+        for pieces in chain(*(_wrapped(*paragraph, width) for paragraph in section), [[]])
+    )
+
+
+def safe(text: str) -> str:
+    r"""The text with control characters spelt out (``\x1b``): it cannot steer the terminal."""
+    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def _text(scores: Scores, side: Direction, what: str, color: bool) -> list[Paragraph]:
+    marked = [piece for stretch in stretches(scores, side) for piece in _mark(stretch, color)]
+    lines: list[list[Piece]] = [[("  ", "")]]
+    for text, code in marked:
+        first, *rest = text.split("\n")
+        lines[-1].append((first, code))
+        lines += [[("  ", ""), (line, code)] for line in rest]
+    return [(0, [(TITLES[side], BOLD), (f", {what}", DIM)]), *((2, line) for line in lines)]
+
+
+def _mark(stretch: Stretch, color: bool) -> list[Piece]:
+    text = safe(stretch.text)
+    if not stretch.marked:
+        return [(text, "")]
+    if not color:
+        return [(f"[{text}]{stretch.digit}", "")]
+    code = COLORS[stretch.level]
+    return [(text, f"{code};{UNDERLINED}"), (stretch.digit.translate(RAISED), code)]
+
+
+def _key() -> list[Paragraph]:
+    marks = {"absent": "1", "weak": "2", "partial": "3"}
+    pieces: list[Piece] = [("Marks: ", DIM)]
+    for level, digit in marks.items():
+        pieces += [(digit, COLORS[level]), (f" {level}, ", DIM)]
+    return [(0, [*pieces, ("else clear, or no element", DIM)])]
+
+
+def _worst(scores: Scores, count: int) -> list[Paragraph]:
+    preset = preset_of(scores.signature)
+    title = f"Worst {min(count, len(scores.elements))} of {len(scores.elements)} elements"
+    lines: list[Paragraph] = [(0, [(title, BOLD)])]
+    for element in worst_first(scores.elements)[:count]:
+        level = "failed" if element.grade is None else level_of(element.grade)
+        about = f"{TITLES[element.direction].lower():<9}  {element.kind:<9}  "
+        grade = f"{number(element.grade, 1):>6}  "
+        hang = len(grade + about)
+        question = safe(asked(element, preset).replace("\n", " "))
+        lines += [(hang, [(grade, COLORS[level]), (about, DIM), (question, "")])]
+    return [*lines, (0, [(NAMES, DIM)])]
+
+
+def _figures(scores: Scores) -> list[Paragraph]:
+    pieces = [
+        piece
+        for name, field in AXES
+        for piece in ((f"{name} ", ""), (f"{number(getattr(scores, field))}   ", BOLD))
+    ]
+    lines: list[Paragraph] = [(0, [*pieces, ("0.2 to 1, higher is better", DIM)])]
+    if scores.failure is not None:
+        lines += [(0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])])]
+    return [*lines, (0, [(scores.signature, DIM)])]
+
+
+def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
+    """Lines of at most ``width`` columns, broken at spaces, unless a word alone is longer."""
+    line: list[Piece] = []
+    used = 0
+    for word in _words(pieces):
+        length = sum(len(text) for text, _ in word)
+        if used > hang and used + length > width and word[0][0].strip():
+            yield line
+            line, used = [(" " * hang, "")], hang
+        line += word
+        used += length
+    yield line
+
+
+def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Runs of pieces with no place for a break in them; a run of spaces stands alone."""
+    word: list[Piece] = []
+    for text, code in pieces:
+        for part in re.findall(r"\s+|\S+", text):
+            if part.isspace():
+                yield from filter(None, (word, [(part, code)]))
+                word = []
+            else:
+                word.append((part, code))
+    if word:
+        yield word
+
+
+def _line(pieces: list[Piece], color: bool) -> str:
+    if not color:
+        return "".join(text for text, _ in pieces).rstrip()
+    alike = (
+        ("".join(text for text, _ in group), code)
+        for code, group in groupby(pieces, lambda piece: piece[1])
+    )
+    return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in alike).rstrip()

@@ -1,0 +1,168 @@
+"""Rows that outlive a kill: JSON lines, appended durably, read up to the last whole one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from posh_reward.errors import InputError
+
+Row = dict[str, Any]
+
+BEGINS = b'{"id": '
+"""How each of our lines begins."""
+
+
+class Sink(Protocol):
+    """Where scored rows go: a ``Journal``, which keeps them, or a ``Stream``."""
+
+    def rows(self) -> Iterator[Row]:
+        """Those that it holds."""
+        ...
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Takes more."""
+        ...
+
+    def discard(self) -> None:
+        """Does away with those that it holds."""
+        ...
+
+
+class Journal:
+    """A file of rows that is only ever appended to.
+
+    What a kill left of a last line is cut off with the first append, and only if it can be the
+    beginning of one of our rows: a file of somebody else's stays as it was.
+
+    Args:
+        path: made, with its folder, if there is none.
+
+    Raises:
+        OSError: the file cannot be opened for writing.
+        InputError: it ends in what cannot be the beginning of one of our rows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+        self._file = path.open("a+b")
+        try:
+            self._whole = self._end_of_whole_lines()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _end_of_whole_lines(self) -> int:
+        self._file.seek(0)
+        end, line = 0, b""
+        for line in self._file:
+            if line.endswith(b"\n"):
+                end += len(line)
+        torn = b"" if line.endswith(b"\n") else line
+        if not torn.startswith(BEGINS) and not BEGINS.startswith(torn):
+            raise InputError(
+                f"{self.path.name} ends in {torn[:40]!r}, which was not written here: "
+                "write elsewhere, or delete it"
+            )
+        return end
+
+    def rows(self) -> Iterator[Row]:
+        """The whole rows, one at a time.
+
+        Raises:
+            InputError: a whole line is no JSON object.
+        """
+        with self.path.open("rb") as file:
+            read = 0
+            for number, line in enumerate(file, start=1):
+                read += len(line)
+                if read > self._whole:
+                    return
+                yield self._row(line, number)
+
+    def _row(self, line: bytes, number: int) -> Row:
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{self.path.name}, line {number}: no JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{self.path.name}, line {number}: no JSON object")
+        return row
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Adds rows; when this returns they are on the disk.
+
+        Raises:
+            OSError: the disk is full, or gone.
+        """
+        self._file.truncate(self._whole)
+        written = b"".join(map(as_line, rows))
+        self._file.write(written)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._whole += len(written)
+
+    def clear(self) -> None:
+        """Forgets all rows."""
+        self._whole = 0
+        self._file.truncate(0)
+
+    def discard(self) -> None:
+        """Deletes the file."""
+        self.path.unlink()
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._file.close()
+
+
+class Stream:
+    """Rows to a pipe, a terminal or a device: each is sent on at once, and none is kept."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def rows(self) -> Iterator[Row]:
+        """Nothing: what was sent is gone."""
+        return iter(())
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Sends rows on.
+
+        Raises:
+            OSError: nobody reads any more (``BrokenPipeError``), or the device is full.
+        """
+        self._file.write(b"".join(map(as_line, rows)))
+        self._file.flush()
+
+    def clear(self) -> None:
+        """There is nothing to forget."""
+
+    def discard(self) -> None:
+        """There is nothing to delete."""
+
+
+def read_journal(path: Path) -> list[Row]:
+    """The whole rows of a journal; none if there is no such file."""
+    if not path.exists():
+        return []
+    with closing(Journal(path)) as journal:
+        return list(journal.rows())
+
+
+def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows durably, after cutting off what a kill left of a last line."""
+    with closing(Journal(path)) as journal:
+        journal.append(rows)
+
+
+def as_line(row: Mapping[str, Any]) -> bytes:
+    r"""One line of JSON in UTF-8; half a surrogate pair stays an escape (``\ud83d``)."""
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"

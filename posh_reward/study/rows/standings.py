@@ -1,0 +1,133 @@
+"""Scored rows -> means by model, and paired differences between models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.scored import AXES
+from posh_reward.study.statistics import Interval, bootstrap_mean, paired_difference
+
+DIRECTION = "scores are 0.2 to 1, higher is better: mistakes = precision, omissions = recall"
+"""Said wherever scores are shown: "mistakes 0.95" would read as many."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Scores of one model's rows."""
+
+    rows: int = 0
+    words: int = 0
+    scores: dict[str, list[float]] = field(default_factory=lambda: {axis: [] for axis in AXES})
+
+
+@dataclass(slots=True)
+class Tally:
+    """Running totals over scored rows, for a last line to people."""
+
+    models: dict[str, Totals] = field(default_factory=dict)
+    """By model; "" where rows do not name one."""
+    failures: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rows(self) -> int:
+        """All rows so far."""
+        return sum(model.rows for model in self.models.values())
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Counts one more row."""
+        model = self.models.setdefault(row.get("model") or "", Totals())
+        model.rows += 1
+        model.words += len((row["generation"] or "").split())
+        if row["overall"] is None:
+            self.failures[row["failure"]] += 1
+            return
+        for axis, values in model.scores.items():
+            values.append(row[axis])
+
+    def standings(self) -> list[Standing]:
+        """The models, in the order in which they came up."""
+        return [_standing(name, totals) for name, totals in self.models.items()]
+
+    def __str__(self) -> str:
+        done = sum(len(model.scores["overall"]) for model in self.models.values())
+        said = f"scored {done:,} of {self.rows:,} pairs"
+        if len(self.models) > 1:
+            said += f"\n{leaderboard(self.standings())}"
+        elif done:
+            [model] = self.models.values()
+            means = (f"{axis} {fmean(values):.3f}" for axis, values in model.scores.items())
+            said += f"; means: {', '.join(means)}\n({DIRECTION})"
+        for reason, count in self.failures.most_common(5):
+            said += f"\nno score for {count:,}: {reason}"
+        others = len(self.failures) - 5
+        return said + (f"\nand {others} other reasons" if others > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One model's means over its rows; higher is better on every axis."""
+
+    model: str
+    scored: int
+    failed: int
+    axes: dict[str, Interval]
+    """By axis, with 95 % bootstrap intervals over rows; empty if none was scored."""
+    words: float
+    """Mean words of a generation."""
+
+
+def _standing(model: str, totals: Totals) -> Standing:
+    scored = len(totals.scores["overall"])
+    return Standing(
+        model,
+        scored,
+        totals.rows - scored,
+        {axis: bootstrap_mean(values) for axis, values in totals.scores.items() if values},
+        totals.words / max(totals.rows, 1),
+    )
+
+
+def standings(rows: Iterable[Row]) -> list[Standing]:
+    """Means by model; rows that failed are counted and left out."""
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+    return tally.standings()
+
+
+def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall") -> Interval:
+    """Paired by id: how much better ``after`` is on one axis.
+
+    Raises:
+        InputError: the two do not describe the same items.
+    """
+    old = {row["id"]: row[axis] for row in before}
+    if set(old) != {row["id"] for row in after}:
+        raise InputError("the two models described different items: score the same split")
+    return paired_difference([row[axis] for row in after], [old[row["id"]] for row in after])
+
+
+def leaderboard(standings: Sequence[Standing]) -> str:
+    """A table in plain text, in the order given."""
+    width = max(len("model"), *(len(s.model) for s in standings))
+    lines = [
+        DIRECTION,
+        f"{'model':<{width}}  {'overall [95 %]':>20}  mistakes  omissions  words  scored  failed",
+    ]
+    for s in standings:
+        if not s.axes:
+            lines.append(f"{s.model:<{width}}  none of its {s.failed} generations was scored")
+            continue
+        overall = s.axes["overall"]
+        interval = f"{overall.mean:.3f} [{overall.low:.3f}, {overall.high:.3f}]"
+        lines.append(
+            f"{s.model:<{width}}  {interval:>20}  {s.axes['mistakes'].mean:>8.3f}  "
+            f"{s.axes['omissions'].mean:>9.3f}  {s.words:>5.1f}  {s.scored:>6}  {s.failed:>6}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""What a training run needs around its trainer: stopping, resuming, processors."""

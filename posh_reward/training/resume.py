@@ -1,0 +1,148 @@
+"""Going on from a checkpoint with the checkpoint's weights, or not at all."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+from posh_reward.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+
+COMPARED = 16
+"""Tensors of a checkpoint that are compared with the model's: enough to tell one that was
+loaded from one that was not."""
+
+
+def last_checkpoint(args: TrainingArguments) -> str | None:
+    """Where to resume: the path given, the newest checkpoint for "latest", or None."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    resume: str | None = args.resume_from_checkpoint
+    if resume != "latest":
+        return resume
+    there = Path(args.output_dir).is_dir()
+    return get_last_checkpoint(args.output_dir) if there else None
+
+
+def load_weights(trainer: Trainer, checkpoint: str) -> None:
+    """Loads a checkpoint's weights. To be called before ``trainer.train``, which may not do it.
+
+    The trainer saves a Qwen2.5-VL under the names of the hub (``visual...``) and looks for those
+    of today (``model.visual...``): it finds none, warns, and trains the untrained model on
+    (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both. Does nothing where
+    DeepSpeed or FSDP reads its own files, or where there are only adapters.
+    """
+    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or not is_whole_model(checkpoint):
+        return
+    model: Any = trainer.model
+    saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
+    model.load_state_dict(saved.state_dict())
+    logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+
+
+def is_whole_model(checkpoint: str) -> bool:
+    """Whether a checkpoint has a model's weights, and not adapters or a partition alone."""
+    folder = Path(checkpoint)
+    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
+def _is_not_about_names(record: logging.LogRecord) -> bool:
+    return "keys in the checkpoint model loaded" not in record.getMessage()
+
+
+class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
+    """Stops a run that was resumed from a checkpoint without the checkpoint's weights.
+
+    For any script: ``trainer.add_callback(RefuseLostWeights())``. Transformers only warns when
+    the names in a checkpoint are not those of the model, and goes on with whatever weights the
+    model was made with, at the checkpoint's step and with its optimizer.
+    """
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Compares some of the checkpoint's tensors with the model's.
+
+        Raises:
+            ConfigError: they differ; on every rank.
+        """
+        checkpoint = _resumed(args, state)
+        if checkpoint is None or model is None:
+            return
+        lost = lost_weights(model, checkpoint)
+        if lost:
+            raise ConfigError(
+                f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and "
+                f"{len(lost) - 1} more of {COMPARED} compared are not in the model. Call "
+                "posh_reward.training.resume.load_weights(trainer, checkpoint) before "
+                "trainer.train(resume_from_checkpoint=checkpoint)"
+            )
+
+
+def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
+    """The checkpoint that this run has gone on from; None if it is a new one, or not to be told."""
+    if not state.global_step:
+        return None
+    given = args.resume_from_checkpoint
+    folders = [Path(given)] if isinstance(given, str) else []
+    folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+    return next((folder for folder in folders if is_whole_model(str(folder))), None)
+
+
+def lost_weights(model: Any, checkpoint: Path) -> list[str]:
+    """Names of a checkpoint's tensors, among some of them, whose values the model does not have.
+
+    A tensor is looked for under every name of the model that ends like its own, so that a new
+    prefix does not hide it. Parameters that are partitioned over ranks are not compared.
+    """
+    import torch
+
+    own = {name: value for name, value in model.state_dict().items() if value.numel()}
+    lost = []
+    for name, saved in _some_tensors(checkpoint):
+        there = [value for value in _namesakes(name, own) if value.shape == saved.shape]
+        if own and not any(
+            torch.equal(value.cpu().to(torch.float32), saved.to(torch.float32)) for value in there
+        ):
+            lost.append(name)
+    return lost
+
+
+def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The model's tensors that end in as many parts of a name as any does."""
+    parts = name.split(".")
+    for start in range(len(parts)):
+        ending = ".".join(parts[start:])
+        found = [v for key, v in own.items() if key == ending or key.endswith("." + ending)]
+        if found:
+            return found
+    return []
+
+
+def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors from all over a checkpoint."""
+    from safetensors import safe_open
+
+    index = checkpoint / "model.safetensors.index.json"
+    if index.is_file():
+        where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+    else:
+        with safe_open(checkpoint / "model.safetensors", "pt") as file:
+            where = dict.fromkeys(file.keys(), "model.safetensors")
+    names = sorted(where)
+    for name in names[:: max(len(names) // COMPARED, 1)][:COMPARED]:
+        with safe_open(checkpoint / where[name], "pt") as file:
+            yield name, file.get_tensor(name)

@@ -1,0 +1,81 @@
+"""One set of columns, from the generator, from the disk, and an answer when the hub is away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from datasets import Dataset, DatasetDict
+
+from posh_reward.datasets.load import (
+    SceneOptions,
+    load_pictures,
+    scene_options,
+    with_other_pictures,
+)
+from posh_reward.errors import ConfigError, InputError
+
+SMALL = "scenes:train=4:heldout=3"
+
+
+def test_scenes_have_the_columns_and_decode_to_pictures() -> None:
+    dataset = load_pictures(SMALL, "train")
+    assert dataset.column_names == ["uuid", "image", "reference"]
+    assert len(dataset) == 4
+    assert dataset[0]["image"].size == (168, 56)
+
+
+def test_options_of_scenes() -> None:
+    assert scene_options("scenes") == SceneOptions()
+    assert scene_options("scenes:train=9:uneven=1").train == 9
+    assert load_pictures("scenes:heldout=2:scale=2", "test")[0]["image"].size == (336, 112)
+
+
+@pytest.mark.parametrize("name", ["scenes:tarin=9", "scenes:9", "scenes:train=many"])
+def test_a_wrong_option_is_named_with_those_there_are(name: str) -> None:
+    with pytest.raises(InputError, match="train, heldout, seed, plain, uneven, scale"):
+        load_pictures(name)
+
+
+def test_saved_to_disk_and_read_again(tmp_path: Path) -> None:
+    test = load_pictures(SMALL, "test")
+    DatasetDict({"test": test}).save_to_disk(tmp_path / "both")
+    assert load_pictures(str(tmp_path / "both"), "test")["reference"][:] == test["reference"][:]
+    with pytest.raises(ConfigError, match="it has test"):
+        load_pictures(str(tmp_path / "both"), "train")
+
+
+def test_a_parquet_file_without_uuid_gets_one(tmp_path: Path) -> None:
+    load_pictures(SMALL, "test").remove_columns("uuid").to_parquet(tmp_path / "test.parquet")
+    dataset = load_pictures(str(tmp_path / "test.parquet"), "test")
+    assert dataset["uuid"][:] == ["test-00000", "test-00001", "test-00002"]
+    assert dataset[0]["image"].size == (168, 56)
+
+
+def test_an_imagefolder(tmp_path: Path) -> None:
+    row = load_pictures(SMALL, "test")[0]
+    folder = tmp_path / "train"
+    folder.mkdir()
+    row["image"].save(folder / "one.png")
+    line = '{"file_name": "one.png", "reference": "A red house."}\n'
+    (folder / "metadata.jsonl").write_text(line)
+    assert load_pictures(str(tmp_path), "train")[0]["reference"] == "A red house."
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    Dataset.from_dict({"text": ["A red house."]}).save_to_disk(tmp_path / "texts")
+    with pytest.raises(ConfigError, match="no column 'image'"):
+        load_pictures(str(tmp_path / "texts"))
+
+
+def test_without_the_hub_the_remedy_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"amitha/docent.*local copy"):
+        load_pictures("amitha/docent", "test")
+
+
+def test_other_pictures_keep_the_texts() -> None:
+    right = load_pictures(SMALL, "train")
+    other = with_other_pictures(right)
+    assert other["reference"][:] == right["reference"][:]
+    assert other[0]["image"].tobytes() == right[1]["image"].tobytes()
+    assert other[3]["image"].tobytes() == right[0]["image"].tobytes()

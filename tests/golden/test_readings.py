@@ -1,0 +1,51 @@
+"""Stored descriptions are kept by a version that is raised by hand: this says when."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from posh_reward.graph.read import Reader
+from posh_reward.graph.serialise import READING_VERSION, write_description
+from posh_reward.types import Description
+
+HERE = Path(__file__).parent
+TEXTS = Path(__file__).resolve().parents[2] / "tools" / "calibration" / "artworks.json"
+DIGESTS = HERE / "readings.json"
+"""Version of the reading -> digests of what was read, by preset of the graphs."""
+
+
+def texts() -> list[str]:
+    """Every text of the calibration artworks, in order."""
+    found: list[str] = []
+
+    def collect(value: object) -> None:
+        if isinstance(value, str) and len(value) > 60:
+            found.append(value)
+        elif isinstance(value, dict):
+            for each in value.values():
+                collect(each)
+        elif isinstance(value, list):
+            for each in value:
+                collect(each)
+
+    collect(json.loads(TEXTS.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.mark.parametrize("mended", [False, True], ids=["released", "mended"])
+def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
+    digest = sha256()
+    for description in Reader(mended=mended).read(texts()):
+        assert isinstance(description, Description)
+        digest.update(write_description(description).encode("utf-8", "surrogatepass"))
+    name = "mended" if mended else "released"
+    known = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    assert known.get(f"{READING_VERSION}/{name}") == digest.hexdigest()[:16], (
+        "what is read of a text has changed. Once a change: raise READING_VERSION in "
+        "graph/serialise.py, so that stored descriptions are not taken for new ones, and put "
+        f'"<version>/{name}": "{digest.hexdigest()[:16]}" into tests/golden/readings.json'
+    )

@@ -1,0 +1,135 @@
+"""The embedded pipeline loads, splits, labels and lemmatizes; a missing one says what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.graph.parser.biaffine import shape
+from posh_reward.graph.parser.lemmas import lemma
+from posh_reward.graph.parser.parse import check, load_parser, parse, parser_version
+from posh_reward.graph.rules.spanning import tree
+
+TEXT = (
+    "To our left, a woman in a mustard-yellow shawl holds a black umbrella above a small boy. "
+    "The boy's hat is red. Behind them are three stalls; one of the stalls is empty."
+)
+
+
+@pytest.fixture(scope="module")
+def doc() -> Doc:
+    return parse(load_parser(), [TEXT])[0]
+
+
+def test_the_same_name_gives_the_same_pipeline() -> None:
+    assert load_parser() is load_parser("embedded")
+
+
+def test_version_is_fit_for_a_signature() -> None:
+    name, _, version = parser_version(load_parser()).partition("-")
+    assert name == "embedded"
+    assert all(part.isdigit() for part in version.split("."))
+
+
+def test_sentences(doc: Doc) -> None:
+    assert [sentence[0].text for sentence in doc.sents] == ["To", "The", "Behind"]
+
+
+def test_every_token_has_a_label_a_tag_and_a_lemma(doc: Doc) -> None:
+    assert all(token.dep_ and token.tag_ and token.pos_ and token.lemma_ for token in doc)
+
+
+def test_labels_are_those_of_clearnlp(doc: Doc) -> None:
+    found = {token.dep_ for token in doc}
+    assert {"nsubj", "dobj", "prep", "pobj", "amod", "poss", "case", "det", "nummod"} <= found
+    assert not found & {"obj", "obl", "cop", "root"}
+
+
+def test_each_sentence_has_one_root(doc: Doc) -> None:
+    assert [sum(t.dep_ == "ROOT" for t in s) for s in doc.sents] == [1, 1, 1]
+
+
+def test_copula_heads_its_clause(doc: Doc) -> None:
+    (hat,) = (token for token in doc if token.text == "hat")
+    assert (hat.dep_, hat.head.text, hat.head.pos_) == ("nsubj", "is", "AUX")
+
+
+def test_texts_are_stripped_and_keep_their_order() -> None:
+    docs = parse(load_parser(), ["  A dog sleeps. \n", "", "A cat sits."])
+    assert [doc.text for doc in docs] == ["A dog sleeps.", "", "A cat sits."]
+    assert docs[0][0].idx == 0
+
+
+def test_white_space_tokens_are_parsed_around() -> None:
+    doc = parse(load_parser(), ["A dog sleeps.\n\nA cat sits by the door."])[0]
+    assert doc[4].is_space
+    assert doc[4].pos_ == "SPACE"
+    assert all(token.dep_ for token in doc)
+
+
+def test_a_blank_line_ends_a_sentence() -> None:
+    doc = parse(load_parser(), ["The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."])[0]
+    assert [sentence[0].text for sentence in doc.sents] == ["The", "Two", "A"]
+
+
+def test_parses_do_not_depend_on_the_batch() -> None:
+    nlp = load_parser()
+    alone = parse(nlp, [TEXT])[0]
+    together = parse(nlp, ["A dog.", TEXT, "Two men row a boat across a wide river."])[1]
+    assert [(t.dep_, t.head.i) for t in alone] == [(t.dep_, t.head.i) for t in together]
+
+
+def test_missing_pipeline_names_its_install_command() -> None:
+    with pytest.raises(MissingDependencyError, match="spacy download en_core_web_none"):
+        load_parser("en_core_web_none")
+
+
+def test_a_pipeline_without_a_parser_is_refused() -> None:
+    with pytest.raises(InputError, match="has no parser, tagger, lemmatizer"):
+        check(spacy.blank("en"), "xx_ent_wiki_sm")
+
+
+def test_a_pipeline_with_other_labels_is_refused() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger")
+    nlp.add_pipe("lemmatizer")
+    parser = nlp.add_pipe("parser")
+    for label in ("nsubj", "obj", "obl"):
+        parser.add_label(label)
+    with pytest.raises(InputError, match="does not emit ClearNLP labels"):
+        check(nlp, "de_core_news_sm")
+
+
+def test_parse_module_imports_no_spacy() -> None:
+    code = "import sys, posh_reward.graph.parser.parse; sys.exit('spacy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_shape_cuts_runs() -> None:
+    assert shape("Mustard2024") == "Xxxdd"
+
+
+def test_tree_breaks_a_cycle_at_its_weakest_arc() -> None:
+    # Columns: root, word 1, word 2, word 3. Words 1 and 2 prefer each other.
+    scores = np.array([[5.0, 0.0, 9.0, 0.0], [1.0, 9.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]])
+    assert tree(scores).tolist() == [0, 1, 2]
+
+
+def test_tree_has_one_root() -> None:
+    scores = np.array([[5.0, 0.0, 4.0], [6.0, 1.0, 0.0]])
+    assert tree(scores).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "expected"),
+    [("stripes", "NNS", "stripe"), ("running", "VBG", "run"), ("boxes", "NNS", "box"),
+     ("ladies", "NNS", "lady"), ("gazes", "VBZ", "gaze"), ("Tall", "JJ", "tall")],
+)  # fmt: skip
+def test_lemmas_follow_rules(word: str, tag: str, expected: str) -> None:
+    assert lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from posh_reward.graph.rules.components import find_components
+from posh_reward.graph.rules.syntax import read_syntax
+from tests.parses import parse
+
+
+def components(sentence: str) -> list[tuple[str, str]]:
+    """Kind and text of each component."""
+    syntax = read_syntax(parse(sentence))
+    return [(part.kind, syntax.phrase(part.tokens)) for part in find_components(syntax)]
+
+
+def test_nouns_pronouns_and_names_are_nouns() -> None:
+    assert components(
+        "We/PRON/nsubj/1 see/VERB/ROOT/1 Rome/PROPN/dobj/1 and/CCONJ/cc/2 hills/NOUN/conj/2"
+    ) == [("noun", "We"), ("verb", "see"), ("noun", "Rome"), ("noun", "hills")]
+
+
+def test_a_noun_that_describes_a_noun_is_an_adjective() -> None:
+    assert components("the/DET/det/2 market/NOUN/compound/2 square/NOUN/ROOT/2") == [
+        ("adjective", "market"),
+        ("noun", "square"),
+    ]
+
+
+def test_a_noun_below_an_adjective_is_still_a_noun() -> None:
+    assert components("plum/NOUN/compound/1 coloured/ADJ/amod/2 shawl/NOUN/ROOT/2") == [
+        ("noun", "plum"),
+        ("adjective", "coloured"),
+        ("noun", "shawl"),
+    ]
+
+
+def test_a_compound_after_a_pronoun_belongs_to_it() -> None:
+    assert components("her/PRON/ROOT/0 ladyship/NOUN/compound/0") == [("noun", "her ladyship")]
+
+
+def test_possessives_are_adjectives() -> None:
+    assert components("the/DET/det/1 man/NOUN/poss/3 's/PART/case/1 hat/NOUN/ROOT/3") == [
+        ("adjective", "man"),
+        ("noun", "hat"),
+    ]
+
+
+def test_numbers_participles_and_adverbs_of_nouns_are_adjectives() -> None:
+    assert components(
+        "two/NUM/nummod/2 carved/VERB/amod/2 doors/NOUN/ROOT/2 above/ADV/advmod/2"
+    ) == [("adjective", "two"), ("adjective", "carved"), ("noun", "doors"), ("adjective", "above")]
+
+
+def test_whatever_is_joined_to_an_adjective_is_an_adjective() -> None:
+    assert components("brown/ADJ/ROOT/0 and/CCONJ/cc/0 carved/VERB/conj/0 gold/NOUN/conj/0") == [
+        ("adjective", "brown"),
+        ("adjective", "carved"),
+        ("adjective", "gold"),
+    ]
+
+
+def test_an_adjective_takes_its_compounds() -> None:
+    assert components("a/DET/det/2 very/ADV/compound/2 old/ADJ/amod/3 house/NOUN/ROOT/3") == [
+        ("adjective", "very old"),
+        ("noun", "house"),
+    ]
+
+
+def test_an_earlier_adjectival_noun_stands_alone() -> None:
+    """Roots are taken from left to right, so that "eye" is no part of "eye level"."""
+    assert components("eye/NOUN/compound/1 level/NOUN/compound/2 view/NOUN/ROOT/2") == [
+        ("adjective", "eye"),
+        ("adjective", "level"),
+        ("noun", "view"),
+    ]
+
+
+def test_a_later_adjectival_noun_belongs_to_the_adjective() -> None:
+    assert components("level/NOUN/compound/2 eye/NOUN/compound/0 view/NOUN/ROOT/2") == [
+        ("adjective", "level eye"),
+        ("noun", "view"),
+    ]
+
+
+def test_a_verb_takes_the_particles_and_adverbs_after_it() -> None:
+    assert components(
+        "slowly/ADV/advmod/1 holds/VERB/ROOT/1 it/PRON/dobj/1 up/ADP/prt/1 high/ADV/advmod/1"
+    ) == [("adverb", "slowly"), ("verb", "holds up high"), ("noun", "it")]
+
+
+def test_adpositions_are_prepositions_by_their_label() -> None:
+    assert components(
+        "pushed/VERB/ROOT/0 by/ADP/agent/0 and/CCONJ/cc/1 with/ADP/conj/1 to/ADP/dative/0"
+    ) == [("verb", "pushed"), ("preposition", "by"), ("preposition", "with")]
+
+
+def test_other_words_are_no_components() -> None:
+    assert components("the/DET/det/1 and/CCONJ/ROOT/1 is/AUX/dep/1 ./PUNCT/punct/1") == []

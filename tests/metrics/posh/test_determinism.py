@@ -1,0 +1,98 @@
+"""Equal pairs get equal scores, to the last bit, in whatever company they are scored."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from posh_reward import PoSh
+from posh_reward.types import Scores
+
+ROOT = Path(__file__).resolve().parents[3]
+JUDGES = ("fake", "fake-model", "embedded")
+Pair = tuple[str, str]
+
+SHORE = (
+    "A tall man in a red coat stands on the left side of a wooden pier. The man holds a lantern. "
+    "Two small boats with white sails drift behind him, and one boat carries a sleeping dog. "
+    "Grey clouds cover the sky above the calm water."
+)
+KITCHEN = (
+    "An old woman peels apples at a heavy oak table. Her blue apron is stained, and her hair is "
+    "tied with a ribbon. A cat watches the woman from a chair. Behind the chair, copper pans hang "
+    "on the wall. The pans are polished and the floor is tiled."
+)
+PAIRS: tuple[Pair, ...] = (
+    ("A man in a red coat stands on a pier. Two boats drift behind the man.", SHORE),
+    ("A man with a lantern sits on a stone pier. A boat with a red sail is near a dog.", SHORE),
+    ("A woman in a blue apron peels apples. A small cat sleeps on the oak table.", KITCHEN),
+    ("Copper pans hang on the wall. A woman cuts bread, and a dog watches her.", KITCHEN),
+    (KITCHEN, SHORE),
+    (SHORE, SHORE),
+    ("Nothing.", KITCHEN),
+)
+
+
+def in_full(scores: Scores) -> str:
+    """All that a score says; numbers as JSON are exact."""
+    return json.dumps(asdict(scores))
+
+
+def scored(judge: str, pairs: tuple[Pair, ...], pairs_at_once: int = 256) -> dict[Pair, str]:
+    posh = PoSh(judge, pairs_at_once=pairs_at_once)
+    generations, references = zip(*pairs, strict=True)
+    scores = posh.score(generations, references)
+    return dict(zip(pairs, map(in_full, scores), strict=True))
+
+
+def score_share() -> None:
+    """What a process of its own does: scores the pairs on standard input with each judge."""
+    pairs = tuple((generation, reference) for generation, reference in json.load(sys.stdin))
+    print(json.dumps([list(scored(judge, pairs).values()) for judge in JUDGES]))
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, dict[Pair, str]]:
+    """Each judge's scores, every pair in a batch of its own."""
+    return {judge: scored(judge, PAIRS, pairs_at_once=1) for judge in JUDGES}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("pairs_at_once", [3, 256])
+def test_order_and_batch_do_not_matter(
+    judge: str, pairs_at_once: int, alone: dict[str, dict[Pair, str]]
+) -> None:
+    shuffled = tuple(Random(pairs_at_once).sample(PAIRS, len(PAIRS)))
+    assert scored(judge, shuffled, pairs_at_once) == alone[judge]
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_what_was_scored_before_does_not_matter(
+    judge: str, alone: dict[str, dict[Pair, str]]
+) -> None:
+    posh = PoSh(judge)
+    for pairs in (PAIRS[2:], PAIRS[::-1]):
+        scores = posh.score(*zip(*pairs, strict=True))
+        assert [in_full(each) for each in scores] == [alone[judge][pair] for pair in pairs]
+
+
+def test_a_share_of_the_pairs_in_another_process(alone: dict[str, dict[Pair, str]]) -> None:
+    share = PAIRS[1::2]
+    worker = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import score_share; score_share()"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "1"},  # ours is random
+        input=json.dumps(share),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    for judge, scores in zip(JUDGES, json.loads(worker.stdout), strict=True):
+        assert scores == [alone[judge][pair] for pair in share]

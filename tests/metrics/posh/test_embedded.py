@@ -1,0 +1,284 @@
+"""The embedded judge on hand-parsed sentences: what it must get right without any model."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from posh_reward.graph.rules.build import describe
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.embedded.judge import KEPT
+from posh_reward.metrics.posh.judges.embedded.likeness import Vocabulary, likeness
+from posh_reward.types import Description, Kind, Request, RewriteRequest
+from tests.parses import parse
+
+SHAWL = "A/DET/det/1 {who}/NOUN/nsubj/2 wears/VERB/ROOT/2 a/DET/det/5 {what}/ADJ/amod/5 shawl/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+HAT = "A/DET/det/1 {who}/NOUN/nsubj/2 wears/VERB/ROOT/2 a/DET/det/5 {what}/ADJ/amod/5 hat/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+COUNT = "{n}/NUM/nummod/1 {who}/NOUN/nsubj/2 sew/VERB/ROOT/2 ./PUNCT/punct/2"
+ON = "A/DET/det/1 {a}/NOUN/nsubj/2 lies/VERB/ROOT/2 {on}/ADP/prep/2 a/DET/det/5 {b}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
+
+SIDE = "A/DET/det/1 {who}/NOUN/nsubj/2 stands/VERB/ROOT/2 on/ADP/prep/2 the/DET/det/5 {side}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
+DOG = "The/DET/det/2 {size}/ADJ/amod/2 dog/NOUN/nsubj/3 wears/VERB/ROOT/3 a/DET/det/5 {what}/NOUN/dobj/3 ./PUNCT/punct/3"  # noqa: E501
+
+NONE = (
+    "The/DET/det/1 boy/NOUN/nsubj/2 has/VERB/ROOT/2 no/DET/det/4 {what}/NOUN/dobj/2 ./PUNCT/punct/2"
+)
+SHOES = "The/DET/det/1 boy/NOUN/nsubj/2 has/VERB/ROOT/2 old/ADJ/amod/4 shoes/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+HIS = "The/DET/det/1 boy/NOUN/nsubj/2 lifts/VERB/ROOT/2 his/PRON/poss/4 hat/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+LIFTED = "A/DET/det/1 hat/NOUN/nsubjpass/3 is/AUX/auxpass/3 lifted/VERB/ROOT/3 there/ADV/advmod/3 ./PUNCT/punct/3"  # noqa: E501
+ACTS = (
+    "The/DET/det/1 boy/NOUN/nsubj/2 {what}/VERB/ROOT/2 a/DET/det/4 hat/NOUN/dobj/2 ./PUNCT/punct/2"
+)
+OF = "The/DET/det/1 man/NOUN/nsubj/2 rings/VERB/ROOT/2 a/DET/det/4 bell/NOUN/dobj/2 of/ADP/prep/4 {what}/NOUN/pobj/5 ./PUNCT/punct/2"  # noqa: E501
+BELL = "The/DET/det/1 man/NOUN/nsubj/2 rings/VERB/ROOT/2 a/DET/det/5 {what}/NOUN/compound/5 bell/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
+LIES = "A/DET/det/1 hat/NOUN/nsubj/2 lies/VERB/ROOT/2 there/ADV/advmod/2 ./PUNCT/punct/2"
+
+
+def read(*sentences: str) -> Description:
+    return describe(parse(*sentences), ())
+
+
+def find(description: Description, head: str) -> int:
+    return [entity.head for entity in description.graph.entities].index(head)
+
+
+def grade(
+    source: Description,
+    target: Description,
+    head: str,
+    text: str | None = None,
+    other: str | None = None,
+    identifier: str | None = None,
+) -> float:
+    """Grade of an entity, or of its attribute, or of its relation to another entity."""
+    kind: Kind = "relation" if other else "attribute" if text else "entity"
+    request = Request(
+        "precision", kind, identifier or head, source, target, find(source, head), text,
+        other, find(source, other) if other else None,
+    )  # fmt: skip
+    (verdict,) = EmbeddedJudge().grade([request])
+    assert verdict.grade is not None
+    return verdict.grade
+
+
+def test_what_is_there_is_explicit_and_what_is_not_is_absent() -> None:
+    source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="donkey", what="old"))
+    target = read(SHAWL.format(who="woman", what="red"))
+    assert grade(source, target, "shawl") > 4.5
+    assert grade(source, target, "shawl", "red") > 4.5
+    assert grade(source, target, "woman", "wears", "shawl") > 4.5
+    assert grade(source, target, "donkey") < 2
+
+
+def test_synonyms_are_clear_and_genera_a_little_less() -> None:
+    source = read(SHAWL.format(who="infant", what="small"))
+    verbatim, synonym, genus = (
+        grade(source, read(SHAWL.format(who=who, what="little")), "infant")
+        for who in ("infant", "baby", "child")
+    )
+    assert verbatim > synonym > genus > 3
+    assert grade(source, read(SHAWL.format(who="baby", what="little")), "shawl", "small") > 4
+
+
+def test_an_attribute_of_another_thing_does_not_count() -> None:
+    source = read(SHAWL.format(who="woman", what="blue"))
+    both = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
+    assert grade(source, both, "shawl", "blue") < 2
+
+
+@pytest.mark.parametrize(
+    ("claimed", "stated", "agrees"),
+    [
+        ("red", "green", False),
+        ("crimson", "red", True),
+        ("woolen", "leather", False),
+        ("large", "small", False),
+        ("large", "big", True),
+    ],
+)
+def test_colours_stuffs_and_opposites(claimed: str, stated: str, agrees: bool) -> None:
+    source, target = (read(SHAWL.format(who="woman", what=what)) for what in (claimed, stated))
+    given = grade(source, target, "shawl", claimed)
+    assert given > 4 if agrees else given < 1.5
+
+
+def test_counts() -> None:
+    source = read(COUNT.format(n="two", who="women"))
+    same, digits, more = (read(COUNT.format(n=n, who="women")) for n in ("two", "2", "three"))
+    assert grade(source, same, "women", "two") > 4.5
+    assert grade(source, digits, "women", "two") > 4.5
+    assert grade(source, more, "women", "two") < 1.5
+    assert grade(source, more, "women") > 3.5
+
+
+def test_a_relation_has_a_direction() -> None:
+    source = read(ON.format(a="book", on="on", b="box"))
+    assert grade(source, read(ON.format(a="book", on="on", b="box")), "book", "lies on", "box") > 4
+    turned = grade(source, read(ON.format(a="box", on="on", b="book")), "book", "lies on", "box")
+    below = grade(source, read(ON.format(a="book", on="under", b="box")), "book", "lies on", "box")
+    assert turned < 3
+    assert below < 4
+
+
+def test_a_relation_of_someone_else_is_no_relation() -> None:
+    source = read(HAT.format(who="boy", what="old"), SHAWL.format(who="woman", what="red"))
+    swapped = read(HAT.format(who="woman", what="old"), SHAWL.format(who="boy", what="red"))
+    assert grade(source, swapped, "boy", "wears", "hat") < 2
+
+
+def test_a_side_is_judged_by_what_stands_there() -> None:
+    source = read(SIDE.format(who="heron", side="left"))
+    same = read(SIDE.format(who="heron", side="left"), SIDE.format(who="donkey", side="right"))
+    swapped = read(SIDE.format(who="heron", side="right"), SIDE.format(who="donkey", side="left"))
+    assert grade(source, same, "left") > 4
+    assert grade(source, swapped, "left") < 2.5
+
+
+def test_what_the_target_would_say_weighs_more_than_what_a_paraphrase_may_hide() -> None:
+    target = read(SHAWL.format(who="woman", what="old"))
+    colour, count, open_word = (
+        grade(read(SHAWL.format(who="woman", what=what)), target, "shawl", what)
+        for what in ("red", "three", "unruly")
+    )
+    assert max(colour, count) < 1.5
+    assert 2 < open_word < 3
+
+
+def test_what_is_said_not_to_be_there_is_right_if_it_is_not() -> None:
+    source = read(NONE.format(what="shoes"))
+    without, having = (read(SHAWL.format(who="boy", what="red")), read(SHOES))
+    assert grade(source, without, "shoes") > 3
+    assert grade(source, having, "shoes") < 2
+    assert grade(source, source, "shoes") > 4
+
+
+def test_whose_hat_it_is_may_go_unsaid() -> None:
+    source = read(HIS)
+    unsaid = read(SHAWL.format(who="boy", what="red"), LIES)
+    assert 2.5 < grade(source, unsaid, "hat", "part of", "boy") < 4
+
+
+def test_a_relation_counts_for_more_if_its_verb_is_there() -> None:
+    source = read(ACTS.format(what="lifts"))
+    apart = (read(SHAWL.format(who="boy", what="red"), last) for last in (LIFTED, LIES))
+    lifted, lies = (grade(source, target, "boy", "lifts", "hat") for target in apart)
+    assert lifted > lies > 2
+    assert grade(source, read(ACTS.format(what="lifts")), "boy", "lifts", "hat") > lifted
+
+
+def test_opposite_verbs_exclude_each_other() -> None:
+    source, target = (read(ACTS.format(what=what)) for what in ("closes", "opens"))
+    assert grade(source, target, "boy", "closes", "hat") < 2
+    assert grade(source, read(ACTS.format(what="shuts")), "boy", "closes", "hat") > 3
+
+
+def test_a_stuff_is_that_of_a_thing() -> None:
+    source = read(OF.format(what="silver"))
+    silver, brass, other = (
+        read(SHAWL.format(who="boy", what="silver"), OF.format(what="silver")),
+        read(SHAWL.format(who="boy", what="silver"), OF.format(what="brass")),
+        read(SHAWL.format(who="boy", what="silver"), BELL.format(what="brass")),
+    )
+    assert grade(source, silver, "silver") > 4
+    assert grade(source, brass, "silver") < 2
+    assert grade(source, other, "silver") < 2
+
+
+def test_a_colour_that_is_nowhere_is_absent() -> None:
+    source, target = read(OF.format(what="crimson")), read(LIES)
+    assert grade(source, target, "crimson") < 2
+
+
+def test_a_word_is_as_alike_in_a_small_vocabulary_as_in_a_large_one() -> None:
+    small, large = Vocabulary([("boat", "n")]), Vocabulary([("shawl", "n"), ("river", "n")])
+    first = dict(large.like(("vessel", "n")))
+    large.add([("boat", "n"), ("two", "a")])
+    assert small.like(("vessel", "n"))[("boat", "n")] == large.like(("vessel", "n"))[("boat", "n")]
+    assert first.items() <= large.like(("vessel", "n")).items()
+
+
+def test_a_ladder_is_no_more_of_a_lad() -> None:
+    assert likeness(("ladder", "n"), ("boy", "n")) == 0
+    assert likeness(("larger", "a"), ("large", "a")) > 0.9
+
+
+def test_more_pairs_than_are_kept_are_judged_the_same() -> None:
+    texts = [read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(KEPT + 10)]
+    target = read(SHAWL.format(who="woman", what="w3"))
+    requests = [Request("recall", "attribute", "shawl", t, target, 1, "red") for t in texts]
+    judge = EmbeddedJudge()
+    first = judge.grade(requests)
+    judge.sleep()
+    assert judge.grade(requests) == first
+
+
+def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:
+    target = read(DOG.format(size="large", what="ruff"), DOG.format(size="small", what="ribbon"))
+    right, wrong = (read(DOG.format(size=size, what="ribbon")) for size in ("small", "large"))
+    assert grade(right, target, "dog", "small") > 4
+    assert grade(wrong, target, "dog", "large") < 3
+
+
+def test_verdicts_are_distributions_over_the_labels() -> None:
+    source = read(SHAWL.format(who="woman", what="red"))
+    (verdict,) = EmbeddedJudge().grade([Request("recall", "entity", "shawl", source, source, 1)])
+    assert verdict.probabilities is not None
+    assert len(verdict.probabilities) == 5
+    assert sum(verdict.probabilities) == pytest.approx(1)
+    assert verdict.probabilities[4] > 0.9
+
+
+def test_neither_order_nor_company_changes_a_verdict() -> None:
+    source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
+    target = read(HAT.format(who="boy", what="red"), SHAWL.format(who="girl", what="blue"))
+    requests = [
+        Request("precision", "entity", entity.head, source, target, index)
+        for index, entity in enumerate(source.graph.entities)
+    ] + [Request("recall", "entity", "hat", target, source, find(target, "hat"))]
+    together = EmbeddedJudge().grade(requests)
+    assert EmbeddedJudge().grade(requests[::-1]) == together[::-1]
+    assert [EmbeddedJudge().grade([request])[0] for request in requests] == together
+
+
+def test_the_same_text_read_otherwise_is_judged_otherwise() -> None:
+    judge = EmbeddedJudge()
+    source = read(SHAWL.format(who="woman", what="red"))
+    unparsed = Description(source.text, type(source.graph)((), ()))
+    ask = [Request("recall", "attribute", "shawl", source, t, 1, "red") for t in (source, unparsed)]
+    assert [judge.grade([a]) for a in ask] == [EmbeddedJudge().grade([a]) for a in ask]
+
+
+def test_a_target_without_a_parse_is_searched_by_its_words() -> None:
+    source = read(SHAWL.format(who="woman", what="red"))
+    bare = Description("A red shawl.", type(source.graph)((), ()))
+    assert 2 < grade(source, bare, "shawl") < 4
+    assert grade(source, bare, "woman") < 2
+    assert grade(source, Description("", bare.graph), "shawl") < 2
+
+
+def test_a_text_that_repeats_itself_is_judged_in_bounded_time() -> None:
+    source = read(*[SHAWL.format(who="woman", what="red")] * 200)
+    target = read(*[SHAWL.format(who="woman", what="blue")] * 200)
+    requests = [
+        Request("precision", "attribute", "shawl", source, target, index, "red")
+        for index, entity in enumerate(source.graph.entities)
+        if entity.head == "shawl"
+    ]
+    start = time.perf_counter()
+    grades = {verdict.grade for verdict in EmbeddedJudge().grade(requests)}
+    assert time.perf_counter() - start < 20
+    assert max(grade_ or 0 for grade_ in grades) < 1.5
+
+
+def test_rewrites_and_what_was_used() -> None:
+    judge = EmbeddedJudge()
+    (rewrite,) = judge.rewrite([RewriteRequest("small dog", "attribute")])
+    assert rewrite.text == "the small dog"
+    source = read(SHAWL.format(who="woman", what="red"))
+    judge.wake()
+    judge.grade([Request("recall", "entity", "shawl", source, source, 1)])
+    judge.sleep()
+    judge.close()
+    assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
+    assert judge.name == "embedded-3"

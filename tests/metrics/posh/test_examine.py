@@ -1,0 +1,87 @@
+"""One direction of one pair, with a judge whose every answer is known."""
+
+from __future__ import annotations
+
+from posh_reward.metrics.posh.examine import Examination, examine
+from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.types import Failure, Request
+from tests.graphs import attribute, description, entity, relation
+
+SOURCE = description(
+    "We see a tall woman in a red hat. A dog sleeps.",
+    [
+        entity("We", us=True),
+        entity("woman", attribute("tall")),
+        entity("hat", attribute("red")),
+        entity("dog", attribute("sleeps")),
+    ],
+    [relation(0, "see", 1), relation(1, "wears", 2), relation(3, "beside", 1)],
+)
+TARGET = description("A woman in a hat.")
+
+
+def run(grader: Grader, *, lazy: bool = True) -> tuple[Examination, FakeJudge]:
+    judge = FakeJudge(grader)
+    steps = examine(SOURCE, TARGET, "precision", lazy=lazy)
+    return run_together([steps], judge, Rewriter(judge))[0], judge
+
+
+def graded(examination: Examination) -> list[tuple[str, float | None]]:
+    return [(element.text, element.grade) for element in examination.elements]
+
+
+def test_elements_stand_by_entity_with_attributes_and_relations() -> None:
+    examination, _ = run(lambda request: 5.0)
+    assert [(e.kind, e.text) for e in examination.elements] == [
+        ("entity", "woman"),
+        ("attribute", "tall"),
+        ("relation", "see"),
+        ("relation", "wears"),
+        ("relation", "beside"),
+        ("entity", "hat"),
+        ("attribute", "red"),
+        ("entity", "dog"),
+        ("attribute", "sleeps"),
+    ]
+
+
+def test_what_belongs_to_an_absent_entity_gets_the_lowest_grade_unasked() -> None:
+    examination, judge = run(lambda request: 1.0 if "dog" in request.identifier else 4.0)
+    assert dict(graded(examination))["sleeps"] == 1.0
+    assert dict(graded(examination))["beside"] == 1.0
+    assert not [request for request in judge.requests if request.text in ("sleeps", "beside")]
+
+
+def test_a_later_name_wins_only_with_a_higher_rounded_grade() -> None:
+    def grader(request: Request) -> float:
+        return {"woman": 3.6, "the tall woman": 4.4}.get(request.identifier, 5.0)
+
+    examination, _ = run(grader)
+    assert examination.found[1].identifier == "woman"
+
+
+def test_asking_stops_when_no_candidate_can_win_and_the_result_is_the_same() -> None:
+    lazy, few = run(lambda request: 4.6)
+    eager, many = run(lambda request: 4.6, lazy=False)
+    assert lazy.elements == eager.elements
+    assert len(few.requests) < len(many.requests)
+    assert "the tall woman" not in [request.identifier for request in few.requests]
+
+
+def test_a_failed_judgment_is_none_and_spares_the_rest() -> None:
+    def grader(request: Request) -> float | Failure:
+        return Failure("engine", "timed out") if request.identifier.endswith("dog") else 4.0
+
+    examination, _ = run(grader)
+    grades = dict(graded(examination))
+    assert (grades["dog"], grades["sleeps"], grades["beside"]) == (None, None, None)
+    assert grades["woman"] == 4.0
+    assert str(examination.failure) == "timed out"
+
+
+def test_a_part_is_asked_for_after_its_whole() -> None:
+    _, judge = run(lambda request: 4.0)
+    asked = [request.identifier for request in judge.requests if request.kind == "entity"]
+    assert asked.index("woman") < asked.index("hat")
+    assert "hat of woman" in asked

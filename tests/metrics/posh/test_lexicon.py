@@ -1,0 +1,90 @@
+"""Words: dictionary forms, likeness, conflicts, persons, prepositions."""
+
+from __future__ import annotations
+
+import pytest
+
+from posh_reward.metrics.posh.judges.embedded.likeness import Vocabulary, conflict, likeness, number
+from posh_reward.metrics.posh.judges.embedded.meaning import dictionary_forms
+from posh_reward.metrics.posh.judges.embedded.persons import genders
+from posh_reward.metrics.posh.judges.embedded.prepositions import agreement, converse
+
+
+@pytest.mark.parametrize(
+    ("form", "lemma"),
+    [("women", "woman"), ("geese", "goose"), ("slimmer", "slim"), ("boxes", "box"),
+     ("panelled", "panel"), ("left", "left"), ("zzyzx", "zzyzx")],
+)  # fmt: skip
+def test_dictionary_forms(form: str, lemma: str) -> None:
+    assert dictionary_forms(form)[0] == lemma
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "least", "most"),
+    [
+        ("women/n", "woman/n", 1, 1),
+        ("infant/n", "baby/n", 0.9, 0.99),
+        ("hound/n", "dog/n", 0.8, 0.9),
+        ("dog/n", "hound/n", 0.8, 0.9),
+        ("rainy/a", "rain/n", 0.6, 0.95),
+        ("tear/v", "rip/v", 0.8, 0.99),
+        ("bucket/n", "angel/n", 0, 0),
+        ("five/a", "5/a", 1, 1),
+        ("pair/n", "two/a", 1, 1),
+        ("five/a", "six/a", 0, 0),
+        ("scarlet/a", "crimson/a", 0.85, 0.95),
+        ("teal/a", "green/a", 0.5, 0.8),
+        ("teal/a", "red/a", 0, 0),
+    ],
+)
+def test_likeness(a: str, b: str, least: float, most: float) -> None:
+    x, y = ((w, p) for w, p in (a.split("/"), b.split("/")))
+    assert least <= likeness(x, y) <= most
+    assert likeness(x, y) == likeness(y, x)
+
+
+def test_a_vocabulary_finds_what_pairs_would_find() -> None:
+    words = "woman girl shawl scarf red crimson three five run walk dog donkey".split()
+    terms = [(word, pos) for word in words for pos in "nva"]
+    vocabulary = Vocabulary(terms)
+    for term in terms:
+        found = vocabulary.like(term)
+        assert [found.get(other, 0.0) for other in terms] == [likeness(term, o) for o in terms]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "excluded"),
+    [
+        ("left/a", "right/a", True),
+        ("open/a", "closed/a", True),
+        ("three/a", "five/a", True),
+        ("white/a", "green/a", True),
+        ("oak/n", "stone/n", True),
+        ("leather/n", "canvas/n", True),
+        ("white/a", "wooden/a", False),
+        ("big/a", "large/a", False),
+        ("old/a", "red/a", False),
+    ],
+)
+def test_conflict(a: str, b: str, excluded: bool) -> None:
+    x, y = ((w, p) for w, p in (a.split("/"), b.split("/")))
+    assert conflict(x, y) is conflict(y, x) is excluded
+
+
+def test_numbers() -> None:
+    assert [number(w) for w in ("twelve", "12", "dozen", "both", "many")] == [12, 12, 12, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("word", "who"), [("fisherman", "m"), ("girl", "f"), ("dancer", "fm"), ("boat", ""),
+                      ("she", "f"), ("it", "")]
+)  # fmt: skip
+def test_persons(word: str, who: str) -> None:
+    assert "".join(sorted(genders((word, "n")))) == who
+
+
+def test_prepositions() -> None:
+    assert agreement("beneath", "under") > agreement("beneath", "of") > agreement("above", "under")
+    assert converse("above", "under") > 0.8
+    assert converse("above", "over") == 0
+    assert converse("beside", "near") > 0.8

@@ -1,0 +1,64 @@
+"""Rewrites are remembered: by text, for a while, and only those that succeeded."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.lockstep import Rewriter
+from posh_reward.types import Failure, Reply, RewriteRequest
+
+ODD = Failure("reply", "too odd")
+
+
+class Writer(FakeJudge):
+    """Notes what it rewrites, and fails at "bad"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phrases: list[str] = []
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        self.phrases += [request.text for request in requests]
+        return [Reply(None, ODD) if r.text == "bad" else Reply(f"the {r.text}") for r in requests]
+
+
+def phrases(*texts: str) -> list[RewriteRequest]:
+    return [RewriteRequest(text, "attribute") for text in texts]
+
+
+def test_a_phrase_is_rewritten_once() -> None:
+    judge = Writer()
+    rewriter = Rewriter(judge)
+    for _ in range(2):
+        answers = rewriter(phrases("red dog", "old man", "red dog"))
+        assert [a.text for a in answers] == ["the red dog", "the old man", "the red dog"]
+    assert judge.phrases == ["red dog", "old man"]
+
+
+def test_a_failure_is_tried_again() -> None:
+    judge = Writer()
+    rewriter = Rewriter(judge)
+    for _ in range(2):
+        assert [a.failure for a in rewriter(phrases("bad", "red dog"))] == [ODD, None]
+    assert judge.phrases == ["bad", "red dog", "bad"]
+
+
+def test_what_was_wanted_longest_ago_is_forgotten_first() -> None:
+    judge = Writer()
+    rewriter = Rewriter(judge, capacity=2)
+    for text in ("reference", "first", "reference", "second", "reference", "first"):
+        rewriter(phrases(text))
+    assert judge.phrases == ["reference", "first", "second", "first"]
+
+
+def test_a_call_with_more_phrases_than_are_kept_is_answered() -> None:
+    answers = Rewriter(Writer(), capacity=1)(phrases("a", "b", "c"))
+    assert [answer.text for answer in answers] == ["the a", "the b", "the c"]
+
+
+def test_memories_stay_out_of_pickles() -> None:
+    rewriter = Rewriter(FakeJudge())
+    rewriter(phrases("red dog"))
+    assert b"red dog" not in pickle.dumps(rewriter)

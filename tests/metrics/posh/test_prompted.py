@@ -1,0 +1,214 @@
+"""Asking a language model: each distinct prompt once, in an order that is its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward import ConfigError, InputError, PoSh
+from posh_reward.metrics.posh.judges.fake import fake_model
+from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.presets import PRESETS, rewrite_prompt
+from posh_reward.models.ask import READING_VERSION, read_verdict, write_verdict
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.store import Store
+from posh_reward.types import (
+    Description,
+    Element,
+    Failure,
+    Reply,
+    Request,
+    RewriteRequest,
+    SceneGraph,
+    Verdict,
+)
+
+SOURCE = Description("A red dog.", SceneGraph((), ()))
+TARGET = Description("A red cat sleeps.", SceneGraph((), ()))
+TEXTS = (
+    ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."],
+    ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."],
+)
+
+TOO_LONG = Failure("prompt", "too long")
+
+
+def ask(identifier: str, text: str | None = None) -> Request:
+    kind = "attribute" if text else "entity"
+    return Request("precision", kind, identifier, SOURCE, TARGET, 0, text)  # type: ignore[arg-type]
+
+
+def test_equal_prompts_are_asked_once_and_sorted() -> None:
+    model = fake_model()
+    judge = PromptJudge(model)
+    verdicts = judge.grade([ask("dog"), ask("cat"), ask("dog")])
+    assert [verdict.grade for verdict in verdicts] == [1.0, 5.0, 1.0]
+    assert [prompt.suffix.split('"')[1] for prompt in model.prompts] == ["cat", "dog"]
+    assert (judge.usage.requests, judge.usage.cache_hits) == (3, 1)
+
+
+def test_a_failure_is_its_own_and_is_counted() -> None:
+    def grader(prompt: Prompt) -> float | Failure:
+        return TOO_LONG if '"cat"' in prompt.suffix else 4.0
+
+    judge = PromptJudge(fake_model(grader))
+    verdicts = judge.grade([ask("dog"), ask("cat")])
+    assert [verdict.grade for verdict in verdicts] == [4.0, None]
+    assert judge.usage.failures == {"too long": 1}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rewrites_carry_the_raw_phrase(preset: str) -> None:
+    judge = PromptJudge(fake_model(), preset)
+    [rewrite] = judge.rewrite([RewriteRequest("dog small", "attribute")])
+    assert rewrite.text == "the dog small"
+
+
+def test_a_phrase_is_rewritten_once_in_the_life_of_a_metric() -> None:
+    model = fake_model()
+    posh = PoSh(PromptJudge(model))
+    generations, references = TEXTS
+    for step in (generations, [f"{text} It rains." for text in generations]):
+        posh.score(step, references)
+    written = [prompt.text for prompt in model.prompts if prompt.text.startswith("Rewrite")]
+    assert len(written) == len(set(written)) > 0
+
+
+def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
+    def graded(*requests: Request) -> tuple[list[float | None], int]:
+        model = fake_model(lambda prompt: TOO_LONG if '"dog"' in prompt.suffix else 4.25)
+        store = Store(str(tmp_path / "store.sqlite"))
+        verdicts = PromptJudge(model, store=store).grade(requests)
+        return [verdict.grade for verdict in verdicts], len(model.prompts)
+
+    assert graded(ask("cat"), ask("dog")) == ([4.25, None], 2)
+    assert graded(ask("cat"), ask("dog"), ask("man")) == ([4.25, None, 4.25], 2)
+
+
+@pytest.mark.parametrize("written", ["7", "[1]", "no JSON", "null"])
+def test_what_the_store_cannot_tell_is_asked(written: str, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store.sqlite"))
+    model = fake_model()
+    PromptJudge(model, store=store).grade([ask("cat")])
+    kept = {prompt.text: written for prompt in model.prompts}
+    store.put("verdict", f"fake-model-1|{READING_VERSION}|1/2/3/4/5", kept)
+    assert PromptJudge(model, store=store).grade([ask("cat")])[0].grade == 5.0
+    assert len(model.prompts) == 2
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_scores_do_not_depend_on_order_or_batch(preset: str) -> None:
+    def score(order: int, at_once: int) -> list[tuple[Element, ...]]:
+        posh = PoSh("fake-model", preset=preset, pairs_at_once=at_once)
+        return [s.elements for s in posh.score(*(t[::order] for t in TEXTS))][::order]
+
+    assert score(1, 1) == score(1, 2) == score(-1, 1) == score(-1, 2)
+
+
+def test_a_judge_that_asks_by_another_preset_is_refused() -> None:
+    with pytest.raises(InputError, match="prefix-first"):
+        PoSh(PromptJudge(fake_model(), "prefix-first"))
+
+
+def test_replies_that_are_no_label_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Vague(FakeModel):
+        def choose(self, prompts: object, labels: object) -> list[Verdict]:
+            return [Verdict((1.0, 0.0, 0.0, 0.0, 0.0), mass=0.2) for _ in prompts]  # type: ignore[attr-defined]
+
+    judge = PromptJudge(Vague())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(4):
+            judge.grade([ask(f"dog {i}") for i in range(50)])
+    assert judge.usage.doubtful == 200
+    assert len(caplog.records) == 1
+    assert "is thinking off" in caplog.text
+
+
+def test_a_verdict_survives_writing() -> None:
+    verdict = Verdict((0.1, 0.2, 1 / 3, 0.0, 1 - 0.3 - 1 / 3), unparsed=True, mass=0.7)
+    assert read_verdict(write_verdict(verdict)) == verdict
+
+
+def test_unknown_judges_and_settings_are_named() -> None:
+    with pytest.raises(InputError, match="no judge 'gpt'"):
+        load_judge("gpt")
+    with pytest.raises(Exception, match="no setting 'modle'"):
+        load_judge({"name": "fake-model", "modle": "x"})
+
+
+SERVER = {"name": "server", "base_urls": "http://localhost:1/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({**SERVER, "timeout": "6e1"}, "server: timeout is '6e1': give a number .*write 0.5"),
+        ({**SERVER, "concurrency": "lots"}, "concurrency is 'lots': give a whole number"),
+        ({**SERVER, "base_urls": 5}, "base_urls is 5: give a text or give a list"),
+        ({**SERVER, "extra_body": "fast"}, "extra_body is 'fast': give a mapping"),
+        ({"name": "vllm", "model": "m", "memory_gb": "8 GB"}, "memory_gb is '8 GB': give a number"),
+        ({"name": "vllm", "model": "m", "sleep": "no"}, "sleep is 'no': give true or false"),
+        ({"name": "transformers", "model": 7}, "model is 7: give a text"),
+        (
+            {"name": "transformers", "model": "m", "memory_gb": []},
+            r"memory_gb is \[\]: give a number",
+        ),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load_judge(settings)
+
+
+def test_values_of_the_right_kind_are_taken() -> None:
+    load_judge({**SERVER, "timeout": 60, "api_key_env": None, "base_urls": ["http://a/v1"]})
+    load_judge({"name": "transformers", "model": "m", "memory_gb": None, "sleep": False})
+
+
+class Silent(FakeModel):
+    """Writes nothing where a phrase was asked for."""
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        return [Reply(" ") for _ in prompts]
+
+
+def test_an_empty_phrase_is_a_failure_and_is_not_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    asked = [RewriteRequest("dog small", "attribute")]
+    [rewrite] = PromptJudge(Silent(), store=store).rewrite(asked)
+    assert (rewrite.text, str(rewrite.failure)) == (None, "the model wrote nothing")
+    assert PromptJudge(fake_model(), store=store).rewrite(asked)[0].text == "the dog small"
+
+
+@pytest.mark.parametrize("kept", ['""', "7", "null", "["])
+def test_what_is_no_phrase_is_asked_for_again(tmp_path: Path, kept: str) -> None:
+    store, asked = Store(tmp_path / "store"), [RewriteRequest("dog small", "attribute")]
+    text = rewrite_prompt(asked[0]).text
+    store.put("rewrite", f"fake-model-1|{READING_VERSION}", {text: kept})
+    judge = PromptJudge(fake_model(), store=store)
+    assert judge.rewrite(asked)[0].text == "the dog small"
+    assert judge.usage.cache_hits == 0, "it was looked for where it lay"
+
+
+def test_a_store_that_the_judge_would_not_use_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="pass the store to PromptJudge as well"):
+        PoSh(PromptJudge(fake_model()), store=tmp_path / "store")
+
+
+def test_presets_with_equal_prompts_share_answers(tmp_path: Path) -> None:
+    PoSh("fake-model", store=tmp_path / "store").score(*TEXTS)
+    store = Store(tmp_path / "store")
+    judge = PromptJudge(fake_model(), "mended", store)
+    PoSh(judge, preset="mended", store=store).score(*TEXTS)
+    assert judge.usage.cache_hits > judge.usage.requests / 2
+
+
+def test_settings_of_the_wrong_type_are_the_callers_mistake() -> None:
+    with pytest.raises(ConfigError, match=r"memory_gb is .8."):
+        load_judge({"name": "vllm", "model": "m", "memory_gb": "8"})

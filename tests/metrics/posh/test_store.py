@@ -1,0 +1,71 @@
+"""Two runs of the metric with one store: nothing is judged twice, and nothing changes."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward import PoSh, Scores
+from posh_reward.metrics.posh.judges.fake import fake_model
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.store import Store
+from posh_reward.types import Failure
+
+GENERATIONS = ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."]
+REFERENCES = ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."]
+
+
+def run(path: Path | None, model: FakeModel, preset: str = "released") -> list[Scores]:
+    store = None if path is None else Store(path)
+    judge = PromptJudge(model, preset, store)
+    return PoSh(judge, preset=preset, store=store).score(GENERATIONS, REFERENCES)
+
+
+@pytest.mark.parametrize("preset", ["released", "prefix-first"])
+def test_a_second_run_asks_nothing_and_scores_the_same(tmp_path: Path, preset: str) -> None:
+    first, second = fake_model(), fake_model()
+    plain = run(None, fake_model(), preset)
+    assert run(tmp_path / "store", first, preset) == plain
+    assert run(tmp_path / "store", second, preset) == plain
+    assert first.prompts
+    assert second.prompts == []
+    assert repr(run(tmp_path / "store", second, preset)) == repr(plain)
+
+
+def test_presets_and_judges_share_a_file_and_no_answers(tmp_path: Path) -> None:
+    def strict(prompt: Prompt) -> float:
+        return 1.0
+
+    models = {
+        ("released", "a"): fake_model(name="a"),
+        ("prefix-first", "a"): fake_model(name="a"),
+        ("released", "b"): fake_model(strict, name="b"),
+    }
+    for (preset, _), model in models.items():
+        assert run(tmp_path / "store", model, preset) == run(
+            None, fake_model(model._grader, model.name), preset
+        )
+        assert model.prompts
+
+
+def test_failures_are_asked_again(tmp_path: Path) -> None:
+    def broken(prompt: Prompt) -> Failure:
+        return Failure("engine", "out of memory")
+
+    assert all(score.f1 is None for score in run(tmp_path / "store", fake_model(broken)))
+    assert run(tmp_path / "store", fake_model()) == run(None, fake_model())
+
+
+def test_a_path_serves_for_both_and_pickles(tmp_path: Path) -> None:
+    posh = PoSh("fake-model", store=tmp_path / "store")
+    scores = posh.score(GENERATIONS, REFERENCES)
+    first: Any = posh.judge
+    again = pickle.loads(pickle.dumps(posh))
+    assert again.score(GENERATIONS, REFERENCES) == scores
+    assert again.judge.model.prompts == first.model.prompts
+    assert again.store.misses == 0

@@ -1,0 +1,33 @@
+"""Asking a ``ColocatedModel``, and looking after its child."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from posh_reward.models.base import Prompt
+from posh_reward.models.vllm import ColocatedModel
+from tests.models.stand_in import masses
+
+LABELS = ["1", "2", "3", "4", "5"]
+Make = Callable[..., ColocatedModel]
+
+
+def prompts(*suffixes: str) -> list[Prompt]:
+    return [Prompt("DESCRIPTION: A dog.\n\n", suffix) for suffix in suffixes]
+
+
+def ask(model: ColocatedModel, *suffixes: str) -> list[float | None]:
+    return [verdict.grade for verdict in model.choose(prompts(*suffixes), LABELS)]
+
+
+def right(suffix: str) -> float:
+    """The grade that a sound engine gives."""
+    [prompt] = prompts(suffix)
+    found = masses(prompt.text, len(LABELS))
+    return sum(rank * mass for rank, mass in enumerate(found, 1)) / sum(found)
+
+
+def tell(model: ColocatedModel, what: str) -> str:
+    [reply] = model.write([Prompt("", what)], 100)
+    assert reply.text is not None, reply.failure
+    return reply.text

@@ -1,0 +1,173 @@
+"""A chat server on this machine that answers as the fake model does, and lies when told to."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import between_labels
+
+Reply = dict[str, Any]
+Lie = Callable[["Handler", Reply], None]
+"""Answers instead of the honest reply, which it is given."""
+Liar = Callable[[int, str], "Lie | None"]
+"""From the number of a question (from 0, the start-up's first) and its text; None is honest."""
+
+MODEL = "honest/model"
+DIGITS = {16 + i: str(i + 1) for i in range(5)}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet, else each reply waits 40 ms for an acknowledgment
+    server: LyingServer
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.send({"data": [{"id": name} for name in self.server.models]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            ids = [i for i, digit in DIGITS.items() if body["prompt"].strip("x ") == digit]
+            return self.send({"tokens": [9, *ids] if body["prompt"] not in "12345" else ids})
+        if self.path == "/detokenize":
+            return self.send({"prompt": "".join(DIGITS.get(i, "?") for i in body["tokens"])})
+        number = self.server.note(body)
+        lie = self.server.liar(number, body["messages"][0]["content"])
+        honest = reply_to(body, self.server.knows_ids)
+        return lie(self, honest) if lie else self.send(honest)
+
+    def send(self, reply: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class LyingServer(ThreadingHTTPServer):
+    """Listens from the start; a context that stops it at the end."""
+
+    request_queue_size = 512
+    daemon_threads = True
+
+    def __init__(self, liar: Liar = lambda number, text: None, knows_ids: bool = False) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.liar = liar
+        self.knows_ids = knows_ids
+        self.models = [MODEL]
+        self.bodies: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def note(self, body: dict[str, Any]) -> int:
+        with self._lock:
+            self.bodies.append(body)
+            return len(self.bodies) - 1
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, client = super().get_request()
+        self._sockets.append(connection)
+        return connection, client
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass
+
+    def kill(self) -> None:
+        """Breaks off everything, as when a process dies."""
+        self.shutdown()
+        self.server_close()
+        for connection in self._sockets:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def __exit__(self, *args: object) -> None:
+        self.kill()
+        self._thread.join()
+
+
+def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
+    """What the fake model would say, in the form of a chat completion."""
+    text = body["messages"][0]["content"]
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    usage["prompt_tokens_details"] = {"cached_tokens": 8}  # type: ignore[assignment]
+    if not body.get("logprobs"):
+        content = f" {raw_phrase(Prompt('', text))}\n"
+        return {"choices": [{"index": 0, "message": {"content": content}}], "usage": usage}
+    start = text.rindex("Q: Is ")
+    shares = between_labels(quoted_words(Prompt(text[:start], text[start:])))
+    as_ids = knows_ids and "logprob_token_ids" in body
+    top = [
+        {"token": f"token_id:{i}" if as_ids else digit, "logprob": math.log(p) if p else -800.0}
+        for (i, digit), p in zip(DIGITS.items(), shares, strict=True)
+    ]
+    if not as_ids:
+        top = top + [{"token": f"word{i}", "logprob": -30.0} for i in range(15)]
+        top = top[: body.get("top_logprobs", 0)]
+    first = {"token": "5", "logprob": -0.1, "top_logprobs": top}
+    return {"choices": [{"index": 0, "logprobs": {"content": [first]}}], "usage": usage}
+
+
+def says(status: int, reply: object = None, **headers: str) -> Lie:
+    return lambda handler, honest: handler.send(reply or {"error": "no"}, status, headers)
+
+
+def sends(content: bytes, **headers: str) -> Lie:
+    return lambda handler, honest: handler.send(content, headers=headers)
+
+
+def changes(change: Callable[[Reply], object]) -> Lie:
+    """The honest reply after ``change``."""
+
+    def lie(handler: Handler, honest: Reply) -> None:
+        change(honest)
+        handler.send(honest)
+
+    return lie
+
+
+def waits(seconds: float) -> Lie:
+    def lie(handler: Handler, honest: Reply) -> None:
+        time.sleep(seconds)
+        handler.send(honest)
+
+    return lie
+
+
+def drips(handler: Handler, honest: Reply) -> None:
+    """A byte now and then, without end."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000000")
+    handler.end_headers()
+    for _ in range(1000):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.02)
+
+
+def breaks_off(handler: Handler, honest: Reply) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices"')
+    handler.close_connection = True

@@ -1,0 +1,136 @@
+"""An engine of a few lines in vLLM's place, with faults on demand.
+
+Run as the child's interpreter, it is given the script to run, and runs the real worker with
+another engine: ``stand_in.py BOOT serve|probe SETTINGS``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+WORDS_THAT_KILL = ("die", "exit", "stop", "stuck", "garbage", "list", "raise", "half", "outside")
+RAW = os.dup(1)
+"""The pipe itself, which no engine should know."""
+
+
+def masses(text: str, labels: int) -> tuple[float, ...]:
+    """Something that differs with the text, and is the same in every process."""
+    weights = [(sum(map(ord, text)) * (label + 3)) % 17 + 1 for label in range(labels)]
+    return tuple(weight / sum(weights) / 2 for weight in weights)
+
+
+class StandIn:
+    """Answers by arithmetic; does what a word of a prompt's suffix tells it to."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        start(settings["model"])
+        self.settings = settings
+        self.asleep = False
+        self.asked: list[str] = []
+
+    def choose(
+        self, prompts: Sequence[Any], labels: Sequence[str]
+    ) -> Iterator[list[tuple[int, Any]]]:
+        from posh_reward.models.vllm.answers import Answer
+        from posh_reward.types import Failure
+
+        for place, prompt in enumerate(prompts):
+            words = prompt.suffix.split()
+            self._obey(words)
+            if "half" in words:
+                continue
+            found = masses(prompt.text, len(labels) - ("outside" in words))
+            if "nan" in words:
+                found = (float("nan"),) * len(labels)
+            if "long" in words:
+                yield [(place, Answer(failure=Failure("prompt", "too long")))]
+            else:
+                yield [(place, Answer(masses=found, submitted=10, computed=4, decoded=1))]
+
+    def write(self, prompts: Sequence[Any], max_tokens: int) -> Iterator[list[tuple[int, Any]]]:
+        from posh_reward.models.vllm.answers import Answer
+
+        for place, prompt in enumerate(prompts):
+            self._obey(prompt.suffix.split())
+            told = self._told(prompt.suffix)[: max_tokens * 1000]
+            yield [(place, Answer(text=told, decoded=2))]
+
+    def sleep(self) -> None:
+        self.asleep = True
+
+    def wake(self) -> None:
+        self.asleep = False
+
+    def _told(self, suffix: str) -> str:
+        told = {
+            "pid": str(os.getpid()),
+            "environment": json.dumps(dict(os.environ)),
+            "asleep": str(self.asleep),
+            "asked": json.dumps(self.asked),
+            "settings": json.dumps(self.settings),
+        }
+        return told.get(suffix, f"the {suffix}")
+
+    def _obey(self, words: Sequence[str]) -> None:
+        if words and words[0] not in ("pid", "asleep", "asked"):
+            self.asked.append(" ".join(words))
+        for word in words:
+            if word == "once" and not Path(words[-1]).exists():
+                Path(words[-1]).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            obey(word)
+
+
+def obey(word: str) -> None:
+    if word == "die":
+        print(f"out of memory, token {os.environ.get('HF_TOKEN')}", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif word == "exit":
+        os._exit(3)
+    elif word == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif word == "stuck":
+        time.sleep(3600)
+    elif word == "slowly":
+        time.sleep(1.5)
+    elif word == "raise":
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    elif word in ("garbage", "list"):
+        os.write(RAW, {"garbage": b"\xff\x00 no JSON\n", "list": b"[1]\n"}[word])
+
+
+def start(model: str) -> None:
+    """What goes wrong before an engine is ready."""
+    what, _, path = model.partition(":")
+    if what == "slow":
+        time.sleep(1.5)
+    elif what == "mute":
+        time.sleep(3600)
+    elif what == "refuses":
+        raise ValueError("no kernel for this card, token " + os.environ.get("HF_TOKEN", ""))
+    elif what == "killed" or (what == "fickle" and Path(path).exists()):
+        obey("die")
+
+
+def main() -> None:
+    boot = Path(sys.argv[1])
+    what, settings = sys.argv[2], json.loads(sys.argv[3])
+    if what == "probe":
+        print(json.dumps({"vllm": "0.0.1", "revision": settings["revision"] or "0123abc"}))
+        return
+    runpy.run_path(str(boot))["load_package"](boot.parents[2])
+    from posh_reward.models.vllm.worker import serve
+
+    serve(StandIn, settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,553 @@
+"""Judging over HTTP: the honest answer or a reason, whatever the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from math import log
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posh_reward import ConfigError, InputError, JudgeError, PoSh
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.models.server import ServerModel, fleet, http, replies, startup
+from posh_reward.models.server.http import Failed
+from posh_reward.types import Verdict
+from tests.models import lying_server
+from tests.models.lying_server import (
+    MODEL,
+    Liar,
+    Lie,
+    LyingServer,
+    breaks_off,
+    changes,
+    drips,
+    says,
+    sends,
+    waits,
+)
+
+LABELS = ("1", "2", "3", "4", "5")
+KEY = "sk-very-secret-42"
+TEXTS = (
+    ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."],
+    ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."],
+)
+
+
+def question(word: str, description: str = "A red dog and a cat.") -> Prompt:
+    return Prompt(f"DESCRIPTION: {description}\n\n", f'Q: Is "{word}" mentioned?\n\nRespond.')
+
+
+WORDS = ["red", "blue", "dog", "red cow", "cat", "poison dog cow", "dog cat", "cow"]
+PROMPTS = [question(word) for word in WORDS]
+HONEST = FakeModel().choose(PROMPTS, LABELS)
+BAD = WORDS.index("poison dog cow")
+
+
+def model(*servers: LyingServer | str, **options: Any) -> ServerModel:
+    urls = [server if isinstance(server, str) else server.url for server in servers]
+    settings = {"backoff": 0.001, "retries": 2, "timeout": 5.0, **options}
+    return ServerModel(urls, MODEL, **settings)
+
+
+def same(verdict: Verdict, honest: Verdict) -> bool:
+    return verdict.failure is None and verdict.probabilities == pytest.approx(
+        honest.probabilities, abs=1e-12
+    )
+
+
+def poisoned(lie: Lie) -> Liar:
+    return lambda number, text: lie if "poison" in text else None
+
+
+def once(lie: Lie) -> Liar:
+    """Lies the first time that each question is asked."""
+    seen: set[str] = set()
+
+    def liar(number: int, text: str) -> Lie | None:
+        new = text not in seen
+        seen.add(text)
+        return lie if new else None
+
+    return liar
+
+
+def top(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+    return listed
+
+
+def drop_log_probabilities(reply: dict[str, Any]) -> None:
+    reply["choices"][0]["logprobs"] = None
+
+
+def with_value(value: float) -> Lie:
+    return changes(lambda reply: top(reply)[0].update(logprob=value))
+
+
+PASSING = {
+    "429": (says(429, Retry_After="0"), http.BUSY),
+    "500": (says(500), "the server failed (500)"),
+    "503 page": (says(503, b"<html>Bad gateway</html>"), "the server failed (503)"),
+    "hang": (waits(2.0), http.TIMEOUT),
+    "drip": (drips, http.TIMEOUT),
+    "broken off": (breaks_off, http.BROKEN_OFF),
+    "truncated": (sends(b'{"choices": [{"index": 0, '), http.NO_JSON),
+    "html": (sends(b"<html>Log in</html>", Content_Type="text/html"), http.NO_JSON),
+    "empty": (sends(b""), http.NO_JSON),
+    "bad gzip": (sends(b"no gzip", Content_Encoding="gzip"), http.BROKEN_OFF),
+    "list": (sends(b"[]"), http.NO_JSON),
+    "deep": (sends(b"[" * 100_000), http.NO_JSON),
+}
+LASTING = {
+    "no log-probabilities": (changes(drop_log_probabilities), replies.NO_LOG_PROBABILITIES),
+    "none listed": (changes(lambda reply: top(reply).clear()), replies.NO_LOG_PROBABILITIES),
+    "NaN": (with_value(float("nan")), replies.NO_NUMBERS),
+    "infinity": (with_value(float("inf")), replies.NO_NUMBERS),
+    "minus infinity": (with_value(float("-inf")), replies.MASKED),
+    "struck out": (with_value(-9999.0), replies.MASKED),
+    "more than 1": (changes(lambda reply: top(reply).extend(top(reply)[:3])), replies.NO_NUMBERS),
+    "text for number": (with_value("0.5"), replies.NO_NUMBERS),  # type: ignore[arg-type]
+    "no choices": (changes(lambda reply: reply.update(choices=[])), replies.FORM),
+    "huge": (sends(b" " * 5_000_000), http.TOO_BIG),
+    "overflow": (
+        says(400, {"error": {"message": "This model's maximum context length is 99 tokens."}}),
+        http.TOO_LONG,
+    ),
+    "vLLM's overflow": (
+        says(400, {"error": "the model's context length is only 9"}),
+        http.TOO_LONG,
+    ),
+    "400": (says(400), "the server refuses the request (400)"),
+}
+
+
+def patience(fault: str) -> float:
+    """Seconds: few where all of them are waited for."""
+    return 0.4 if PASSING.get(fault, ("", ""))[1] == http.TIMEOUT else 5.0
+
+
+@pytest.mark.parametrize("fault", [*PASSING, *LASTING])
+def test_a_fault_is_one_prompts_own(fault: str) -> None:
+    lie, reason = (PASSING | LASTING)[fault]
+    with LyingServer(poisoned(lie)) as server:
+        verdicts = model(server, timeout=patience(fault), retries=1).choose(PROMPTS, LABELS)
+    for index, (verdict, honest) in enumerate(zip(verdicts, HONEST, strict=True)):
+        if index == BAD:
+            assert (verdict.probabilities, str(verdict.failure)) == (None, reason)
+        else:
+            assert same(verdict, honest)
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_passes_is_tried_again(fault: str) -> None:
+    with LyingServer(once(PASSING[fault][0])) as server:
+        verdicts = model(server, timeout=patience(fault)).choose(PROMPTS, LABELS)
+    assert all(map(same, verdicts, HONEST))
+
+
+@pytest.mark.parametrize("fault", LASTING)
+def test_what_lasts_is_not_asked_again(fault: str) -> None:
+    with LyingServer(poisoned(LASTING[fault][0])) as server:
+        model(server).choose(PROMPTS, LABELS)
+        asked = [body["messages"][0]["content"] for body in server.bodies]
+    assert asked.count(PROMPTS[BAD].text) == 1
+
+
+def test_busy_for_ever_gives_up_the_batch_soon() -> None:
+    many = [question(f"word{i}") for i in range(300)]
+    with LyingServer(lambda number, text: says(429) if number else None) as server:
+        verdicts = model(server, concurrency=4, backoff=0.02).choose(many, LABELS)
+        asked = len(server.bodies)
+    assert {str(verdict.failure) for verdict in verdicts} == {http.BUSY}
+    assert asked < 40
+
+
+def test_many_poisoned_prompts_do_not_give_up_the_batch() -> None:
+    bad = [question(f"poison {i}") for i in range(20)]
+    with LyingServer(poisoned(says(500))) as server:
+        verdicts = model(server, concurrency=4, retries=1).choose(bad + PROMPTS, LABELS)
+    assert {str(verdict.failure) for verdict in verdicts[:20]} == {"the server failed (500)"}
+    assert all(same(v, h) for v, h in zip(verdicts[20:], HONEST, strict=True) if h != HONEST[BAD])
+
+
+def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
+    silent = False
+    with LyingServer(lambda number, text: waits(1.0) if silent else None) as server:
+        judge = model(server, timeout=0.2, retries=5, concurrency=4)
+        judge.wake()
+        silent, asked = True, []
+        for _ in range(3):
+            verdicts = judge.choose(PROMPTS, LABELS)
+            assert {str(verdict.failure) for verdict in verdicts} == {http.TIMEOUT}
+            asked.append(len(server.bodies))
+        first, second, third = asked
+        assert first <= 1 + fleet.TIMEOUTS * 4 + 1
+        assert (second, third) == (first + 1, first + 2)
+        silent = False
+        assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+
+
+def test_a_server_that_asks_for_time_gets_it() -> None:
+    with LyingServer(once(says(429, Retry_After="0.3"))) as server:
+        judge = model(server)
+        judge.wake()
+        began = time.monotonic()
+        assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+        assert 0.3 < time.monotonic() - began < 3
+
+
+def test_answers_out_of_order_find_their_prompts() -> None:
+    def later_first(number: int, text: str) -> Lie:
+        return waits(0.1 - 0.01 * min(number, 10))
+
+    with LyingServer(later_first) as server:
+        verdicts = model(server).choose(PROMPTS, LABELS)
+    assert all(map(same, verdicts, HONEST))
+
+
+def test_prompts_are_sent_in_order_and_no_more_at_once_than_allowed() -> None:
+    with LyingServer() as server:
+        judge = model(server, concurrency=1)
+        judge.choose(PROMPTS, LABELS)
+        asked = [body["messages"][0]["content"] for body in server.bodies]
+    assert asked[1:] == [prompt.text for prompt in PROMPTS]
+
+
+def test_equal_prefixes_go_to_one_server() -> None:
+    prompts = [question(word, f"A dog {i}.") for i in range(4) for word in WORDS]
+    with LyingServer() as one, LyingServer() as two:
+        judge = model(one, two)
+        for _ in range(2):
+            judge.choose(prompts, LABELS)
+        texts = [
+            {body["messages"][0]["content"].split("\n")[0] for body in server.bodies[1:]}
+            for server in (one, two)
+        ]
+        assert len(one.bodies) == len(two.bodies) == 1 + 2 * 2 * len(WORDS)
+    assert not texts[0] & texts[1]
+
+
+def test_another_server_takes_over_when_one_is_killed() -> None:
+    prompts = [question(f"dog {i}", f"A dog {i % 6}.") for i in range(120)]
+    honest = FakeModel().choose(prompts, LABELS)
+    with LyingServer() as one, LyingServer() as two:
+
+        def killed(number: int, text: str) -> Lie | None:
+            if number == 20:
+                one.kill()
+            return None
+
+        one.liar = killed
+        verdicts = model(one, two, concurrency=4).choose(prompts, LABELS)
+        assert all(map(same, verdicts, honest))
+        assert len(one.bodies) < 40
+
+
+def test_a_server_that_is_well_again_gets_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "REST", 0.2)
+    ill = True
+    with LyingServer(lambda number, text: says(500) if ill and number else None) as one:
+        with LyingServer() as two:
+            judge = model(one, two, concurrency=1)
+            for _ in range(3):
+                assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+            asked, ill = len(one.bodies), False
+            time.sleep(0.3)
+            assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+        assert (asked, len(one.bodies)) == (1 + fleet.STRIKES, asked + len(PROMPTS))
+
+
+def test_a_killed_server_alone_fails_the_rest_only() -> None:
+    prompts = [question(f"dog {i}") for i in range(50)]
+    with LyingServer() as server:
+
+        def killed(number: int, text: str) -> Lie | None:
+            if number == 20:
+                server.kill()
+            return None
+
+        server.liar = killed
+        verdicts = model(server, concurrency=4).choose(prompts, LABELS)
+    known = [verdict for verdict in verdicts if verdict.failure is None]
+    assert 10 < len(known) < 30
+    reasons = {str(verdict.failure) for verdict in verdicts} - {"None"}
+    assert reasons <= {http.UNREACHABLE, http.BROKEN_OFF}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500])
+def test_a_failure_does_not_tell_the_key(
+    status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("POSH_JUDGE_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    echo = says(status, {"error": f"no key {KEY}, nor {KEY[:10]}***"}, X_Echo=KEY)
+    with LyingServer(poisoned(echo)) as server:
+        judge = model(server)
+        verdicts = judge.choose(PROMPTS, LABELS)
+        reason = str(verdicts[BAD].failure)
+        assert str(status) in reason
+        if status in (401, 403, 404):
+            assert server.url.removesuffix("/v1") in reason
+    with LyingServer(lambda number, text: echo) as server, pytest.raises(JudgeError) as raised:
+        model(server).wake()
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert KEY[:10] not in repr(error)
+        error = error.__cause__ or error.__context__
+    everything = [reason, repr(judge), str(vars(judge)), caplog.text, str(verdicts)]
+    assert KEY[:10] not in "".join(everything)
+    assert KEY.encode() not in pickle.dumps(judge)
+
+
+def test_the_key_is_sent_and_a_broken_one_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    def lie(handler: Any, honest: dict[str, Any]) -> None:
+        seen.append(handler.headers["Authorization"])
+        handler.send(honest)
+
+    monkeypatch.setenv("OTHER_KEY", f" {KEY}\n")
+    with LyingServer(lambda number, text: lie) as server:
+        model(server, api_key_env="OTHER_KEY").wake()
+        model(server).wake()
+        monkeypatch.setenv("OTHER_KEY", f"{KEY}\nX-More: 1")
+        with pytest.raises(ConfigError, match="OTHER_KEY") as raised:
+            model(server, api_key_env="OTHER_KEY").wake()
+    assert seen == [f"Bearer {KEY}", None]
+    assert KEY not in str(raised.value)
+
+
+def test_redirects_are_not_followed() -> None:
+    with LyingServer() as other:
+        lie = says(307, Location=other.url + "/chat/completions")
+        with LyingServer(poisoned(lie)) as server:
+            verdicts = model(server).choose(PROMPTS, LABELS)
+        assert "redirects elsewhere" in str(verdicts[BAD].failure)
+        assert other.bodies == []
+
+
+def nothing(server: LyingServer) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("lie", "prepare", "message"),
+    [
+        (changes(drop_log_probabilities), nothing, "no log-probabilities; choose a server"),
+        (None, lambda server: server.models.__setitem__(0, "other/model"), "serves other/model"),
+        (None, LyingServer.kill, "cannot be reached; is it started"),
+        (changes(lambda reply: top(reply).pop()), nothing, "fewer than the 20"),
+        (says(401), nothing, "api_key_env"),
+        (says(400, {"error": "unknown field chat_template_kwargs"}), nothing, "unknown field"),
+    ],
+)
+def test_a_server_that_cannot_judge_is_refused_at_the_start(
+    lie: Lie | None, prepare: Callable[[LyingServer], None], message: str
+) -> None:
+    with LyingServer(lambda number, text: lie) as server:
+        prepare(server)
+        with pytest.raises(JudgeError, match=message) as raised:
+            model(server).wake()
+    assert server.url in str(raised.value)
+
+
+def test_one_that_is_down_at_the_start_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    with LyingServer() as one, LyingServer() as two:
+        one.kill()
+        judge = model(one, two)
+        assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+    assert "left out" in caplog.text
+
+
+def test_all_labels_are_read_where_the_server_knows_ids() -> None:
+    with LyingServer(knows_ids=True) as server:
+        verdicts = model(server, reading="labels").choose(PROMPTS, LABELS)
+        assert server.bodies[-1]["logprob_token_ids"] == [16, 17, 18, 19, 20]
+    assert all(map(same, verdicts, HONEST))
+
+
+def test_all_labels_are_refused_where_the_server_does_not() -> None:
+    with LyingServer() as server, pytest.raises(JudgeError, match=r"needs vLLM 0\.26"):
+        model(server, reading="labels").wake()
+
+
+@pytest.mark.parametrize("labels", [("1", "ten"), ("1", "2", "ten")])
+def test_a_label_without_a_token_fails_its_judgments(labels: tuple[str, ...]) -> None:
+    with LyingServer(knows_ids=True) as server:
+        judge = model(server, reading="labels")
+        failures = {str(verdict.failure) for verdict in judge.choose(PROMPTS, labels)}
+        assert failures == {startup.NO_TOKEN}
+        assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
+
+
+def test_a_model_without_digits_is_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lying_server, "DIGITS", {i: f"<{i}>" for i in lying_server.DIGITS})
+    with LyingServer(knows_ids=True) as server:
+        failures = {str(v.failure) for v in model(server, reading="labels").choose(PROMPTS, LABELS)}
+    assert failures == {startup.NO_TOKEN}
+
+
+def test_tokens_of_one_digit_add_up_and_words_do_not_count() -> None:
+    given = [(" 5", 0.25), ("5", 0.25), ("4\n", 0.25), ("44", 0.2), ("１", 0.02)]  # noqa: RUF001
+    given += [("word", 0.001)] * 20
+    listed = [{"token": token, "logprob": log(p)} for token, p in given]
+    reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
+    verdict = replies.read_top(reply, LABELS)
+    assert verdict.probabilities == pytest.approx((0, 0, 0, 1 / 3, 2 / 3))
+    assert verdict.mass == pytest.approx(0.75)
+
+
+def test_a_reply_without_label_is_an_unparsed_one() -> None:
+    def rename(reply: dict[str, Any]) -> None:
+        for each in top(reply):
+            each["token"] = "word"
+
+    with LyingServer(poisoned(changes(rename))) as server:
+        verdict = model(server).choose(PROMPTS, LABELS)[BAD]
+    assert (verdict.grade, verdict.unparsed) == (1.0, True)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "choices index message content logprobs top_logprobs token logprob usage".split()
+            ),
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["choices", "usage", "tokens"]), json_values))
+def test_whatever_json_comes_the_worst_is_a_failure(reply: dict[str, Any]) -> None:
+    for read in (
+        lambda: replies.read_top(reply, LABELS),
+        lambda: replies.read_ids(reply, [(1,)]),
+        lambda: replies.read_text(reply),
+        lambda: replies.token_ids(reply),
+    ):
+        with suppress(Failed):
+            read()
+
+
+@pytest.mark.parametrize("reading", ["top-20", "labels"])
+def test_scores_are_those_of_the_model_itself(reading: str) -> None:
+    with LyingServer(knows_ids=True) as server:
+        judge = PromptJudge(model(server, reading=reading))
+        scores = PoSh(judge).score(*TEXTS)
+    for over_http, here in zip(scores, PoSh("fake-model").score(*TEXTS), strict=True):
+        for name in ("precision", "recall", "f1"):
+            assert getattr(over_http, name) == pytest.approx(getattr(here, name), abs=1e-12)
+        assert [e.identifier for e in over_http.elements] == [e.identifier for e in here.elements]
+
+
+def test_what_it_cost_is_counted() -> None:
+    with LyingServer() as server:
+        judge = model(server)
+        judge.choose(PROMPTS, LABELS)
+    usage = judge.usage
+    counts = usage.prompt_tokens_submitted, usage.prompt_tokens_computed, usage.tokens_decoded
+    assert counts == (80, 16, 8)
+
+
+def test_rewrites_are_greedy_and_stripped() -> None:
+    prompts = [Prompt('Rewrite "', f'{word}" into a gram') for word in ("dog small", "cat")]
+    with LyingServer() as one, LyingServer() as two:
+        rewrites = model(one, two).write(prompts, 20)
+        body = one.bodies[-1]
+        assert len(one.bodies) == len(two.bodies)
+    assert [rewrite.text for rewrite in rewrites] == ["the dog small", "the cat"]
+    assert (body["temperature"], body["max_tokens"]) == (0, 20)
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_broken_characters_are_carried() -> None:
+    prompt = question("dog", "A dog \ud800.")
+    with LyingServer() as server:
+        [verdict] = model(server).choose([prompt], LABELS)
+    assert verdict.grade == 5.0
+
+
+def test_a_copy_asks_the_same_server() -> None:
+    with LyingServer() as server:
+        judge = model(server, revision="fp8")
+        judge.wake()
+        copy = pickle.loads(pickle.dumps(judge))
+        assert copy.name == judge.name == f"server:{MODEL}@fp8:top-20"
+        assert all(map(same, copy.choose(PROMPTS, LABELS), HONEST))
+
+
+def test_it_works_inside_a_running_event_loop() -> None:
+    async def cell() -> list[Verdict]:
+        return model(server).choose(PROMPTS, LABELS)
+
+    with LyingServer() as server:
+        assert all(map(same, asyncio.run(cell()), HONEST))
+
+
+def test_an_interrupt_ends_it() -> None:
+    def interrupt(number: int, text: str) -> Lie | None:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return waits(3) if number else None
+
+    with LyingServer(interrupt) as server:
+        judge = model(server)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            judge.choose(PROMPTS, LABELS)
+        assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"base_urls": []}, "at least one address"),
+        ({"base_urls": "localhost:8000"}, "is no address"),
+        ({"base_urls": "http://host:99999"}, "no port"),
+        ({"base_urls": f"http://me:{KEY}@host/v1"}, "api_key_env"),
+        ({"base_urls": f"http://host/v1?key={KEY}"}, "api_key_env"),
+        ({"model": ""}, "name at the server"),
+        ({"concurrency": 0}, "concurrency: 0"),
+        ({"timeout": 0}, "timeout: 0"),
+        ({"retries": -1}, "retries: -1"),
+        ({"extra_body": {"temperature": 0}}, "temperature"),
+        ({"api_key_env": KEY}, "not the key"),
+    ],
+)
+def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
+    arguments = {"base_urls": "http://localhost:1/v1", "model": MODEL, **options}
+    with pytest.raises(ConfigError, match=message) as raised:
+        ServerModel(**arguments)
+    assert KEY not in str(raised.value)
+
+
+def test_a_reading_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="no reading 'top-5'"):
+        ServerModel("http://host", "m", reading="top-5")  # type: ignore[arg-type]
+
+
+def test_the_name_says_what_answers_depend_on() -> None:
+    def name(**options: Any) -> str:
+        return ServerModel("http://host", "m", **options).name
+
+    assert name() == "server:m:top-20"
+    assert name(concurrency=1) == name(timeout=9.0) == name()
+    assert len({name(), name(revision="a"), name(reading="labels"), name(extra_body={})}) == 4

@@ -1,0 +1,544 @@
+"""Packed prompts are answered as each would be alone, and each token is computed once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import socket
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+
+from posh_reward import ConfigError, InputError, JudgeError, PoSh
+from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.labels import label_tokens
+from posh_reward.models.packed import TransformersModel
+from posh_reward.models.packed.runner import NO_ROOM
+from posh_reward.models.revision import commit
+from posh_reward.types import (
+    Description,
+    Failure,
+    Request,
+    RewriteRequest,
+    SceneGraph,
+    Usage,
+    Verdict,
+)
+from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.models.tokenizers_here import qwen_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+DIGITS = ("1", "2", "3", "4", "5")
+SCENE = "A tall man in a red coat holds a cup. Two dogs sleep beside him; the small one is brown."
+TOKENIZER = byte_tokenizer()
+
+
+def described(text: str) -> Description:
+    return Description(text, SceneGraph((), ()))
+
+
+def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
+    """Of both directions, about several generations of one reference, of unequal length."""
+    reference = described(SCENE)
+    prompts = []
+    for number in range(generations):
+        generation = described("A man. " * number + "He holds a cup of tea.")
+        for thing in ("man", "a very long red coat", "cup", "the dogs"):
+            ask = Request("precision", "entity", thing, generation, reference, 0)
+            told = Request("recall", "attribute", thing, reference, generation, 0, "red" * number)
+            prompts += [prompt(ask, preset), prompt(told, preset)]
+    return sorted(set(prompts), key=lambda p: (p.prefix, p.suffix))
+
+
+def phrases(preset: str = "released") -> list[Prompt]:
+    texts = ("man tall", "man small", "coat red", "dog brown small", "x")
+    return [rewrite_prompt(RewriteRequest(text, "attribute"), preset) for text in texts]
+
+
+@cache
+def qwen(shared: Path) -> PreTrainedTokenizerBase:
+    return qwen_tokenizer(shared)
+
+
+@torch.inference_mode()
+def alone(model: PreTrainedModel, prompts: Sequence[Prompt], tokenizer: Any) -> torch.Tensor:
+    """(prompts, labels) probabilities of the labels, each prompt in a forward of its own."""
+    tokens = label_tokens(tokenizer, DIGITS)
+    rows = []
+    for ids in Chat(tokenizer).encode(prompts):
+        whole = model(torch.tensor([ids])).logits[0, -1].double().softmax(-1)
+        rows.append([whole[list(of)].sum().item() for of in tokens])
+    return torch.tensor(rows)
+
+
+def masses(verdicts: Sequence[Verdict]) -> torch.Tensor:
+    rows = []
+    for verdict in verdicts:
+        assert verdict.probabilities is not None, verdict.failure
+        rows.append([p * verdict.mass for p in verdict.probabilities])
+    return torch.tensor(rows)
+
+
+def trie_size(prompts: Sequence[Prompt], tokenizer: Any = TOKENIZER) -> int:
+    every = Chat(tokenizer).encode(prompts)
+    return len({tuple(ids[:end]) for ids in every for end in range(1, len(ids) + 1)})
+
+
+def judge_of(model: PreTrainedModel, **options: Any) -> TransformersModel:
+    return TransformersModel.of(model, TOKENIZER, "tiny", **options)
+
+
+@pytest.mark.parametrize(
+    ("preset", "budget"), [*((preset, 8192) for preset in PRESETS), ("released", 100)]
+)
+def test_grades_are_those_of_each_prompt_alone(preset: str, budget: int) -> None:
+    model, prompts = tiny_model(TOKENIZER), questions(preset)
+    judge = judge_of(model, max_batch_tokens=budget)
+    told = masses(judge.choose(prompts, DIGITS))
+    torch.testing.assert_close(told, alone(model, prompts, TOKENIZER), atol=1e-6, rtol=1e-4)
+    assert judge.usage.prompt_tokens_computed == trie_size(prompts)
+    submitted = sum(map(len, Chat(TOKENIZER).encode(prompts)))
+    assert judge.usage.prompt_tokens_submitted == submitted
+    assert judge.usage.tokens_decoded == len(prompts)
+
+
+@pytest.mark.parametrize("preset", ["released", "prefix-first"])
+def test_qwen_tokens_are_shared_to_the_last(shared_data: Path, preset: str) -> None:
+    tokenizer = qwen(shared_data)
+    model, prompts = tiny_model(tokenizer), questions(preset)[::2]
+    judge = TransformersModel.of(model, tokenizer, "tiny")
+    told = masses(judge.choose(prompts, DIGITS))
+    torch.testing.assert_close(told, alone(model, prompts, tokenizer), atol=1e-7, rtol=1e-4)
+    assert judge.usage.prompt_tokens_computed == trie_size(prompts, tokenizer)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_key_value_heads": 4},
+        {"use_sliding_window": True, "sliding_window": 30, "max_window_layers": 1},
+    ],
+)
+def test_other_shapes_of_attention(changes: dict[str, Any]) -> None:
+    model, prompts = tiny_model(TOKENIZER, **changes), questions()
+    told = masses(judge_of(model, max_batch_tokens=300).choose(prompts, DIGITS))
+    torch.testing.assert_close(told, alone(model, prompts, TOKENIZER), atol=1e-6, rtol=1e-4)
+
+
+def test_prefixes_are_kept_for_later_calls() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    judge = judge_of(model)
+    first, second = prompts[::2], prompts[1::2]
+    judge.choose(first, DIGITS)
+    before = judge.usage.prompt_tokens_computed
+    told = masses(judge.choose(second, DIGITS))
+    torch.testing.assert_close(told, alone(model, second, TOKENIZER), atol=1e-6, rtol=1e-4)
+    starts = [Prompt(p.prefix, "") for p in prompts]
+    tail = len(Chat(TOKENIZER).encode([Prompt("", "")])[0])
+    suffixes = sum(len(p.suffix) + tail for p in second)
+    assert judge.usage.prompt_tokens_computed - before < suffixes < trie_size(starts + second)
+
+
+def test_little_room_costs_time_but_no_accuracy() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    longest = max(map(len, Chat(TOKENIZER).encode(prompts)))
+    per_token = 2 * 2 * 2 * 16 * 4
+    judge = judge_of(model, memory_gb=(longest + 50) * per_token / 2**30, max_batch_tokens=300)
+    random.Random(0).shuffle(prompts)
+    for _ in range(2):
+        told = masses(judge.choose(prompts, DIGITS))
+        torch.testing.assert_close(told, alone(model, prompts, TOKENIZER), atol=1e-6, rtol=1e-4)
+    assert judge.usage.prompt_tokens_computed > trie_size(prompts)
+
+
+def test_without_room_for_the_longest_only_those_fail() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))
+    room = sorted(set(lengths))[-3]
+    judge = judge_of(model, memory_gb=room * 512 / 2**30)
+    failures = [verdict.failure for verdict in judge.choose(prompts, DIGITS)]
+    assert failures == [NO_ROOM if length > room else None for length in lengths]
+
+
+def test_the_order_does_not_matter() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    turned = judge_of(model).choose(prompts[::-1], DIGITS)[::-1]
+    assert turned == judge_of(model).choose(prompts, DIGITS)
+
+
+def test_equal_prompts_have_equal_verdicts() -> None:
+    model, [first, second, *_] = tiny_model(TOKENIZER), questions()
+    told = masses(judge_of(model).choose([first, second, first], DIGITS))
+    expected = alone(model, [first, second, first], TOKENIZER)
+    torch.testing.assert_close(told, expected, atol=1e-6, rtol=1e-4)
+
+
+def test_prompts_too_long_fail_alone_for_one_reason() -> None:
+    prompts = questions()
+    lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))
+    room = sorted(set(lengths))[-3]
+    model = tiny_model(TOKENIZER, max_position_embeddings=room)
+    why = Failure("prompt", f"the prompt is longer than the model's context of {room} tokens")
+    failures = [verdict.failure for verdict in judge_of(model).choose(prompts, DIGITS)]
+    assert failures == [why if length > room else None for length in lengths]
+
+
+def test_no_numbers_fail_alone() -> None:
+    """Weights of one word that are no numbers spoil the prompts with that word, and no other."""
+    tokenizer = byte_tokenizer()
+    model = tiny_model(tokenizer)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids("~")] = float("nan")
+    sound = questions()
+    bad = [Prompt(p.prefix, p.suffix.replace("man", "m~n")) for p in sound if "man" in p.suffix]
+    judge = TransformersModel.of(model, tokenizer, "tiny")
+    verdicts = judge.choose(sound + bad, DIGITS)
+    assert [v.failure is None for v in verdicts] == [True] * len(sound) + [False] * len(bad)
+    [good, spoilt] = judge.write([Prompt("Rewrite ", "a"), Prompt("Rewrite ", "~")], 3)
+    assert good.failure is None
+    assert spoilt.text is None
+
+
+def memory_for(model: PreTrainedModel, tokens: int) -> None:
+    """From now on, passes of more tokens run out of memory."""
+
+    def check(_module: object, _inputs: object, given: dict[str, Any]) -> None:
+        if given["input_ids"].shape[1] > tokens:
+            raise torch.OutOfMemoryError(f"no room for more than {tokens} tokens")
+
+    model.register_forward_pre_hook(check, with_kwargs=True)
+
+
+def test_passes_shrink_when_memory_runs_out() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    expected = alone(model, prompts, TOKENIZER)
+    judge = judge_of(model)
+    judge.wake()
+    memory_for(model, 300)
+    torch.testing.assert_close(
+        masses(judge.choose(prompts, DIGITS)), expected, atol=1e-6, rtol=1e-4
+    )
+    assert judge.usage.prompt_tokens_computed == trie_size(prompts)
+
+
+def test_without_any_memory_judgments_fail_with_the_reason() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    judge = judge_of(model)
+    judge.wake()
+    memory_for(model, 10)
+    assert {v.failure is not None for v in judge.choose(prompts, DIGITS)} == {True}
+    [reply, *_] = judge.write(phrases(), 5)
+    assert "out of memory" in str(reply.failure)
+    model._forward_pre_hooks.clear()
+    model._forward_pre_hooks_with_kwargs.clear()
+    assert all(v.failure is None for v in judge.choose(prompts, DIGITS))
+
+
+@pytest.mark.parametrize("preset", ["released", "prefix-first"])
+def test_replies_are_greedy(preset: str) -> None:
+    model = tiny_model(TOKENIZER)
+    judge, expected = judge_of(model), []
+    for ids in Chat(TOKENIZER).encode(phrases(preset)):
+        whole = model.generate(
+            torch.tensor([ids]),
+            attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+            max_new_tokens=12,
+            do_sample=False,
+            eos_token_id=TOKENIZER.eos_token_id,
+            pad_token_id=0,
+        )
+        expected.append(TOKENIZER.decode(whole[0, len(ids) :], skip_special_tokens=True).strip())
+    assert [reply.text for reply in judge.write(phrases(preset), 12)] == expected
+    assert judge.usage.prompt_tokens_computed == trie_size(phrases(preset))
+    assert 5 < judge.usage.tokens_decoded <= 60
+
+
+def test_replies_are_written_in_as_many_groups_as_there_is_room_for() -> None:
+    model, prompts = tiny_model(TOKENIZER), phrases()
+    expected = judge_of(model).write(prompts, 12)
+    lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))
+    room = sorted(lengths)[-2] + 12
+    judge = judge_of(model, memory_gb=room * 512 / 2**30)
+    for length, reply, wanted in zip(lengths, judge.write(prompts, 12), expected, strict=True):
+        assert reply == wanted if length + 12 <= room else "room for" in str(reply.failure)
+
+
+def test_replies_that_memory_cuts_short_fail() -> None:
+    model, prompts = tiny_model(TOKENIZER), phrases()
+    judge = judge_of(model)
+    judge.wake()
+    whole = judge.write(prompts, 12)
+    passes = iter(range(100))
+
+    def check(_module: object, _inputs: object) -> None:
+        if next(passes) > 3:
+            raise torch.OutOfMemoryError("no room")
+
+    hook = model.register_forward_pre_hook(check)
+    assert {reply.failure is None for reply in judge.write(prompts, 12)} == {False}
+    hook.remove()
+    assert judge.write(prompts, 12) == whole
+
+
+def test_a_reply_ends_at_the_end_of_the_turn() -> None:
+    """Which the template knows, even where neither the tokenizer nor the model says so."""
+    tokenizer, [asked, *_] = byte_tokenizer(), phrases()
+    tokenizer.eos_token = "</think>"
+    model = tiny_model(tokenizer)
+    turn_end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    with torch.inference_mode():
+        logits = model(torch.tensor(Chat(tokenizer).encode([asked]))).logits[0, -1]
+    head = model.get_output_embeddings().weight
+    with torch.no_grad():
+        head[turn_end] = 2 * head[logits.argmax()]  # now the likeliest
+    judge = TransformersModel.of(model, tokenizer, "tiny")
+    [reply] = judge.write([asked], 6)
+    assert judge.usage.tokens_decoded == 1
+    assert reply.text == ""
+
+
+def test_a_reply_ends_where_the_models_own_settings_say() -> None:
+    model = tiny_model(TOKENIZER)
+    [reply] = judge_of(model).write(phrases()[:1], 6)
+    said = model.generation_config
+    first = Chat(TOKENIZER).encode(phrases()[:1])[0]
+    with torch.inference_mode():
+        token = int(model(torch.tensor([first])).logits[0, -1].argmax())
+    said.eos_token_id = [token]
+    judge = judge_of(model)
+    [cut] = judge.write(phrases()[:1], 6)
+    assert judge.usage.tokens_decoded == 1
+    assert reply.text is not None
+    assert cut.text is None or reply.text.startswith(cut.text)
+
+
+def test_several_tokens_of_one_label_add_up(shared_data: Path) -> None:
+    tokenizer = qwen(shared_data)
+    model, labels = tiny_model(tokenizer), ("yes", "no")
+    ids = label_tokens(tokenizer, labels)
+    assert min(map(len, ids)) > 1
+    [verdict] = TransformersModel.of(model, tokenizer, "tiny").choose(questions()[:1], labels)
+    with torch.inference_mode():
+        [tokens] = Chat(tokenizer).encode(questions()[:1])
+        whole = model(torch.tensor([tokens])).logits[0, -1].double().softmax(-1)
+    expected = [whole[list(of)].sum().item() for of in ids]
+    torch.testing.assert_close(masses([verdict])[0], torch.tensor(expected), atol=1e-9, rtol=1e-4)
+
+
+def test_the_twenty_likeliest_tokens_may_hold_no_label() -> None:
+    model = tiny_model(TOKENIZER)
+    digits = [of[0] for of in label_tokens(TOKENIZER, DIGITS)]
+    with torch.no_grad():
+        model.get_output_embeddings().weight[digits] = 0
+    [verdict] = judge_of(model, reading="top-20").choose(questions()[:1], DIGITS)
+    assert (verdict.grade, verdict.unparsed) == (1.0, True)
+    [verdict] = judge_of(model).choose(questions()[:1], DIGITS)
+    assert not verdict.unparsed
+
+
+def test_labels_without_a_token_are_named() -> None:
+    told = judge_of(tiny_model(TOKENIZER)).choose(questions()[:2], ("9", "10"))
+    why = Failure("prompt", "the model has no single token for the label '10'")
+    assert told == [Verdict(None, why)] * 2
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = tiny_model(TOKENIZER)
+    before = model.config._attn_implementation
+    judge_of(model).choose(questions(), DIGITS)
+    assert model.config._attn_implementation == before
+
+
+def test_sleeping_gives_up_states_and_waking_works() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    judge = judge_of(model)
+    judge.sleep()
+    first = judge.choose(prompts, DIGITS)
+    judge.sleep()
+    judge.sleep()
+    judge.wake()
+    assert judge.choose(prompts, DIGITS) == first
+    assert judge.usage.prompt_tokens_computed == 2 * trie_size(prompts)
+    judge.close()
+
+
+def saved(folder: Path) -> Path:
+    tiny_model(TOKENIZER).save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    return folder
+
+
+def test_a_saved_model_is_loaded_and_pickled(tmp_path: Path) -> None:
+    settings = {"name": "transformers", "model": str(saved(tmp_path)), "device": "cpu"}
+    judge = load_judge(settings)
+    assert isinstance(judge, PromptJudge)
+    first = judge.model.choose(questions(), DIGITS)
+    assert judge.usage.tokens_decoded
+    told, expected = masses(first), alone(tiny_model(TOKENIZER), questions(), TOKENIZER)
+    torch.testing.assert_close(told, expected, atol=1e-6, rtol=1e-4)
+    assert f":{tmp_path.name}@sha256-" in judge.name
+    assert judge.name.endswith(":float32:labels")
+    again = pickle.loads(pickle.dumps(judge))
+    assert len(pickle.dumps(again)) < 10_000
+    assert again.name == judge.name
+    assert again.usage == Usage()
+    assert again.model.choose(questions(), DIGITS) == first
+
+
+def test_what_the_name_says_is_what_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the branch moves in between, in this process or in one that got a pickle."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    cached = tmp_path / "models--someone--tiny"
+    branch, before, after = cached / "refs" / "main", "a" * 40, "b" * 40
+    branch.parent.mkdir(parents=True)
+    branch.write_text(before)
+    saved(cached / "snapshots" / before)
+    tiny_model(TOKENIZER, initializer_range=0.4).save_pretrained(cached / "snapshots" / after)
+    TOKENIZER.save_pretrained(cached / "snapshots" / after)
+    judge = TransformersModel("someone/tiny", device="cpu")
+    assert f":someone/tiny@{before}:" in judge.name
+    branch.write_text(after)
+    expected = judge_of(tiny_model(TOKENIZER)).choose(questions(), DIGITS)
+    for each in (judge, pickle.loads(pickle.dumps(judge))):
+        assert each.choose(questions(), DIGITS) == expected
+        assert before in each.name
+    assert after in TransformersModel("someone/tiny", device="cpu").name
+
+
+def test_a_commit_is_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object) -> None:
+        raise AssertionError("the hub was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    assert commit("someone/unknown-to-any-cache", "0123456789" * 4) == "0123456789" * 4
+
+
+def test_a_trainer_that_divides_its_weights_leaves_the_judge_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ZeRO-3 on, transformers would ask DeepSpeed to divide the judge, too."""
+    from transformers.integrations import deepspeed
+
+    class Zero3:
+        config: ClassVar[dict[str, Any]] = {"zero_optimization": {"stage": 3}}
+
+        def is_zero3(self) -> bool:
+            return True
+
+    trainers = Zero3()
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    deepspeed.set_hf_deepspeed_config(trainers)
+    try:
+        judge = TransformersModel(str(saved(tmp_path)), device="cpu")
+        assert judge.choose(questions()[:1], DIGITS)[0].failure is None
+        assert deepspeed.is_deepspeed_zero3_enabled()
+        assert os.environ["ACCELERATE_USE_FSDP"] == "true"
+    finally:
+        deepspeed.unset_hf_deepspeed_config()
+
+
+def test_mixed_precision_around_it_changes_nothing() -> None:
+    model = tiny_model(TOKENIZER)
+    expected = judge_of(model).choose(questions(), DIGITS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert judge_of(model).choose(questions(), DIGITS) == expected
+
+
+def test_a_model_from_memory_does_not_outlive_its_process() -> None:
+    judge = judge_of(tiny_model(TOKENIZER))
+    again = pickle.loads(pickle.dumps(judge))
+    assert again.name == judge.name
+    with pytest.raises(JudgeError, match=r"TransformersModel\.of"):
+        again.wake()
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JudgeError, match="there is no folder"):
+        TransformersModel(str(tmp_path / "nowhere")).wake()
+    folder = saved(tmp_path)
+    with pytest.raises(ConfigError, match="'cuda:99'"):
+        TransformersModel(str(folder), device="cuda:99").wake()
+    with pytest.raises(ConfigError, match="'int8'"):
+        TransformersModel(str(folder), dtype="int8").wake()
+    with pytest.raises(InputError, match="no reading 'lables'"):
+        TransformersModel(str(folder), reading="lables")  # type: ignore[arg-type]
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(JudgeError, match="safetensors"):
+        TransformersModel(str(folder), device="cpu").wake()
+
+
+def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    import json
+
+    saved(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["vocab_size"] = 10**11
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(JudgeError, match=r"needs \d+\.\d GB, and cpu has"):
+        TransformersModel(str(tmp_path), device="cpu").wake()
+
+
+def test_models_that_cannot_be_packed_are_refused() -> None:
+    """One has no attention; one has, but mixes tokens elsewhere, too."""
+    from transformers import MambaConfig, MambaForCausalLM
+
+    mamba = MambaForCausalLM(
+        MambaConfig(vocab_size=len(TOKENIZER), hidden_size=32, num_hidden_layers=1)
+    )
+    with pytest.raises(JudgeError, match="0 of its 1 layers"):
+        judge_of(mamba).wake()
+    mixing = tiny_model(TOKENIZER)
+    mixing.model.norm.register_forward_hook(lambda _module, _inputs, out: out.cumsum(1))
+    with pytest.raises(JudgeError, match="its answers differ"):
+        judge_of(mixing).wake()
+
+
+@pytest.mark.parametrize("preset", ["released", "prefix-first"])
+def test_a_pair_is_scored(preset: str) -> None:
+    judge = PromptJudge(judge_of(tiny_model(TOKENIZER)), preset)
+    texts = (["A tall man in a red coat holds a cup."], ["A man in a coat holds a red cup."])
+    posh = PoSh(judge=judge, preset=preset)
+    [scores] = posh.score(*texts)
+    assert scores.failure is None
+    assert scores.f1 is not None
+    assert posh.score(*texts)[0].f1 == pytest.approx(scores.f1, abs=1e-6)
+    assert judge.usage.prompt_tokens_computed < judge.usage.prompt_tokens_submitted
+
+
+@pytest.mark.gpu
+def test_asleep_the_card_is_free() -> None:
+    model = tiny_model(TOKENIZER, hidden_size=1024, intermediate_size=4096).to("cuda")
+    judge, prompts = judge_of(model), questions()
+    before = masses(judge.choose(prompts, DIGITS))
+    judge.sleep()
+    assert torch.cuda.memory_allocated() < 2**20
+    judge.wake()
+    torch.testing.assert_close(masses(judge.choose(prompts, DIGITS)), before, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.gpu
+def test_a_card_answers_as_the_cpu_does() -> None:
+    model, prompts = tiny_model(TOKENIZER), questions()
+    expected = alone(model, prompts, TOKENIZER)
+    told = masses(judge_of(model.to("cuda")).choose(prompts, DIGITS))
+    torch.testing.assert_close(told, expected, atol=1e-5, rtol=1e-3)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from posh_reward.study.pages.marks import asked, preset_of, stretches
+from posh_reward.study.pages.page import Item, page
+from posh_reward.types import Element, Failure, Kind, Scores
+
+
+def element(text: str, start: int, end: int, grade: float | None, kind: Kind = "entity") -> Element:
+    failure = None if grade is not None else Failure("engine", "timed out")
+    return Element("precision", kind, text, grade, ((start, end),), text, failure=failure)
+
+
+GENERATION = "A red dog sleeps."
+SCORES = Scores(
+    0.5,
+    0.6,
+    0.55,
+    "posh|preset:released",
+    (
+        element("red", 2, 5, 1.2, "attribute"),
+        element("dog", 6, 9, 4.8),
+        element("dog", 6, 16, 2.4, "relation"),
+    ),
+    generation=GENERATION,
+    reference="A brown dog.",
+)
+
+
+def test_stretches_join_to_the_text() -> None:
+    cut = list(stretches(SCORES, "precision"))
+    assert "".join(stretch.text for stretch in cut) == GENERATION
+    assert [(s.text, s.level) for s in cut if s.elements] == [
+        ("red", "absent"),
+        ("dog", "weak"),
+        (" sleeps", "weak"),
+    ]
+
+
+class Outline(HTMLParser):
+    """Collects the marks of a page, and any tag that has no business in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "mark":
+            self.marks.append(dict(attrs)["class"] or "")
+
+
+def outline(html: str) -> Outline:
+    parser = Outline()
+    parser.feed(html)
+    return parser
+
+
+def test_mistakes_are_marked_by_grade() -> None:
+    html = page([Item("One", SCORES)])
+    in_key = ["absent", "weak", "partial"]
+    assert outline(html).marks == [*in_key, "absent", "weak", "weak"]
+    assert "Is &quot;red&quot; from DESCRIPTION 2 described as" in html
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{items} {title}"]
+)
+def test_texts_stay_texts(text: str) -> None:
+    scores = Scores(
+        0.2, 0.2, 0.2, text, (element(text, 0, len(text), 1.0),), generation=text, reference=text
+    )
+    tags = outline(page([Item(text, scores)], title=text)).tags
+    assert not tags & {"script", "img"}
+
+
+def test_a_notebook_shows_scores() -> None:
+    html = SCORES._repr_html_()  # type: ignore[attr-defined]
+    assert outline(html).marks == ["absent", "weak", "partial", "absent", "weak", "weak"]
+    assert not outline(html).tags & {"script", "html", "link"}
+
+
+def test_words_of_the_same_elements_are_one_stretch() -> None:
+    text = "A dog carved into wood."
+    carved = Element("precision", "relation", "carved into", 1.0, ((6, 12), (13, 17)), "dog")
+    scores = Scores(0.2, 0.2, 0.2, "", (carved,), generation=text)
+    assert [s.text for s in stretches(scores, "precision")] == ["A dog ", "carved into", " wood."]
+
+
+def test_questions_are_worded_as_the_signature_says() -> None:
+    red = SCORES.elements[0]
+    assert asked(red, preset_of("posh|preset:paper|judge:x")) == (
+        'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
+    )
+    assert preset_of("another metric") == "released"
+    unasked = replace(red, kind="relation", identifier="dog", other="{text}", asked=False)
+    assert asked(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
+
+
+def test_a_pair_without_a_score_says_why() -> None:
+    failed = Scores.failed(Failure("text", "the reference is empty"), "s")
+    assert "No score: the reference is empty" in page([Item("One", failed)])

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.errors import InputError
+from posh_reward.study.pages.histogram import axis, counts
+from posh_reward.study.pages.report import report
+from posh_reward.study.rows.pairs import Pair
+from posh_reward.study.rows.scored import scored_row
+from posh_reward.types import Element, Failure, Scores
+from tests.chromium import Browser, find_chromium
+
+EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
+RED = Element("precision", "attribute", "red", 1.2, ((2, 5),), "dog")
+CAT = Element("recall", "entity", "cat", 2.7, ((2, 5),), "the black cat")
+
+
+def row(name: str, overall: float | None, *elements: Element, **more: str) -> dict[str, Any]:
+    texts = {"generation": "A red dog 🐶.", "reference": "A cat.", **more}
+    failure = Failure("text", "the reference is empty") if overall is None else None
+    scores = Scores(overall, overall, overall, "posh|preset:released|judge:x", elements, failure)
+    return scored_row(Pair(name, **texts), scores, elements=True)
+
+
+ROWS = [
+    row("good", 0.9, RED, CAT),
+    row("failed", None),
+    row(EVIL, 0.3, RED, CAT, generation=EVIL),
+    row("middling", 0.5, RED, CAT, reference='The 100% {text} \\ " cat'),
+]
+
+
+def data(html: str, name: str) -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html)
+    assert found
+    return json.loads(found[1])
+
+
+def test_a_pair_is_packed_with_its_marks() -> None:
+    html = report(ROWS)
+    assert data(html, "rows")[0] == ["good", 0.9, 0.9, 0.9, 2, "A red dog 🐶."]
+    pair = data(html, "pair-0")
+    assert pair["written"] == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
+    assert pair["reference"] == [["A "], ["cat", 2.7, [1]], ["."]]
+    wording, side, kind, grade, *names = pair["elements"][0]
+    assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
+    assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
+    assert data(html, "pair-1")["failure"] == "the reference is empty"
+
+
+def test_texts_cannot_end_their_element() -> None:
+    html = report(ROWS, title=EVIL)
+    assert data(html, "rows")[2][0] == EVIL
+    assert html.count("<script>") == 1
+    assert "<img" not in html
+
+
+def test_different_signatures_are_pointed_out() -> None:
+    other = {**ROWS[0], "signature": "posh|another"}
+    assert "2 signatures: they are not comparable" in report([ROWS[0], other])
+    assert "not comparable" not in report(ROWS)
+
+
+def test_rows_without_elements_are_shown_unmarked() -> None:
+    bare = {key: value for key, value in ROWS[0].items() if key != "elements"}
+    assert "scored without --elements" in report([bare])
+    assert data(report([bare]), "pair-0")["written"] == [["A red dog 🐶."]]
+
+
+@pytest.mark.parametrize("bad", [{}, {**ROWS[0], "elements": [{"kind": "x"}]}])
+def test_what_is_no_scored_row_is_named(bad: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="row 2"):
+        report([ROWS[0], bad])
+
+
+def test_bins_hold_their_lower_edge() -> None:
+    assert counts([0.2, 0.2499, 0.25, 0.6, 0.95, 1.0]) == [2, 1, 0, 0, 0, 0, 0, 0, 1, *[0] * 6, 2]
+    assert "<title>0.60 to 0.65: 2</title>" in axis("Overall", "f1", [0.6, 0.64, 0.9])
+    assert "none" in axis("Overall", "f1", [])
+
+
+# ---- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with Browser(program) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Browser:
+    (tmp_path / "report.html").write_text(report(ROWS), encoding="utf-8")
+    browser.resize(1280, 900)
+    browser.open(tmp_path / "report.html")
+    return browser
+
+
+def names(browser: Browser) -> list[str]:
+    found: list[str] = browser.run(
+        "[...document.querySelectorAll('tr.pair .name button')].map((it) => it.textContent)"
+    )
+    return found
+
+
+def tip(browser: Browser) -> str | None:
+    shown: str | None = browser.run(
+        "document.getElementById('tip').hidden ? null : document.getElementById('tip').innerText"
+    )
+    return shown
+
+
+def test_the_worst_come_first_and_headers_sort(opened: Browser) -> None:
+    assert names(opened) == [EVIL, "middling", "good", "failed"]
+    opened.point("th[aria-sort] button", click=True)
+    assert names(opened) == ["good", "middling", EVIL, "failed"]
+    assert opened.run("document.querySelector('[aria-sort]').ariaSort") == "descending"
+    opened.point("th.name button", click=True)
+    assert names(opened) == [EVIL, "failed", "good", "middling"]
+
+
+def test_a_click_opens_a_pair_and_pointing_asks_why(opened: Browser) -> None:
+    opened.point("tr.pair:nth-child(3) .name button", click=True)
+    sheet = "document.querySelector('.sheet')"
+    assert "A red1 dog 🐶." in opened.run(f"{sheet}.textContent")
+    opened.point(".sheet .text mark.absent")
+    assert tip(opened) == '1.2Is "dog" from DESCRIPTION 2 described as "red" in DESCRIPTION 1?'
+    opened.point("h1")
+    assert tip(opened) is None
+    opened.point(".sheet summary", click=True)
+    opened.run("new Promise((done) => setTimeout(done, 50))")
+    assert opened.run("document.querySelectorAll('.sheet tbody tr').length") == 2
+    opened.point("tr.pair:nth-child(3) .name button", click=True)
+    assert opened.run(sheet) is None
+
+
+def test_the_keyboard_does_what_the_mouse_does(opened: Browser) -> None:
+    opened.run("document.querySelector('tr.pair .name button').focus()")
+    opened.press("Tab", 9)
+    opened.press("Enter", 13, "\r")
+    assert opened.run("document.activeElement.ariaExpanded") == "true"
+    for expected in ("1.2Is", "2.7Is an entity matching"):
+        opened.press("Tab", 9)
+        assert expected in str(tip(opened)).replace("\n", "")
+        assert opened.run("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    opened.press("Escape", 27)
+    assert tip(opened) is None
+
+
+def test_finding_looks_into_texts_and_elements(opened: Browser) -> None:
+    for wanted, expected in (
+        ('} \\ " CAT', ["middling"]),
+        ("</script>", [EVIL]),
+        ("black cat", [EVIL, "middling", "good"]),
+        ("no such words", []),
+        ("", [EVIL, "middling", "good", "failed"]),
+    ):
+        opened.run("document.getElementById('find').select()")
+        opened.press("Backspace", 8)
+        opened.type(wanted)
+        opened.run("new Promise((done) => setTimeout(done, 250))")
+        assert names(opened) == expected
+
+
+def test_texts_stay_texts_and_nothing_is_fetched(opened: Browser) -> None:
+    title = opened.run("document.title")
+    for place in range(1, 8, 2):
+        opened.point(f"tr.pair:nth-child({place}) .name button", click=True)
+    assert opened.run("document.querySelectorAll('.sheet').length") == 4
+    assert opened.run("document.querySelectorAll('img').length") == 0
+    assert opened.run("document.title") == title
+    requests = [e for e in opened.events if e.get("method") == "Network.requestWillBeSent"]
+    assert [r["params"]["request"]["url"][:5] for r in requests] == ["file:"]
+    assert opened.complaints() == []
+
+
+def test_the_policy_stops_a_script_that_is_not_ours(opened: Browser) -> None:
+    title = opened.run("document.title")
+    opened.run(
+        "(() => { const it = document.createElement('script');"
+        "it.textContent = 'document.title = 1'; document.body.append(it) })()"
+    )
+    opened.run("fetch('https://example.org').catch(() => null)")
+    assert opened.run("document.title") == title
+    complaints = " ".join(opened.complaints())
+    assert "Executing inline script violates" in complaints
+    assert "Connecting to 'https://example.org/' violates" in complaints
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390, 320])
+def test_no_width_scrolls_sideways(opened: Browser, width: int) -> None:
+    opened.point("tr.pair .name button", click=True)
+    opened.resize(width, 800)
+    opened.point(".sheet .text mark")
+    assert opened.run("document.documentElement.scrollWidth") <= width
+    left, right = opened.run(
+        "(() => { const r = document.getElementById('tip').getBoundingClientRect();"
+        "return [r.left, r.right] })()"
+    )
+    assert 0 <= left < right <= width

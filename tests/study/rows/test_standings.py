@@ -1,0 +1,101 @@
+"""Scored rows: back to scores, means by model, paired differences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posh_reward.errors import InputError
+from posh_reward.study.rows.journal import append_rows, read_journal
+from posh_reward.study.rows.pairs import Pair
+from posh_reward.study.rows.scored import scored_row, scores_of
+from posh_reward.study.rows.standings import difference, leaderboard, standings
+from posh_reward.study.statistics import bootstrap_mean, paired_difference
+from posh_reward.types import Element, Failure, Scores
+
+LOST = Failure("engine", "timed out")
+ELEMENTS = (
+    Element("precision", "attribute", "red", 1.5, ((2, 5),), "dog"),
+    Element("precision", "entity", "dog", None, ((6, 9),), "dog", failure=LOST),
+)
+PAIR = Pair("1", "A red dog.", "A dog.", "sft", "pictures/1.png")
+SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [SCORES, Scores.failed(Failure("text", "the reference is empty"), "s")],
+    ids=["elements", "none"],
+)
+def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> None:
+    path = tmp_path / "rows.jsonl"
+    pair = PAIR if scores.elements else Pair("1", "", "")
+    append_rows(path, [scored_row(pair, scores, elements=True)])
+    [row] = read_journal(path)
+    assert scores_of(row) == scores
+    assert row.get("image") == pair.image
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"overall": float("nan")}, "a score is nan"),
+        ({"mistakes": "0.5"}, "a score is '0.5'"),
+        ({"elements": [{"text": "red"}]}, "KeyError"),
+        ({"elements": 7}, "TypeError"),
+        ({"generation": 7}, "7 is not a text"),
+    ],
+)
+def test_a_row_that_is_not_of_scores_says_why(change: dict[str, object], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        scores_of({**scored_row(PAIR, SCORES, elements=True), **change})
+
+
+def test_what_a_kill_left_of_a_line_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"id": "1"}) + '\n{"id": "2", "mod')
+    assert [row["id"] for row in read_journal(path)] == ["1"]
+    append_rows(path, [{"id": "3"}])
+    assert [row["id"] for row in read_journal(path)] == ["1", "3"]
+
+
+def rows(*overall: float | None) -> list[dict[str, object]]:
+    return [
+        {**scored_row(PAIR, SCORES, elements=False), "id": str(i), "overall": x}
+        | {"mistakes": x, "omissions": x}
+        for i, x in enumerate(overall)
+    ]
+
+
+def test_failed_rows_are_counted_and_left_out() -> None:
+    [it] = standings(rows(0.5, None, 0.7))
+    assert (it.model, it.scored, it.failed) == ("sft", 2, 1)
+    assert it.axes["overall"].mean == pytest.approx(0.6)
+    assert "none of its 1 generations was scored" in leaderboard(standings(rows(None)))
+    assert "higher is better" in leaderboard([it])
+
+
+def test_differences_are_paired_by_item() -> None:
+    gain = difference(rows(0.6, 0.7, 0.8), list(reversed(rows(0.5, 0.6, 0.7))))
+    assert (gain.mean, gain.low, gain.high) == pytest.approx((0.1, 0.1, 0.1))
+    assert gain.excludes_zero
+    with pytest.raises(InputError, match="different items"):
+        difference(rows(0.6), rows(0.5, 0.4))
+
+
+def test_a_difference_of_both_signs_is_not_settled() -> None:
+    assert not paired_difference([1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]).excludes_zero
+
+
+def test_the_interval_of_a_mean_narrows_as_one_over_root_n() -> None:
+    wide = bootstrap_mean([0.0, 1.0] * 10)
+    narrow = bootstrap_mean([0.0, 1.0] * 160)
+    ratio = (wide.high - wide.low) / (narrow.high - narrow.low)
+    assert ratio == pytest.approx(4.0, rel=0.15)
+
+
+def test_nothing_to_resample_is_an_error() -> None:
+    with pytest.raises(InputError):
+        bootstrap_mean([])
