@@ -69,11 +69,11 @@ def report(flags: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from posh_reward.study.pages.report import report
-    from posh_reward.study.rows.files import STANDARD, check_apart, table
+    from posh_reward.study.rows.files import STANDARD, check_apart, open_table
 
     check_apart(flags.scores, flags.output)
     with (
-        table(flags.scores, flags.format) as rows,
+        open_table(flags.scores, flags.format) as rows,
         tqdm(rows, desc="report", unit="pair") as counted,
     ):
         page = report(counted, flags.title).encode("utf-8")

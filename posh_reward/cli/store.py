@@ -19,7 +19,7 @@ def info(flags: argparse.Namespace) -> int:
     from posh_reward.store.admin import survey
 
     found = survey(flags.path)
-    print(json.dumps(asdict(found), indent=2) if flags.json else table(found))
+    print(json.dumps(asdict(found), indent=2) if flags.json else listing(found))
     return OK
 
 
@@ -33,7 +33,7 @@ def clear(flags: argparse.Namespace) -> int:
     return OK
 
 
-def table(survey: Survey) -> str:
+def listing(survey: Survey) -> str:
     """A store's holdings in columns, with their sum."""
     rows = [(each.kind, f"{each.rows:,}", size(each.bytes), each.space) for each in survey.holdings]
     whole = sum(each.rows for each in survey.holdings)

@@ -12,7 +12,7 @@ from posh_reward.types import Failure, Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Reading = Literal["labels", "top-20"]
+LabelReading = Literal["labels", "top-20"]
 """labels: the probability of every label is read, however small. top-20: as the release reads,
 only among the twenty likeliest tokens; with no label among them the reply counts as the lowest
 label and is marked as unparsed."""
@@ -33,8 +33,10 @@ def check_reading(reading: str) -> None:
     Raises:
         InputError: the message lists those there are.
     """
-    if reading not in get_args(Reading):
-        raise InputError(f"no reading {reading!r}: choose one of {', '.join(get_args(Reading))}")
+    if reading not in get_args(LabelReading):
+        raise InputError(
+            f"no reading {reading!r}: choose one of {', '.join(get_args(LabelReading))}"
+        )
 
 
 def label_tokens(
@@ -66,7 +68,7 @@ def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure 
     return Failure("prompt", f"the model has no single token for the label {missing[0]!r}")
 
 
-def verdict(masses: Sequence[float], reading: Reading = "labels") -> Verdict:
+def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdict:
     """The verdict for a reply that was each label with these probabilities.
 
     Args:

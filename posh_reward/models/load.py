@@ -10,7 +10,7 @@ from posh_reward.settings import make, named_settings
 
 MODELS = {
     "transformers": "posh_reward.models.packed:TransformersModel",
-    "vllm": "posh_reward.models.vllm:ColocatedModel",
+    "vllm": "posh_reward.models.vllm:VllmModel",
     "server": "posh_reward.models.server:ServerModel",
     "fake-model": "posh_reward.models.fake:FakeModel",
 }

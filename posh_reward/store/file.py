@@ -22,7 +22,7 @@ Value = tuple[bytes, bytes]
 """A digest, and what is kept under it."""
 
 
-class Row(NamedTuple):
+class Entry(NamedTuple):
     """What the table has under one digest."""
 
     used: int
@@ -47,14 +47,14 @@ class File:
             self._one(f"PRAGMA wal_autocheckpoint = {min(1000, self._log // 8 // page)}")
             self._one(f"PRAGMA journal_size_limit = {self._log // 4}")
 
-    def read(self, digests: Sequence[bytes]) -> list[Row]:
+    def read(self, digests: Sequence[bytes]) -> list[Entry]:
         """The rows that are there."""
-        rows: list[Row] = []
+        rows: list[Entry] = []
         for start in range(0, len(digests), AT_ONCE):
             some = digests[start : start + AT_ONCE]
             marks = ",".join("?" * len(some))
             query = f"SELECT used, key, value FROM kept WHERE key IN ({marks})"  # noqa: S608
-            rows += map(Row._make, self._connection.execute(query, some))
+            rows += map(Entry._make, self._connection.execute(query, some))
         return rows
 
     def add(self, kind: str, space: str, values: Sequence[Value]) -> int:
@@ -68,7 +68,7 @@ class File:
             self._hold_the_bound()
         return len(values)
 
-    def renew(self, rows: Sequence[Row]) -> None:
+    def renew(self, rows: Sequence[Entry]) -> None:
         """Makes those of ``rows`` the newest that lie in the older half of a half full file.
 
         So what is in use outlives what is not, and until there is need reading writes nothing.

@@ -1,22 +1,22 @@
-"""Asking a ``ColocatedModel``, and looking after its child."""
+"""Asking a ``VllmModel``, and looking after its child."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from posh_reward.models.base import Prompt
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from tests.models.stand_in import masses
 
 LABELS = ["1", "2", "3", "4", "5"]
-Make = Callable[..., ColocatedModel]
+Make = Callable[..., VllmModel]
 
 
 def prompts(*suffixes: str) -> list[Prompt]:
     return [Prompt("DESCRIPTION: A dog.\n\n", suffix) for suffix in suffixes]
 
 
-def ask(model: ColocatedModel, *suffixes: str) -> list[float | None]:
+def ask(model: VllmModel, *suffixes: str) -> list[float | None]:
     return [verdict.grade for verdict in model.choose(prompts(*suffixes), LABELS)]
 
 
@@ -27,7 +27,7 @@ def right(suffix: str) -> float:
     return sum(rank * mass for rank, mass in enumerate(found, 1)) / sum(found)
 
 
-def tell(model: ColocatedModel, what: str) -> str:
+def tell(model: VllmModel, what: str) -> str:
     [reply] = model.write([Prompt("", what)], 100)
     assert reply.text is not None, reply.failure
     return reply.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from tests.models.children import Make
 
 
@@ -24,10 +24,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def make(python: str) -> Iterator[Make]:
-    made: list[ColocatedModel] = []
+    made: list[VllmModel] = []
 
-    def one(model: str = "someone/tiny", **options: object) -> ColocatedModel:
-        made.append(ColocatedModel(model, python=python, **{"timeout": 30, **options}))  # type: ignore[arg-type]
+    def one(model: str = "someone/tiny", **options: object) -> VllmModel:
+        made.append(VllmModel(model, python=python, **{"timeout": 30, **options}))  # type: ignore[arg-type]
         return made[-1]
 
     yield one

@@ -17,7 +17,7 @@ import pytest
 from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.models.revision import fingerprint
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine import (
     INCOMPLETE,
@@ -78,7 +78,7 @@ def test_a_slow_start_is_waited_for(make: Make) -> None:
 def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posh_reward.models.vllm.process.SILENCE", 1.2)
+    monkeypatch.setattr("posh_reward.models.vllm.engine_process.SILENCE", 1.2)
     model = make(max_restarts=0)
     assert ask(model, "dog", "slowly") == [right("dog"), right("slowly")]
 
@@ -101,11 +101,11 @@ def test_failures_at_the_start_are_told(make: Make, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed here")
 def test_an_interpreter_without_vllm_is_named(tmp_path: Path) -> None:
-    for model in (ColocatedModel("x/y"), ColocatedModel("x/y", python=sys.executable)):
+    for model in (VllmModel("x/y"), VllmModel("x/y", python=sys.executable)):
         with pytest.raises(JudgeError, match=rf"not installed in {sys.executable}.*posh-reward\["):
             model.wake()
     with pytest.raises(JudgeError, match="cannot be run"):
-        _ = ColocatedModel("x/y", python=str(tmp_path / "python")).name
+        _ = VllmModel("x/y", python=str(tmp_path / "python")).name
 
 
 def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from posh_reward.models.vllm.supervisor import DEADLY, ENDED, GIVEN_UP, STICKING
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
 from tests.models.stand_in import WORDS_THAT_KILL
@@ -120,7 +120,7 @@ def test_failures_of_single_prompts_cost_no_restart(make: Make) -> None:
 
 
 def test_a_child_that_was_killed_meanwhile_is_replaced(make: Make) -> None:
-    for then in (ColocatedModel.wake, ColocatedModel.sleep, lambda model: None):
+    for then in (VllmModel.wake, VllmModel.sleep, lambda model: None):
         model = make()
         pid = int(tell(model, "pid"))
         os.kill(pid, signal.SIGKILL)
@@ -155,10 +155,10 @@ def test_last_words_are_logged_without_secrets(
 
 PARENT = """
 import os, sys, threading, time
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from posh_reward.models.base import Prompt
 python, how = sys.argv[1:]
-model = ColocatedModel("x/y", python=python)
+model = VllmModel("x/y", python=python)
 start = threading.Thread(target=model.wake) if how == "thread" else None
 if start:
     start.start()
@@ -197,9 +197,9 @@ def test_a_parent_that_ends_leaves_no_orphan(python: str, how: str) -> None:
 
 FORKING = """
 import os, sys
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from posh_reward.models.base import Prompt
-model = ColocatedModel("x/y", python=sys.argv[1])
+model = VllmModel("x/y", python=sys.argv[1])
 def pid():
     return model.write([Prompt("", "pid")], 9)[0].text
 before = pid()
@@ -221,7 +221,7 @@ def test_a_fork_leaves_its_parents_child_alone(python: str) -> None:
 
 
 def test_the_process_ends_with_its_model(python: str) -> None:
-    model = ColocatedModel("x/y", python=python)
+    model = VllmModel("x/y", python=python)
     pid = int(tell(model, "pid"))
     assert alive(pid)
     del model

@@ -24,7 +24,7 @@ from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
-from posh_reward.models.vllm import ColocatedModel
+from posh_reward.models.vllm import VllmModel
 from posh_reward.types import Verdict
 from tests.models.tiny import save_tiny_qwen3
 from tests.processes import alive, soon
@@ -58,13 +58,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> tuple[P
     return folder, save_tiny_qwen3(folder, shared_data)
 
 
-def made(python: str, folder: Path, **options: Any) -> ColocatedModel:
+def made(python: str, folder: Path, **options: Any) -> VllmModel:
     usual = {"dtype": "float32", "memory_gb": 0.25, "max_model_len": 2048, "enforce_eager": True}
-    return ColocatedModel(str(folder), python=python, **{**usual, **options})
+    return VllmModel(str(folder), python=python, **{**usual, **options})
 
 
 @pytest.fixture(scope="module")
-def model(python: str, tiny: tuple[Path, Any]) -> Iterator[ColocatedModel]:
+def model(python: str, tiny: tuple[Path, Any]) -> Iterator[VllmModel]:
     one = made(python, tiny[0])
     started = time.monotonic()
     one.wake()
@@ -114,7 +114,7 @@ def children() -> set[int]:
 
 
 def test_verdicts_are_those_of_a_plain_forward_pass(
-    model: ColocatedModel, tiny: tuple[Path, Any]
+    model: VllmModel, tiny: tuple[Path, Any]
 ) -> None:
     asked = prompts(12)
     tokens = label_tokens(tokenizer_of(tiny), LABELS)
@@ -130,7 +130,7 @@ def test_verdicts_are_those_of_a_plain_forward_pass(
         assert one.mass == pytest.approx(other.mass, rel=1e-3)
 
 
-def test_shared_prefixes_are_computed_once(model: ColocatedModel) -> None:
+def test_shared_prefixes_are_computed_once(model: VllmModel) -> None:
     before = (model.usage.prompt_tokens_submitted, model.usage.prompt_tokens_computed)
     started = time.monotonic()
     model.choose(prompts(200), LABELS)
@@ -141,14 +141,14 @@ def test_shared_prefixes_are_computed_once(model: ColocatedModel) -> None:
     assert 0 < computed < submitted / 4
 
 
-def test_verdicts_do_not_depend_on_order_or_company(model: ColocatedModel) -> None:
+def test_verdicts_do_not_depend_on_order_or_company(model: VllmModel) -> None:
     asked = prompts(40)
     together = grades(model.choose(asked, LABELS))
     assert grades(model.choose(asked[::-1], LABELS))[::-1] == close(together)
     assert [grades(model.choose([each], LABELS))[0] for each in asked[::8]] == close(together[::8])
 
 
-def test_rewrites_are_greedy(model: ColocatedModel, tiny: tuple[Path, Any]) -> None:
+def test_rewrites_are_greedy(model: VllmModel, tiny: tuple[Path, Any]) -> None:
     import torch
 
     tokenizer = tokenizer_of(tiny)
@@ -160,7 +160,7 @@ def test_rewrites_are_greedy(model: ColocatedModel, tiny: tuple[Path, Any]) -> N
     assert [each.text for each in model.write(asked, 12)] == expected
 
 
-def test_prompts_that_cannot_be_asked_fail_alone(model: ColocatedModel) -> None:
+def test_prompts_that_cannot_be_asked_fail_alone(model: VllmModel) -> None:
     long = Prompt("DESCRIPTION: " + "dog " * 3000, "Q: Is it?")
     half_a_pair = Prompt("DESCRIPTION: \ud800", "Q: Is it?")
     first, last = prompts(2)
@@ -173,7 +173,7 @@ def test_prompts_that_cannot_be_asked_fail_alone(model: ColocatedModel) -> None:
     assert children() == running
 
 
-def test_it_answers_after_sleep(model: ColocatedModel) -> None:
+def test_it_answers_after_sleep(model: VllmModel) -> None:
     before, running = grades(model.choose(prompts(4), LABELS)), children()
     model.sleep()
     model.wake()
@@ -183,7 +183,7 @@ def test_it_answers_after_sleep(model: ColocatedModel) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_batch_survives_its_engine(
-    python: str, tiny: tuple[Path, Any], model: ColocatedModel, how: signal.Signals
+    python: str, tiny: tuple[Path, Any], model: VllmModel, how: signal.Signals
 ) -> None:
     asked = prompts(1200)
     calm = grades(model.choose(asked, LABELS))
@@ -250,7 +250,7 @@ def test_models_that_are_not_there_are_named(python: str, tmp_path: Path) -> Non
     with pytest.raises(JudgeError, match=r"no config\.json"):
         made(python, tmp_path).wake()
     with pytest.raises(JudgeError, match="'nobody/nothing' at revision 'main' is neither"):
-        _ = ColocatedModel("nobody/nothing", python=python).name
+        _ = VllmModel("nobody/nothing", python=python).name
 
 
 def test_it_judges_for_the_metric(python: str, tiny: tuple[Path, Any]) -> None:

@@ -84,9 +84,9 @@ def test_a_failure_is_none_with_its_reason_logged(
         rewards = call(reward, [TEXTS[0], None], log)
     assert rewards[1] is None
     assert rewards[0] == call(reward, TEXTS)[0]
-    assert "1 of 2 completions have no reward: 1 x the generation is no text" in caplog.text
+    assert "1 of 2 completions have no reward: 1 x the generation is missing" in caplog.text
     assert log.extras["posh_failure"][0] == ""
-    assert "is no text" in log.extras["posh_failure"][1]
+    assert "is missing" in log.extras["posh_failure"][1]
 
 
 def test_saying_nothing_gets_the_worst_reward(reward: PoshReward) -> None:

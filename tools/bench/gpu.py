@@ -132,10 +132,10 @@ class Judges:
         """Another judge, not awake yet."""
         if self._files is None:
             return TransformersModel.of(self._model, self._tokenizer, "bench", sleep=False)
-        from posh_reward.models.vllm import ColocatedModel
+        from posh_reward.models.vllm import VllmModel
 
         dtype = str(self._model.dtype).removeprefix("torch.")
-        return ColocatedModel(self._files.name, dtype=dtype, **self._vllm)
+        return VllmModel(self._files.name, dtype=dtype, **self._vllm)
 
 
 def compare(

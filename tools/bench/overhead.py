@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from posh_reward import PoSh
 from posh_reward.graph.read import Reader
 from posh_reward.graph.rules.build import describe
-from posh_reward.metrics.posh.judges.base import Judge
 from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.types import (
     Clusters,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from posh_reward.graph.parser.biaffine import Weights, feature_rows
+from posh_reward.graph.parser.biaffine import Parameters, feature_rows
 from tools.train_parser.conllu import ROOT, Word
 from tools.train_parser.network import Network, averaged, padded
 
@@ -115,8 +115,8 @@ def fit(
     network: Network,
     data: Sequence[Example],
     schedule: Schedule,
-    report: Callable[[Weights], str],
-) -> Weights:
+    report: Callable[[Parameters], str],
+) -> Parameters:
     """Trains in place; returns (and leaves in the network) the averaged weights."""
     rng = random.Random(schedule.seed)
     counts = Counter(word for example in data for word in example.words)

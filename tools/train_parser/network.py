@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from posh_reward.graph.parser.biaffine import LAYERS, ROWS, Weights
+from posh_reward.graph.parser.biaffine import LAYERS, ROWS, Parameters
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}
 HIDDEN, ARC, LABEL = 200, 200, 72
@@ -81,12 +81,12 @@ class Network(nn.Module):
             + 0.7 * cross_entropy(tag_scores[real], tags[real])
         )
 
-    def weights(self) -> Weights:
+    def weights(self) -> Parameters:
         """Arrays by the names that ``posh_reward.graph.parser.biaffine`` uses."""
         named = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
         return {_plain(name): value for name, value in named.items()}
 
-    def load(self, weights: Weights) -> None:
+    def load(self, weights: Parameters) -> None:
         """Takes arrays named as by ``weights``."""
         with torch.no_grad():
             for name, value in self.named_parameters():
@@ -103,7 +103,7 @@ def _with_one(x: Tensor) -> Tensor:
     return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
 
 
-def averaged(old: Weights, new: Weights, step: int) -> Weights:
+def averaged(old: Parameters, new: Parameters, step: int) -> Parameters:
     """Exponential average of weights, with a short memory at the start."""
     keep = min(0.998, (1 + step) / (10 + step))
     for name, value in new.items():

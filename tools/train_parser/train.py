@@ -23,7 +23,7 @@ import spacy
 import torch
 from spacy.language import Language
 
-from posh_reward.graph.parser.biaffine import BiaffineParser, Weights
+from posh_reward.graph.parser.biaffine import BiaffineParser, Parameters
 from posh_reward.graph.parser.lemmas import TableLemmatizer
 from tools.train_parser.documents import as_doc, grouped, museum_texts, prose, treebank
 from tools.train_parser.evaluate import figures, line, parsed
@@ -64,7 +64,7 @@ META: dict[str, Any] = {
 }
 
 
-def with_parser(nlp: Language, weights: Weights, outputs: Outputs) -> Language:
+def with_parser(nlp: Language, weights: Parameters, outputs: Outputs) -> Language:
     """Adds the network behind what the pipeline has."""
     component = nlp.add_pipe("biaffine_parser", name="parser")
     assert isinstance(component, BiaffineParser)
@@ -107,8 +107,8 @@ def network_for(
     raw: Sequence[Sequence[str]],
     names: Outputs,
     minutes: float | None,
-    report: Callable[[Weights], str],
-) -> Weights:
+    report: Callable[[Parameters], str],
+) -> Parameters:
     """Two rounds: gold and templates; then the same with raw text as the first round read it."""
     torch.manual_seed(0)
     network = Network(len(names[0]), len(names[1]))
@@ -141,7 +141,7 @@ def main() -> None:
     dev = [as_doc(nlp, [tree]) for _, tree in treebank(folder / "dev.conllu")]
     names = outputs(gold)
 
-    def report(weights: Weights) -> str:
+    def report(weights: Parameters) -> str:
         trial = with_parser(spacy.blank("en"), weights, names)
         return line("EWT dev", figures(dev, parsed(trial, dev, split=False))[0])
 

@@ -118,7 +118,7 @@ def alone(scene: Scene) -> Iterator[Scene]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Example:
     """One row of the dataset: the columns of ``amitha/docent``, plus a uuid."""
 
     uuid: str
@@ -135,7 +135,7 @@ def rows(
     plain: bool = False,
     uneven: bool = False,
     scale: int = 1,
-) -> Iterator[Row]:
+) -> Iterator[Example]:
     """Draws and describes ``count`` scenes of a split.
 
     Args:
@@ -150,4 +150,4 @@ def rows(
         buffer = io.BytesIO()
         drawing.draw(scene, scale).save(buffer, "png", compress_level=1)
         text = wording.uneven(scene) if uneven else wording.reference(scene)
-        yield Row(scene.uid, buffer.getvalue(), text)
+        yield Example(scene.uid, buffer.getvalue(), text)

@@ -1,5 +1,5 @@
 """Coreference: which phrases of a description mention the same thing."""
 
-from posh_reward.graph.coref.base import RESOLVERS, Coreferencer, NoCoref, load_coref
+from posh_reward.graph.coref.coreferencer import RESOLVERS, Coreferencer, NoCoref, load_coref
 
 __all__ = ["RESOLVERS", "Coreferencer", "NoCoref", "load_coref"]

@@ -26,7 +26,7 @@ from spacy.tokens import Doc
 from posh_reward.graph.rules.spanning import tree
 
 Array = NDArray[Any]
-Weights = dict[str, Array]
+Parameters = dict[str, Array]
 
 ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
         "shape": 600}  # fmt: skip
@@ -64,7 +64,7 @@ def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
     )
 
 
-def embedded(rows: Array, weights: Weights) -> Array:
+def embedded(rows: Array, weights: Parameters) -> Array:
     """(words, 7) rows -> (words, features)."""
     word = weights["word"][rows[:, 0]] + weights["word"][rows[:, 1]]
     others = [weights[name][rows[:, i]] for i, name in enumerate(list(ROWS)[1:], 2)]
@@ -102,7 +102,7 @@ def packing(lengths: Array) -> Packing:
     return Packing(sizes, np.concatenate(places), turned)
 
 
-def lstm(x: Array, sizes: Array, weights: Weights, name: str) -> Array:
+def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     """One direction of an LSTM over packed (words, features)."""
     gates = x @ weights[f"weight_ih_{name}"].T
     gates += weights[f"bias_ih_{name}"] + weights[f"bias_hh_{name}"]
@@ -124,7 +124,7 @@ def lstm(x: Array, sizes: Array, weights: Weights, name: str) -> Array:
     return result
 
 
-def encoded(x: Array, packed: Packing, weights: Weights) -> Array:
+def encoded(x: Array, packed: Packing, weights: Parameters) -> Array:
     """The bidirectional layers: packed (words, features) -> (words, 2 x width)."""
     for layer in range(LAYERS):
         forward = lstm(x, packed.sizes, weights, f"l{layer}")
@@ -133,7 +133,7 @@ def encoded(x: Array, packed: Packing, weights: Weights) -> Array:
     return x
 
 
-def projected(x: Array, weights: Weights, name: str) -> Array:
+def projected(x: Array, weights: Parameters, name: str) -> Array:
     """A linear layer with a leaky rectifier."""
     y: Array = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
     return np.maximum(y, 0.1 * y)
@@ -144,7 +144,7 @@ def with_one(x: Array) -> Array:
     return np.concatenate([x, np.ones((len(x), 1), dtype=np.float32)], axis=1)
 
 
-def head_choices(states: Array, lengths: Array, weights: Weights) -> list[Array]:
+def head_choices(states: Array, lengths: Array, weights: Parameters) -> list[Array]:
     """Heads of each sentence: the column of its scores, 0 for the root, i + 1 for word i."""
     root = projected(weights["root"], weights, "arc_head")
     governors = projected(states, weights, "arc_head")
@@ -157,7 +157,7 @@ def head_choices(states: Array, lengths: Array, weights: Weights) -> list[Array]
     return found
 
 
-def label_scores(states: Array, heads: Array, weights: Weights) -> Array:
+def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
     """(words, labels) of words whose heads are the given rows of ``states``; -1 is the root."""
     dependents = with_one(projected(states, weights, "label_dep"))
     everyone = np.concatenate([states, weights["root"]])
@@ -172,7 +172,7 @@ def label_scores(states: Array, heads: Array, weights: Weights) -> Array:
 class BiaffineParser:
     """Sets tags, parts of speech, heads and labels of Docs whose sentences are known."""
 
-    def __init__(self, weights: Weights, tags: Sequence[tuple[str, str]], labels: Sequence[str]):
+    def __init__(self, weights: Parameters, tags: Sequence[tuple[str, str]], labels: Sequence[str]):
         self.weights = weights
         self.tags = list(tags)
         """(part of speech, fine tag), in the order of the classifier's outputs."""

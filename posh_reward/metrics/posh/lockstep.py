@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.metrics.posh.examine import Answers, Ask, Examination, Steps, is_rewrites
-from posh_reward.metrics.posh.judges.base import Judge
+from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
 
 Q = TypeVar("Q")

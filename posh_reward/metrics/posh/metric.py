@@ -14,7 +14,7 @@ from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, me
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures
-from posh_reward.metrics.posh.judges.base import Judge
+from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together

@@ -7,6 +7,6 @@
           logits                                      last states -> labels
 """
 
-from posh_reward.models.packed.model import TransformersModel
+from posh_reward.models.packed.transformers_model import TransformersModel
 
 __all__ = ["TransformersModel"]

@@ -16,7 +16,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.packed.rows import Row, alike
+from posh_reward.models.packed.segments import Segment, alike
 from posh_reward.models.packed.slots import Ints
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class States:
 class Group:
     """Rows of much the same lengths, padded to one: what attention computes at once."""
 
-    def __init__(self, rows: Sequence[Row], offsets: Sequence[int], device: torch.device) -> None:
+    def __init__(
+        self, rows: Sequence[Segment], offsets: Sequence[int], device: torch.device
+    ) -> None:
         width = max(len(row.ids) for row in rows)
         keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
         # Padding repeats a token of the row itself: no prompt ever touches another's states.
@@ -126,7 +128,7 @@ class Pack:
         device: of the model.
     """
 
-    def __init__(self, rows: Sequence[Row], states: States, device: torch.device) -> None:
+    def __init__(self, rows: Sequence[Segment], states: States, device: torch.device) -> None:
         lengths = [len(row.ids) for row in rows]
         ends = np.cumsum(lengths)
         offsets = (ends - lengths).tolist()

@@ -13,7 +13,7 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.packed.checkpoint import free_memory
 from posh_reward.models.packed.packing import Pack, States, packed_attention
-from posh_reward.models.packed.rows import stretches
+from posh_reward.models.packed.segments import segments
 from posh_reward.models.packed.slots import Encoded, Ints, common
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ TOLERANCE = 0.1
 rounding makes a few hundredths; a token that sees another prompt's makes about 1."""
 
 
-class Weights:
+class PlacedWeights:
     """A frozen model's weights: on its device or, put away, in the host's memory."""
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -132,7 +132,7 @@ def _packed(model: PreTrainedModel, first: Encoded, second: Encoded) -> tuple[to
     shared = common(first.key, second.key)
     own = np.arange(len(first), len(first) + len(second) - shared)
     paths = np.arange(len(first)), np.concatenate([np.arange(shared), own])
-    rows = stretches(first.ids, paths[0], 0, 0) + stretches(second.ids, paths[1], shared, 1)
+    rows = segments(first.ids, paths[0], 0, 0) + segments(second.ids, paths[1], shared, 1)
     states = States(len(first) + len(own))
     pack = Pack(rows, states, model.device)
     with packed_attention(model):

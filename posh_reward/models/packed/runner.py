@@ -13,7 +13,7 @@ import torch
 from posh_reward.models.labels import NOT_NUMBERS
 from posh_reward.models.packed.logits import NOTHING, float32_head, likeliest
 from posh_reward.models.packed.packing import Pack, States, packed_attention
-from posh_reward.models.packed.rows import Row, stretches
+from posh_reward.models.packed.segments import Segment, segments
 from posh_reward.models.packed.slots import NO_SLOTS, TOKEN, Encoded, Ints, Slots, common
 from posh_reward.types import Failure
 
@@ -101,7 +101,7 @@ class Runner:
         """What is read after each prompt and, if to be held, the paths of those that were."""
         told: list[Told] = []
         paths: dict[int, Ints] = {}
-        rows: list[Row] = []
+        rows: list[Segment] = []
         failures: dict[int, Failure] = {}
         waiting = 0
         try:
@@ -130,7 +130,7 @@ class Runner:
         return [answers.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
     def _compute(
-        self, rows: list[Row], paths: dict[int, Ints], read: Read, told: list[Told], hold: bool
+        self, rows: list[Segment], paths: dict[int, Ints], read: Read, told: list[Told], hold: bool
     ) -> None:
         """Computes what is waiting, and gives back the slots of prompts that have been read."""
         if not rows:
@@ -152,7 +152,7 @@ class Runner:
 
         return sorted(range(len(prompts)), key=place)
 
-    def _place(self, prompt: Encoded, index: int) -> list[Row] | None:
+    def _place(self, prompt: Encoded, index: int) -> list[Segment] | None:
         """Finds a prompt's tokens slots; returns what is to be computed, None without room."""
         key, last = self._last
         known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
@@ -167,9 +167,9 @@ class Runner:
         self._slots.release(last)
         self._last = (prompt.key, path)
         self._slots.keep(prompt.key[: prompt.shared * TOKEN.itemsize], path[: prompt.shared])
-        return stretches(prompt.ids, path, len(known), index)
+        return segments(prompt.ids, path, len(known), index)
 
-    def _passes(self, rows: Sequence[Row], read: Read) -> Iterator[Told]:
+    def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[Told]:
         """Computes rows in one pass; in more, if memory does not suffice.
 
         Raises:
@@ -191,7 +191,7 @@ class Runner:
         yield from self._passes(rows[:half], read)
         yield from self._passes(rows[half:], read)
 
-    def _pass(self, rows: Sequence[Row], read: Read) -> Told:
+    def _pass(self, rows: Sequence[Segment], read: Read) -> Told:
         pack = Pack(rows, self.states, self.model.device)
         return pack.prompts, read(pack.run(self.model))
 
@@ -246,7 +246,8 @@ class Runner:
         for index, slot in zip(going, slots, strict=True):
             paths[index] = np.append(paths[index], slot)
         rows = [
-            Row(np.asarray(replies[index][-1:], np.int64), paths[index], index) for index in going
+            Segment(np.asarray(replies[index][-1:], np.int64), paths[index], index)
+            for index in going
         ]
         for start in range(0, len(rows), self._budget):
             for told in self._passes(rows[start : start + self._budget], likeliest):

@@ -4,6 +4,6 @@ model: the judge's ``Model``; fleet: who is asked, how often, and what when nobo
 http: one exchange; replies: reading them; startup: what a server must have.
 """
 
-from posh_reward.models.server.model import ServerModel
+from posh_reward.models.server.server_model import ServerModel
 
 __all__ = ["ServerModel"]

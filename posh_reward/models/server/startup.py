@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.labels import Reading
+from posh_reward.models.labels import LabelReading
 from posh_reward.models.server import http, replies
 from posh_reward.models.server.fleet import Server
 from posh_reward.models.server.http import Failed, Http, Passing
@@ -30,7 +30,7 @@ LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-
 
 
 def refuse_unusable(
-    servers: Sequence[Server], faults: Sequence[Failed | None], reading: Reading
+    servers: Sequence[Server], faults: Sequence[Failed | None], reading: LabelReading
 ) -> None:
     """Refuses what cannot be borne, and leaves out servers that are down next to others.
 
@@ -54,7 +54,7 @@ def refuse_unusable(
         server.leave_alone()
 
 
-def _remedy(fault: Failed, reading: Reading) -> str:
+def _remedy(fault: Failed, reading: LabelReading) -> str:
     if reading == "labels" and fault.reason in NO_LABELS:
         return LABELS_REMEDY
     if fault.status in (401, 403):

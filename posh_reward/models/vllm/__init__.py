@@ -14,6 +14,6 @@ seeds, batch invariance), so the judge's runs in its own::
     engine.py       vLLM itself
 """
 
-from posh_reward.models.vllm.model import ColocatedModel
+from posh_reward.models.vllm.vllm_model import VllmModel
 
-__all__ = ["ColocatedModel"]
+__all__ = ["VllmModel"]

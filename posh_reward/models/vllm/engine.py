@@ -30,7 +30,7 @@ class VllmEngine:
     """One vLLM engine on the one card that this process sees.
 
     Args:
-        settings: as ``ColocatedModel`` sends them.
+        settings: as ``VllmModel`` sends them.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from posh_reward.errors import JudgeError
 from posh_reward.models.base import Prompt
 from posh_reward.models.vllm.answers import Answer
-from posh_reward.models.vllm.process import EngineProcess
+from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.process import ChildFailureError
 from posh_reward.types import Failure
 

@@ -16,7 +16,7 @@ STANDARD = "-"
 
 
 @contextmanager
-def table(name: str, format: str | None) -> Iterator[Iterator[Row]]:
+def open_table(name: str, format: str | None) -> Iterator[Iterator[Row]]:
     """The rows of a file, or of standard input, while the block lasts.
 
     Raises:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.study.rows.files import STANDARD, check_apart, output_format, sink, table
+from posh_reward.study.rows.files import STANDARD, check_apart, open_table, output_format, sink
 from posh_reward.study.rows.journal import Row, Sink
 from posh_reward.study.rows.pairs import Columns, Pair, check_columns, pairs_of, survey
 from posh_reward.study.rows.scored import AXES, scored_row
@@ -64,9 +64,9 @@ def score_table(posh: PoSh, source: str, output: str, how: How) -> Tally:
     check_apart(source, output)
     total = None
     if source != STANDARD:
-        with table(source, how.format) as rows:
+        with open_table(source, how.format) as rows:
             total = survey(rows, source, how.columns).rows
-    with sink(output, kind, how.overwrite) as out, table(source, how.format) as rows:
+    with sink(output, kind, how.overwrite) as out, open_table(source, how.format) as rows:
         tally = _score_into(out, posh, rows, source, output, how, total)
         if kind != "jsonl":
             write_table(out.rows(), Path(output), kind)

@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.judge import KEPT
+from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT
 from posh_reward.metrics.posh.judges.embedded.likeness import Vocabulary, likeness
 from posh_reward.types import Description, Kind, Request, RewriteRequest
 from tests.parses import parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posh_reward.metrics.posh.judges.base import Judge
+from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.models.load import MODELS
 from posh_reward.settings import make, named_settings

@@ -9,6 +9,6 @@
     judge       the protocol: requests -> distributions over grades
 """
 
-from posh_reward.metrics.posh.judges.embedded.judge import EmbeddedJudge
+from posh_reward.metrics.posh.judges.embedded.embedded_judge import EmbeddedJudge
 
 __all__ = ["EmbeddedJudge"]

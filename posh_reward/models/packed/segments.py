@@ -17,7 +17,7 @@ GROUP_KEYS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Segment:
     """Consecutive tokens of a prompt that are computed together."""
 
     ids: Ints
@@ -28,17 +28,17 @@ class Row:
     """Which prompt ends with this row; None if none does."""
 
 
-def stretches(ids: Ints, path: Ints, start: int, prompt: int) -> list[Row]:
+def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
     """The tokens of a prompt from ``start`` on, as rows of much the same length."""
     pieces = -(-(len(ids) - start) // STRETCH)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
     return [
-        Row(ids[first:end], path[:end], prompt if end == len(ids) else None)
+        Segment(ids[first:end], path[:end], prompt if end == len(ids) else None)
         for first, end in pairwise(bounds)
     ]
 
 
-def alike(rows: Sequence[Row]) -> Iterator[list[int]]:
+def alike(rows: Sequence[Segment]) -> Iterator[list[int]]:
     """Indices of rows, in groups that waste little on padding and fit into memory."""
     group: list[int] = []
     longest = 0

@@ -11,15 +11,15 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
-from posh_reward.models.labels import Reading, check_reading, verdict
+from posh_reward.models.labels import LabelReading, check_reading, verdict
 from posh_reward.models.vllm.answers import Answer
+from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.models.vllm.environment import About, child_environment, probe
-from posh_reward.models.vllm.process import EngineProcess
 from posh_reward.models.vllm.supervisor import Supervisor
 from posh_reward.types import Reply, Usage, Verdict
 
 
-class ColocatedModel:
+class VllmModel:
     """A language model in vLLM, in a child process of its own on this rank's card.
 
     The child starts with the first ``wake`` (or question), and ends with this object, with its
@@ -62,7 +62,7 @@ class ColocatedModel:
         dtype: str = "bfloat16",
         memory_gb: float = 8.0,
         max_model_len: int = 8192,
-        reading: Reading = "labels",
+        reading: LabelReading = "labels",
         batch_invariant: bool = False,
         sleep: bool = True,
         enforce_eager: bool = False,
@@ -85,7 +85,7 @@ class ColocatedModel:
             "sleep": sleep,
             "enforce_eager": enforce_eager,
         }
-        self._reading: Reading = reading
+        self._reading: LabelReading = reading
         self._batch_invariant = batch_invariant
         self._timeouts = (start_timeout, timeout)
         self._max_restarts = max_restarts

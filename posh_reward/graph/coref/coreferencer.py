@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 RESOLVERS = {
     "rules": "posh_reward.graph.coref.rules:RuleCoreferencer",
     "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
-    "none": "posh_reward.graph.coref.base:NoCoref",
+    "none": "posh_reward.graph.coref.coreferencer:NoCoref",
 }
 """Name -> ``module:class``, imported when asked for; the class takes no arguments."""
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.base import Prompt
-from posh_reward.models.labels import TOP, Reading, check_reading
+from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.server import http, replies, startup
 from posh_reward.models.server.fleet import Batch, Fleet, Patience
 from posh_reward.models.server.http import Failed, Http
@@ -67,7 +67,7 @@ class ServerModel:
         timeout: float = 60.0,
         retries: int = 5,
         backoff: float = 0.5,
-        reading: Reading = "top-20",
+        reading: LabelReading = "top-20",
         extra_body: Mapping[str, Any] = THINKING_OFF,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}

@@ -15,7 +15,7 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import (
     TOP,
-    Reading,
+    LabelReading,
     check_reading,
     label_masses,
     label_tokens,
@@ -28,7 +28,7 @@ from posh_reward.types import Failure, Reply, Usage, Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from posh_reward.models.packed.placement import Weights
+    from posh_reward.models.packed.placement import PlacedWeights
     from posh_reward.models.packed.runner import Answer, Runner
     from posh_reward.models.packed.slots import Encoded
 
@@ -69,7 +69,7 @@ class TransformersModel:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        reading: Reading = "labels",
+        reading: LabelReading = "labels",
         max_batch_tokens: int = 8192,
         memory_gb: float | None = None,
         sleep: bool = True,
@@ -82,7 +82,7 @@ class TransformersModel:
         self._revision = revision
         self._device = device
         self._dtype = dtype
-        self._reading: Reading = reading
+        self._reading: LabelReading = reading
         self._budget = max_batch_tokens
         self._memory_gb = memory_gb
         self._sleep = sleep
@@ -195,7 +195,7 @@ class TransformersModel:
 
     def _load(self) -> Loaded:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.placement import Weights, check_packing, context_of
+        from posh_reward.models.packed.placement import PlacedWeights, check_packing, context_of
         from posh_reward.models.packed.runner import Runner
 
         model, tokenizer = self._given or self._from_checkpoint()
@@ -203,7 +203,7 @@ class TransformersModel:
         chat = Chat(tokenizer)
         per_token = check_packing(model, chat)
         runner = Runner(model, self._budget)
-        return Loaded(tokenizer, chat, runner, Weights(model), context_of(model), per_token)
+        return Loaded(tokenizer, chat, runner, PlacedWeights(model), context_of(model), per_token)
 
     def _from_checkpoint(self) -> Given:
         if self._from_memory:
@@ -275,7 +275,7 @@ class Loaded:
     tokenizer: PreTrainedTokenizerBase
     chat: Chat
     runner: Runner
-    weights: Weights
+    weights: PlacedWeights
     context: float
     """How many tokens the model can read; infinite if it does not say."""
     per_token: int
