@@ -1,0 +1,59 @@
+"""Between a metric and a model: one answer a prompt, kept under all that it depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from posh_reward.models.ask import BLIND, Asker
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.store import Store
+from posh_reward.types import LABELS, Failure, Picture
+
+BOAT, DOG = Picture("b0a7", object()), Picture("d06", object())
+
+
+def seen(prompt: Prompt) -> float:
+    """5 for the boat, 1 for any other picture."""
+    return 5.0 if BOAT in prompt.pictures else 1.0
+
+
+def test_one_question_about_two_pictures_is_two_questions(tmp_path: Path) -> None:
+    question = Prompt("", "Is there a boat?")
+    prompts = [question._replace(pictures=(each,)) for each in (BOAT, DOG)]
+    for asked in (2, 0):  # the second time from the store
+        model = FakeModel(seen, sees=True)
+        verdicts = Asker(model, Store(tmp_path / "store")).choose(prompts, LABELS)
+        assert [verdict.grade for verdict in verdicts] == [5.0, 1.0]
+        assert len(model.prompts) == asked
+
+
+def test_equal_pictures_are_asked_about_once() -> None:
+    model = FakeModel(seen, sees=True)
+    again = Picture(BOAT.digest, object())
+    prompts = [Prompt("", "A boat?", (each,)) for each in (BOAT, again)]
+    assert Asker(model).choose(prompts, LABELS)[0] == Asker(model).choose(prompts, LABELS)[1]
+    assert len(model.prompts) == 2  # one in each call
+
+
+def test_a_model_that_does_not_see_fails_what_it_would_have_to_see() -> None:
+    model = FakeModel(lambda prompt: 4.0)
+    blind, sound = Asker(model).choose([Prompt("", "A boat?", (BOAT,)), Prompt("", "A?")], LABELS)
+    assert blind.failure == BLIND
+    assert sound.grade == 4.0
+    assert model.usage.failures == {str(BLIND): 1}
+
+
+def test_the_scale_is_part_of_what_an_answer_is_kept_by(tmp_path: Path) -> None:
+    asker = Asker(FakeModel(), Store(tmp_path / "store"))
+    for labels in (LABELS, ("no", "yes")):
+        [verdict] = asker.choose([Prompt("a cat", '"cat"?')], labels)
+        assert verdict.probabilities is not None
+        assert len(verdict.probabilities) == len(labels)
+
+
+def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+    down = Failure("engine", "down")
+    prompt, store = Prompt("a cat", '"cat"?'), Store(tmp_path / "store")
+    assert Asker(FakeModel(lambda _: down), store).choose([prompt], LABELS)[0].failure == down
+    assert Asker(FakeModel(), store).choose([prompt], LABELS)[0].grade == 5.0
