@@ -22,8 +22,10 @@ from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.launch import finish, model_init_kwargs, run, show_headlines, train
+from posh_reward.training.pictures import settle_pictures
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.rollouts import check_rollouts
 from posh_reward.training.stopping import StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -115,19 +117,24 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     evaluates = args.eval_strategy != "no"
     reward = make_reward(script)
     reward.check()
-    return GRPOTrainer(
+    processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
+
+    def split(name: str) -> Dataset:
+        return settle_pictures(prepare(script.dataset_name, name), processor)
+
+    trainer = GRPOTrainer(
         model=model.model_name_or_path,
         reward_funcs=reward,
         args=args,
-        train_dataset=prepare(script.dataset_name, script.dataset_train_split),
-        eval_dataset=prepare(script.dataset_name, script.dataset_test_split) if evaluates else None,
-        processing_class=load_processor(
-            model.model_name_or_path, model.model_revision, script.max_pixels
-        ),
+        train_dataset=split(script.dataset_train_split),
+        eval_dataset=split(script.dataset_test_split) if evaluates else None,
+        processing_class=processor,
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
         callbacks=[StopWithCheckpoint(reward), RefuseLostWeights()],
     )
+    check_rollouts(trainer)
+    return trainer
 
 
 def main(argv: list[str] | None = None) -> GRPOTrainer:

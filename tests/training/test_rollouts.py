@@ -1,0 +1,72 @@
+"""vLLM's prompts are the trainer's; ``recipes/test_launch_vllm.py`` asks the real vLLM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward.training.pictures import settled
+from posh_reward.training.rollouts import CheckedGenerate, PromptMismatchError, collapsed
+
+PAD, BEGIN, END = 7, 5, 6
+PADS = frozenset([PAD])
+PROMPT = [1, BEGIN, PAD, PAD, PAD, END, 2]
+
+
+class Engine:
+    """What vLLM does with ids and pictures: each picture's first placeholder is expanded."""
+
+    def __init__(self, tokens: int, *, expands: bool = True) -> None:
+        self.tokens = tokens
+        self.expands = expands
+        self.calls = 0
+
+    def generate(self, prompts: list[list[int]], images: Any, **kwargs: Any) -> tuple[Any, ...]:
+        self.calls += 1
+        seen = [self.expanded(ids) if images and self.expands else ids for ids in prompts]
+        return seen, [[9]] * len(prompts), None, None
+
+    def expanded(self, ids: list[int]) -> list[int]:
+        first = ids.index(PAD)
+        return ids[:first] + [PAD] * self.tokens + ids[first + 1 :]
+
+
+def rollout(engine: Engine, images: Any = "a picture each", times: int = 1) -> Any:
+    generate = CheckedGenerate(engine.generate, PADS)
+    return [generate([PROMPT] * 2, images, 2) for _ in range(times)][-1]
+
+
+def test_vllm_uses_the_trainers_prompts() -> None:
+    assert rollout(Engine(3))[0] == [PROMPT] * 2
+    wrong, *_ = Engine(3).generate([PROMPT], "a picture")  # what TRL does without us
+    assert wrong[0].count(PAD) == 5
+
+
+def test_a_trl_that_wants_them_expanded_is_found_out_once() -> None:
+    engine = Engine(3, expands=False)
+    assert rollout(engine, times=3)[0] == [PROMPT] * 2
+    assert engine.calls == 4
+
+
+def test_other_prompts_than_the_trainers_stop_the_run() -> None:
+    with pytest.raises(PromptMismatchError, match=r"trainer has 7 tokens, 3 of .* vLLM 12, 8 of"):
+        rollout(Engine(6))
+
+
+def test_prompts_without_pictures_are_left_alone() -> None:
+    assert rollout(Engine(3), images=None)[0] == [PROMPT] * 2
+
+
+def test_runs_of_placeholders_are_collapsed_each_for_itself() -> None:
+    two = [BEGIN, PAD, PAD, END, BEGIN, PAD, END, 1, 1]
+    assert collapsed(two, PADS) == [BEGIN, PAD, END, BEGIN, PAD, END, 1, 1]
+
+
+@pytest.mark.parametrize("size", [(224, 112), (100, 150), (300, 260), (4000, 3000), (30, 30)])
+def test_a_settled_picture_is_left_alone(size: tuple[int, int]) -> None:
+    once = settled(Image.new("RGBA", size), 28, 56 * 56, 50_000)
+    assert (once.width % 28, once.height % 28, once.mode) == (0, 0, "RGB")
+    assert 56 * 56 <= once.width * once.height <= 50_000
+    assert settled(once, 28, 56 * 56, 50_000).size == once.size
