@@ -15,7 +15,7 @@ from tools.bench.tokens import (
     shared_length,
 )
 from tools.bench.training_cost import GENERATIONS, references, steps
-from tools.conformance import Golden, load
+from tools.goldens import Golden, load
 
 
 def test_a_block_is_found_again_only_behind_the_same_beginning() -> None:

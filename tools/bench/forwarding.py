@@ -13,7 +13,7 @@ from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.models.base import Model, Prompt
 from posh_reward.types import Description, Reply, Request, RewriteRequest, Usage, Verdict
-from tools.conformance import SIDES, Golden, ReplayJudge, expected
+from tools.goldens import SIDES, Golden, ReplayJudge, expected
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

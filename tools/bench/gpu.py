@@ -35,7 +35,7 @@ from tools.bench.forwarding import Clock, Figures, Forwarding, clock_of, measure
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.random_qwen import SHAPES, random_model
 from tools.bench.unshared import Difference, difference, ratios
-from tools.conformance import load
+from tools.goldens import load
 
 if TYPE_CHECKING:
     import torch

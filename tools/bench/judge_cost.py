@@ -41,7 +41,7 @@ from posh_reward.models.fake import between_labels
 from posh_reward.types import Description, Reply, Request, RewriteRequest, Verdict
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.tokens import Asked, Cost, NotingModel
-from tools.conformance import SIDES, Golden, ReplayJudge, expected, load, parsed
+from tools.goldens import SIDES, Golden, ReplayJudge, expected, load, parsed
 
 Pair = tuple[Description, Description]
 """(Generation, reference)."""

@@ -45,7 +45,7 @@ from posh_reward.types import (
     Verdict,
 )
 from tools.bench.speed import reference_workload, seconds
-from tools.conformance import SIDES, Golden, ReplayJudge, load, parsed
+from tools.goldens import SIDES, Golden, ReplayJudge, load, parsed
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -33,7 +33,7 @@ from posh_reward.types import Request, Verdict
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.speed import SENTENCE_END
 from tools.bench.tokens import Asked, Cost, NotingModel
-from tools.conformance import Golden, load
+from tools.goldens import Golden, load
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
