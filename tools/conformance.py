@@ -17,10 +17,10 @@ from typing import Any
 
 from posh_reward.graph.rules.build import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
-from posh_reward.metrics.posh.examine import Examination, examine
+from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.types import SceneGraph
-from tools.goldens import SIDES, Golden, ReplayJudge, described, expected, load, parsed
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, expected, load, parsed
 
 DIRECTIONS = ("precision", "recall")
 TOLERANCE = 1e-9
@@ -64,12 +64,8 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
 
 def examined(golden: Golden, *, lazy: bool) -> tuple[dict[str, Examination], ReplayJudge]:
     """Both directions of one pair, from the release's own graphs."""
-    generation, reference = described(golden)
     judge = ReplayJudge(golden)
-    steps = [
-        examine(generation, reference, "precision", lazy=lazy),
-        examine(reference, generation, "recall", lazy=lazy),
-    ]
+    steps = both_ways([described(golden)], lazy=lazy)
     precision, recall = run_together(steps, judge, Rewriter(judge))
     return {"precision": precision, "recall": recall}, judge
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.metrics.posh.examine import Steps, examine
 from posh_reward.metrics.posh.presets import question, rewrite_prompt
 from posh_reward.models.fake import Recorder
 from posh_reward.types import (
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 Golden = dict[str, Any]
+Pair = tuple[Description, Description]
+"""(Generation, reference)."""
 SIDES = ("generation", "reference")
 COLUMNS = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
 """What a parse says about its tokens: the arguments of a ``Doc``."""
@@ -63,8 +66,8 @@ def expected(golden: Golden, side: str) -> SceneGraph:
     )
 
 
-def described(golden: Golden) -> tuple[Description, Description]:
-    """(Generation, reference), with the release's own graphs."""
+def described(golden: Golden) -> Pair:
+    """The two texts with the release's own graphs."""
     generation, reference = (Description(golden[s], expected(golden, s)) for s in SIDES)
     return generation, reference
 
@@ -84,31 +87,41 @@ def evidence(element: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class ReplayJudge(Recorder):
-    """Answers what the release's judge answered for one pair, and records what it is asked."""
+def both_ways(pairs: Sequence[Pair], *, lazy: bool = True) -> list[Steps]:
+    """The examinations of some pairs: precision and recall of each, one after the other."""
+    return [
+        steps
+        for generation, reference in pairs
+        for steps in (
+            examine(generation, reference, "precision", lazy=lazy),
+            examine(reference, generation, "recall", lazy=lazy),
+        )
+    ]
 
-    def __init__(self, golden: Golden) -> None:
+
+class ReplayJudge(Recorder):
+    """Answers what the release's judge answered for some pairs, and records what it is asked."""
+
+    def __init__(self, *goldens: Golden) -> None:
         super().__init__("replay")
-        self.golden = golden
         self.asked: dict[str, set[str]] = {"precision": set(), "recall": set()}
+        self._grades = {(g["generation"], g["reference"]): g["grades"] for g in goldens}
+        self._phrases = {asked: text for g in goldens for asked, text in g["rewrites"].items()}
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
         """The recorded distribution of each question; a failure if there is none."""
         return [self._recorded(request) for request in requests]
 
     def _recorded(self, request: Request) -> Verdict:
-        text = question(request)
+        text, texts = question(request), (request.source.text, request.target.text)
         self.asked[request.direction].add(text)
-        found = self.golden["grades"][request.direction].get(text)
-        return (
-            Verdict(tuple(found))
-            if found
-            else Verdict(None, Failure("error", f"never asked: {text}"))
-        )
+        pair = texts if request.direction == "precision" else texts[::-1]
+        found = self._grades[pair][request.direction].get(text)
+        never = Failure("error", f"never asked: {text}")
+        return Verdict(tuple(found)) if found else Verdict(None, never)
 
     def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
         """The recorded phrases."""
-        recorded = self.golden["rewrites"]
-        texts = [recorded.get(rewrite_prompt(request).text) for request in requests]
+        texts = [self._phrases.get(rewrite_prompt(request).text) for request in requests]
         never = Failure("error", "never rewritten")
         return [Reply(text, None if text else never) for text in texts]
