@@ -34,7 +34,7 @@ from posh_reward.models.base import Model, Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.types import Reply, Request, RewriteRequest, Usage, Verdict
 from tools.bench.qwen import SHAPES, qwen_tokenizer, random_model
-from tools.bench.unshared import Difference, clock_of, difference, ratios
+from tools.bench.unshared import clock_of, compare, ratios
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load
 
 if TYPE_CHECKING:
@@ -43,12 +43,6 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 PRESETS = ("released", "prefix-first")
-FLOAT32_TOLERANCE = 1e-4
-"""Most by which a grade may differ from that of the prompt alone, in float32."""
-BFLOAT16_TOLERANCE = 0.1
-"""The same in bfloat16."""
-SAMPLE = 24
-"""Prompts that are compared."""
 
 
 class Forwarding(ReplayJudge):
@@ -221,41 +215,6 @@ def judges(
     return lambda: VllmModel(folder, dtype=dtype, python=python, memory_gb=memory_gb)
 
 
-def compare(
-    setting: str,
-    made: Callable[[], Model],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    waves: Sequence[Sequence[Prompt]],
-) -> dict[str, Difference]:
-    """Compares a judge's grades with those of each prompt alone."""
-    import torch
-
-    prompts = [each for wave in waves for each in wave]
-    sample = prompts[:: max(len(prompts) // SAMPLE, 1)]
-    tolerance = BFLOAT16_TOLERANCE if model.dtype == torch.bfloat16 else FLOAT32_TOLERANCE
-    plain = random_model("tiny", torch.device("cpu"), torch.float32)
-    # Copied, not made there: the same seed gives other numbers on another device.
-    here = random_model("tiny", torch.device("cpu"), torch.float32).to(model.device)
-    packed = TransformersModel.of(here, tokenizer, "bench", memory_gb=0.5)
-    with closing(made()) as judge:
-        differences = {
-            "a tiny model in float32, packed here and alone on the CPU": difference(
-                packed, plain, tokenizer, sample, FLOAT32_TOLERANCE
-            ),
-            f"{setting}, by the judge and alone": difference(
-                judge, model, tokenizer, sample, tolerance
-            ),
-        }
-    for what, found in differences.items():
-        print(
-            f"largest difference of a grade, {what}: {found.largest:.1e} "
-            f"(bound {found.bound}, grades {found.spread:.1g} apart)",
-            flush=True,
-        )
-    return differences
-
-
 def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     """Measures and prints everything."""
     import torch
@@ -278,7 +237,8 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     print(f"peak memory of the card: {peak / 1e9:.1f} GB", flush=True)
     first = options.presets[0]
     waves = measured[first][1].prompts(first, goldens[: options.compared])
-    differences = compare(setting, made, model, tokenizer, waves)
+    with closing(made()) as judge:
+        differences = compare(setting, judge, model, tokenizer, waves)
     seconds = ratios(model, tokenizer, waves)
     for other in ("padded", "alone"):
         print(f"packed is {seconds[other] / seconds['packed']:.1f} times as fast as {other}")

@@ -54,7 +54,7 @@ from tools.bench.asked import (
 )
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
-from tools.goldens import SIDES, Golden, Pair, ReplayJudge, both_ways, described, load, parsed
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, described, load, parsed
 
 RELEASE_DECODES = 5
 """Tokens that the release decodes for a grade; it reads one of them."""
@@ -122,11 +122,11 @@ def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
     from spacy.vocab import Vocab
 
     vocab = Vocab()
-    told = [
-        [Description(g[side], build(*parsed(g, side, vocab), mended=True)) for side in SIDES]
-        for g in goldens
-    ]
-    return [(generation, reference) for generation, reference in told]
+
+    def read(golden: Golden, side: str) -> Description:
+        return Description(golden[side], build(*parsed(golden, side, vocab), mended=True))
+
+    return [(read(each, "generation"), read(each, "reference")) for each in goldens]
 
 
 def decisive(asked: Prompt) -> float:

@@ -11,6 +11,7 @@ from posh_reward.models.base import Model, Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import label_tokens
 from posh_reward.models.packed import TransformersModel
+from tools.bench.qwen import random_model
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 DIGITS = ("1", "2", "3", "4", "5")
 BATCH = 8192
 """Tokens of a padded batch, as many as of a packed pass."""
+FLOAT32_TOLERANCE = 1e-4
+"""Most by which a grade may differ from that of the prompt alone, in float32."""
+BFLOAT16_TOLERANCE = 0.1
+"""The same in bfloat16."""
+SAMPLE = 24
+"""Prompts that are compared."""
 
 
 def clock_of(model: PreTrainedModel) -> Callable[[], float]:
@@ -91,6 +98,40 @@ def difference(
     assert None not in grades, "a judgment failed"
     largest = float((torch.tensor(grades) - wanted).abs().max())
     return Difference(largest, float(wanted.max() - wanted.min()), bound)
+
+
+def compare(
+    setting: str,
+    judge: Model,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    waves: Sequence[Sequence[Prompt]],
+) -> dict[str, Difference]:
+    """Compares a judge's grades with those of each prompt alone."""
+    import torch
+
+    prompts = [each for wave in waves for each in wave]
+    sample = prompts[:: max(len(prompts) // SAMPLE, 1)]
+    tolerance = BFLOAT16_TOLERANCE if model.dtype == torch.bfloat16 else FLOAT32_TOLERANCE
+    plain = random_model("tiny", torch.device("cpu"), torch.float32)
+    # Copied, not made there: the same seed gives other numbers on another device.
+    here = random_model("tiny", torch.device("cpu"), torch.float32).to(model.device)
+    packed = TransformersModel.of(here, tokenizer, "bench", memory_gb=0.5)
+    differences = {
+        "a tiny model in float32, packed here and alone on the CPU": difference(
+            packed, plain, tokenizer, sample, FLOAT32_TOLERANCE
+        ),
+        f"{setting}, by the judge and alone": difference(
+            judge, model, tokenizer, sample, tolerance
+        ),
+    }
+    for what, found in differences.items():
+        print(
+            f"largest difference of a grade, {what}: {found.largest:.1e} "
+            f"(bound {found.bound}, grades {found.spread:.1g} apart)",
+            flush=True,
+        )
+    return differences
 
 
 def ratios(
