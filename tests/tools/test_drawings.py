@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -13,7 +14,8 @@ SOURCES = sorted((Path(__file__).resolve().parents[2] / "docs" / "drawings").glo
 
 def labels(source: Path) -> set[str]:
     """Every line of every label of nodes, edges and clusters."""
-    found = re.findall(r'label=(?:"(.*?)"|<<b>(.*?)</b>>)', source.read_text(encoding="utf-8"))
+    text = html.unescape(source.read_text(encoding="utf-8"))
+    found = re.findall(r'label=(?:"(.*?)"|<<b>(.*?)</b>>)', text)
     return {line.strip() for label in found for line in "".join(label).split(r"\n")}
 
 
