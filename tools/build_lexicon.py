@@ -1,13 +1,13 @@
-"""Compile WordNet 3.0 into the compact table that the embedded judge reads.
+"""Compiles WordNet 3.0 into the compact table that the embedded judge reads.
 
     apt-get install wordnet-base
-    python tools/build_lexicon.py /usr/share/wordnet \
+    python -m tools.build_lexicon /usr/share/wordnet \
         posh_reward/metrics/posh/judges/embedded/lexicon/wordnet.zip
 
 Kept: single-word lemmas with their first senses and how often each was tagged, hypernyms,
 neighbours (similar, derived, grouped synsets), antonyms, the words of each definition, and
-irregular forms. Left out: proper names (instances) and everything that no kept lemma reaches.
-The result is deterministic: same WordNet, same bytes.
+irregular forms. Left out: proper names (instances) and everything that no kept lemma leads to.
+The same WordNet gives the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STOP = frozenset(
 )
 
 Key = tuple[str, int]
-"""Part of speech and byte offset: WordNet's own name of a synset."""
+"""Part of speech and byte offset: how WordNet names a synset."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ POINTERS = {
 
 
 def parse_synset(line: str) -> tuple[Key, Synset]:
-    """Read one line of ``data.*`` (format: wndb(5))."""
+    """Reads one line of ``data.*`` (format: wndb(5))."""
     body, _, gloss = line.partition(" | ")
     parts = body.split(" ")
     offset, file, pos, count = int(parts[0]), int(parts[1]), parts[2], int(parts[3], 16)
@@ -111,7 +111,7 @@ def read_counts(folder: Path) -> dict[tuple[str, str, int], int]:
 
 
 def read_senses(folder: Path, synsets: dict[Key, Synset]) -> dict[str, list[tuple[Key, int]]]:
-    """Per single-word lemma its senses over all parts of speech, with tag counts."""
+    """The senses of each single-word lemma in all parts of speech, with their tag counts."""
     counts = read_counts(folder)
     senses: dict[str, list[tuple[Key, int]]] = defaultdict(list)
     for pos, name in FILES.items():
@@ -131,10 +131,10 @@ def read_senses(folder: Path, synsets: dict[Key, Synset]) -> dict[str, list[tupl
 
 
 def add_genus(synsets: dict[Key, Synset], senses: dict[str, list[tuple[Key, int]]]) -> None:
-    """Let a compound's head word be a parent: ``male_child`` makes a boy a child.
+    """Makes a compound's head word a parent: ``male_child`` makes a boy a child.
 
-    Only where the head word has a sense of the same lexicographer's file, so that a hot dog
-    is no animal.
+    Only where the head word has a sense in the same lexicographer's file, so that a hot dog does
+    not become an animal.
     """
     for key, synset in synsets.items():
         if key[0] != "n" or synset.instance:
@@ -160,7 +160,7 @@ def reachable(synsets: dict[Key, Synset], seeds: Iterable[Key]) -> list[Key]:
 
 
 def information(synsets: dict[Key, Synset], keys: list[Key]) -> list[int]:
-    """0 (covers everything) to 255 (a leaf): Seco's content from the number of hyponyms."""
+    """Seco's information content, from how many hyponyms: 0 covers everything, 255 is a leaf."""
     below = dict.fromkeys(keys, 0)
     for key in keys:
         for ancestor in set(reachable(synsets, [key])):
@@ -239,16 +239,16 @@ def compile_table(folder: Path) -> dict[str, bytes]:
 
 
 def little(values: array[int]) -> bytes:
-    """Bytes in little-endian order whatever the machine."""
+    """The values as bytes, little-endian on every machine."""
     if sys.byteorder == "big":
         values.byteswap()
     return values.tobytes()
 
 
 def main() -> None:
-    """Read WordNet's folder, write the archive."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("wordnet", type=Path, help="folder with data.noun and its fellows")
+    """Reads WordNet's folder and writes the archive."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("wordnet", type=Path, help="folder of data.noun, index.noun ...")
     parser.add_argument("output", type=Path)
     options = parser.parse_args()
     members = compile_table(options.wordnet)

@@ -1,94 +1,29 @@
 """Checks graphs, questions and scores against what the public release computed.
 
-    python tools/conformance.py GOLDENS.jsonl
+    python -m tools.conformance GOLDENS.jsonl
 
-One line a claim; exit status 0 only if every claim holds on every text.
+One line per claim; exit status 0 only if every claim holds on every text.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posh_reward.graph.rules.build import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
-from posh_reward.metrics.posh.examine import Examination, examine
+from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
-from posh_reward.metrics.posh.presets import question, rewrite_prompt
-from posh_reward.types import (
-    Attribute,
-    Clusters,
-    Description,
-    Entity,
-    Failure,
-    Relation,
-    Reply,
-    Request,
-    RewriteRequest,
-    SceneGraph,
-    Usage,
-    Verdict,
-)
+from posh_reward.types import SceneGraph
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, expected, load, parsed
 
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-    from spacy.vocab import Vocab
-
-Golden = dict[str, Any]
-SIDES = ("generation", "reference")
 DIRECTIONS = ("precision", "recall")
 TOLERANCE = 1e-9
-
-
-def load(path: Path) -> list[Golden]:
-    """Reads a file of goldens, one JSON object a line."""
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-NEVER = Failure("error", "never rewritten")
-
-
-def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
-    """The Doc and the clusters that the release was given for one text."""
-    from spacy.tokens import Doc
-
-    given = golden["parsed"][side]
-    names = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
-    doc = Doc(vocab, **{name: given[name] for name in names})
-    return doc, tuple(tuple((a, b) for a, b in cluster) for cluster in given["clusters"])
-
-
-def expected(golden: Golden, side: str) -> SceneGraph:
-    """The scene graph that the release made of one text."""
-    graph = golden["graphs"][side]
-    return SceneGraph(
-        entities=tuple(expected_entity(entity) for entity in graph["entities"]),
-        relations=tuple(
-            Relation(**{**relation, **evidence(relation)}) for relation in graph["relations"]
-        ),
-    )
-
-
-def expected_entity(entity: dict[str, Any]) -> Entity:
-    """One entity of the release, as our record."""
-    attributes = tuple(Attribute(a["text"], **evidence(a)) for a in entity["attributes"])
-    heads = tuple(entity["heads"])
-    return Entity(**{**entity, **evidence(entity), "heads": heads, "attributes": attributes})
-
-
-def evidence(element: dict[str, Any]) -> dict[str, Any]:
-    """Where an element was read, hashable."""
-    return {
-        "sentences": tuple(element["sentences"]),
-        "spans": tuple((start, end) for start, end in element["spans"]),
-    }
 
 
 def elements(graph: SceneGraph) -> Iterator[tuple[object, ...]]:
@@ -127,53 +62,10 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     return equal == texts
 
 
-class ReplayJudge:
-    """Answers with what the release's judge said of one pair, and notes what it was asked."""
-
-    def __init__(self, golden: Golden) -> None:
-        self.golden = golden
-        self.name = "replay"
-        self.usage = Usage()
-        self.asked: dict[str, set[str]] = {"precision": set(), "recall": set()}
-
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
-        """The recorded distribution of each question; a failure if there is none."""
-        verdicts = []
-        for request in requests:
-            text = question(request)
-            self.asked[request.direction].add(text)
-            recorded = self.golden["grades"][request.direction].get(text)
-            verdicts.append(
-                Verdict(tuple(recorded))
-                if recorded
-                else Verdict(None, Failure("error", f"never asked: {text}"))
-            )
-        return verdicts
-
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
-        """The recorded phrases."""
-        recorded = self.golden["rewrites"]
-        texts = [recorded.get(rewrite_prompt(request).text) for request in requests]
-        return [Reply(text, None if text else NEVER) for text in texts]
-
-    def sleep(self) -> None:
-        """Nothing to give back."""
-
-    def wake(self) -> None:
-        """Nothing to load."""
-
-    def close(self) -> None:
-        """Nothing to release."""
-
-
 def examined(golden: Golden, *, lazy: bool) -> tuple[dict[str, Examination], ReplayJudge]:
     """Both directions of one pair, from the release's own graphs."""
-    told = {side: Description(golden[side], expected(golden, side)) for side in SIDES}
     judge = ReplayJudge(golden)
-    steps = [
-        examine(told["generation"], told["reference"], "precision", lazy=lazy),
-        examine(told["reference"], told["generation"], "recall", lazy=lazy),
-    ]
+    steps = both_ways([described(golden)], lazy=lazy)
     precision, recall = run_together(steps, judge, Rewriter(judge))
     return {"precision": precision, "recall": recall}, judge
 

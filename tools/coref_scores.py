@@ -2,7 +2,7 @@
 
 MUC: Vilain et al. (1995). B-cubed: Bagga and Baldwin (1998). CEAF-e: Luo (2005), similarity
 phi-4. Mentions found on one side only are handled as in Pradhan et al. (2014), the reference
-scorer. Counts of several texts add up before the ratios are taken, as in the CoNLL-2012 task.
+scorer. Counts of several texts are added before the ratios are taken, as in the CoNLL-2012 task.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 Cluster = frozenset[Hashable]
 METRICS = ("MUC", "B3", "CEAFe")
@@ -62,12 +63,12 @@ def conll_f1(scores: dict[str, Ratio]) -> float:
 
 
 def muc(gold: Sequence[Cluster], found: Sequence[Cluster]) -> Ratio:
-    """Links: how many are missing to join each cluster's mentions on the other side."""
+    """Links: how many of those inside each cluster the other side keeps."""
     return Ratio(*kept_links(found, gold), *kept_links(gold, found))
 
 
 def kept_links(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
-    """Links of ``clusters`` that ``others`` keep, and all of them."""
+    """(Links of ``clusters`` that ``others`` keep, all links of ``clusters``)."""
     owner = {mention: i for i, cluster in enumerate(others) for mention in cluster}
     kept = total = 0
     for cluster in clusters:
@@ -83,7 +84,7 @@ def b_cubed(gold: Sequence[Cluster], found: Sequence[Cluster]) -> Ratio:
 
 
 def shared_mentions(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
-    """Sum over the mentions of ``clusters`` of the share that ``others`` agree with."""
+    """(Sum over the mentions of ``clusters`` of the share that ``others`` agree with, mentions)."""
     owner = {mention: i for i, cluster in enumerate(others) for mention in cluster}
     shared, total = 0.0, 0
     for cluster in clusters:
@@ -97,38 +98,6 @@ def ceaf_e(gold: Sequence[Cluster], found: Sequence[Cluster]) -> Ratio:
     """Entities: the best one-to-one matching of clusters by 2|G & F| / (|G| + |F|)."""
     if not gold or not found:
         return Ratio(0.0, len(found), 0.0, len(gold))
-    similarity = np.array(
-        [[2 * len(g & f) / (len(g) + len(f)) for f in found] for g in gold], dtype=float
-    )
-    best = best_matching(similarity)
+    similarity = np.array([[2 * len(g & f) / (len(g) + len(f)) for f in found] for g in gold])
+    best = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
     return Ratio(best, len(found), best, len(gold))
-
-
-def best_matching(similarity: np.ndarray) -> float:
-    """Highest sum of a one-to-one matching of rows to columns (Hungarian method).
-
-    Args:
-        similarity: (rows, columns), not negative.
-    """
-    cost = -(similarity if similarity.shape[0] <= similarity.shape[1] else similarity.T)
-    rows, columns = cost.shape
-    row_potential, potential = np.zeros(rows + 1), np.zeros(columns + 1)
-    match = np.zeros(columns + 1, dtype=int)
-    for row in range(1, rows + 1):
-        match[0], column = row, 0
-        slack, used = np.full(columns + 1, np.inf), np.zeros(columns + 1, dtype=bool)
-        way = np.zeros(columns + 1, dtype=int)
-        while match[column]:
-            used[column] = True
-            reduced = cost[match[column] - 1] - row_potential[match[column]] - potential[1:]
-            better = ~used[1:] & (reduced < slack[1:])
-            slack[1:][better], way[1:][better] = reduced[better], column
-            nearest = int(np.argmin(np.where(used, np.inf, slack)))
-            delta = slack[nearest]
-            row_potential[match[used]] += delta
-            potential[used] -= delta
-            slack[~used] -= delta
-            column = nearest
-        while column:
-            match[column], column = match[way[column]], way[column]
-    return float(sum(-cost[match[j] - 1, j - 1] for j in range(1, columns + 1) if match[j]))

@@ -9,7 +9,7 @@
 planted, litbank: precision, recall and F1 of MUC, B-cubed and CEAF-e, and the CoNLL F1, once
 with exact spans and once with mentions matched by head (the last token of the noun run that
 posh.md, section 1, narrows a mention to). Clusters of one mention count on neither side.
-gap: F1 over "is this name what the pronoun means", for both sexes.
+gap: F1 over "the pronoun means this name", also by the pronoun's sex. Higher is better everywhere.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import csv
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.graph.coref import Coreferencer, load_coref
 from tools.coref_scores import METRICS, Cluster, Ratio, all_scores, conll_f1
+from tools.goldens import load, parsed
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 Clusters = Sequence[Sequence[tuple[int, int]]]
-Parse = Callable[[Sequence[str]], "list[Doc]"]
 
 
 def parser_of(name: str) -> Any:
@@ -41,22 +41,11 @@ def parser_of(name: str) -> Any:
 
 
 def golden_docs(path: Path) -> dict[str, Doc]:
-    """The stand-in parses of the goldens' references: text -> Doc."""
-    from spacy.tokens import Doc
+    """The parses of the goldens' references: text -> Doc."""
     from spacy.vocab import Vocab
 
-    vocab, docs = Vocab(), {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        parse = {k: v for k, v in row["parsed"]["reference"].items() if k != "clusters"}
-        docs[row["reference"]] = Doc(
-            vocab,
-            **{k: v for k, v in parse.items() if k in DOC_FIELDS},
-        )
-    return docs
-
-
-DOC_FIELDS = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
+    vocab = Vocab()
+    return {each["reference"]: parsed(each, "reference", vocab)[0] for each in load(path)}
 
 
 def planted(path: Path, parser: str, parses: Path | None) -> Iterator[tuple[str, Doc, Clusters]]:
@@ -67,14 +56,8 @@ def planted(path: Path, parser: str, parses: Path | None) -> Iterator[tuple[str,
     for item in items:
         text = item["reference"].strip()
         doc = known[text] if nlp is None else nlp(text)
-        yield (
-            item["id"],
-            doc,
-            [
-                [token_span(doc, start, end) for start, end in cluster]
-                for cluster in item["coref_spans"]
-            ],
-        )
+        spans: list[list[tuple[int, int]]] = item["coref_spans"]
+        yield item["id"], doc, [[token_span(doc, *span) for span in cluster] for cluster in spans]
 
 
 def token_span(doc: Doc, start: int, end: int) -> tuple[int, int]:
@@ -239,7 +222,7 @@ def main() -> None:
     cli.add_argument("path", type=Path)
     cli.add_argument("--coref", default="rules")
     cli.add_argument("--parser", default="embedded")
-    cli.add_argument("--parses", type=Path, help="goldens.jsonl: read its parses instead")
+    cli.add_argument("--parses", type=Path, help="goldens.jsonl, to take its parses instead")
     cli.add_argument("--verbose", action="store_true", help="print clusters that differ")
     args = cli.parse_args()
     coref = load_coref(args.coref)

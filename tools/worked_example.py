@@ -1,8 +1,8 @@
-"""Redraws the worked example of docs/how_a_score_comes_about.md from what the metric says now.
+"""Brings the worked example of docs/how_a_score_comes_about.md up to date with the metric.
 
-    python tools/worked_example.py docs
+    python -m tools.worked_example docs
 
-Writes the tables between the marks of the page, and the drawing beside it.
+Rewrites the tables between the page's marks, and the drawing ``worked_example.svg``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ COLOURS = {1: "#fde4e1", 2: "#fdebd3", 3: "#fdf6d8", 4: "#e6f4e6", 5: "#e6f4e6"}
 
 
 def main() -> None:
-    """Scores the pair, and writes the page's tables and the drawing."""
+    """Scores the pair and rewrites the page's tables and the drawing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("docs", type=Path, help="the folder of the page")
+    parser.add_argument("docs", type=Path, help="folder of the page")
     folder = parser.parse_args().docs
     posh = PoSh()
     scores = posh.score([GENERATION], [REFERENCE])[0]
@@ -47,14 +47,14 @@ def main() -> None:
 
 
 def filled(page: str, name: str, content: str) -> str:
-    """The page with what stands between a pair of marks replaced."""
+    """The page with new content between two equal marks."""
     before, mark, rest = page.partition(f"<!-- {name} -->")
     after = rest.partition(mark)[2]
     return f"{before}{mark}\n{content}\n{mark}{after}"
 
 
 def questions(scores: Scores) -> str:
-    """Every element with what was asked about it, as a table."""
+    """A table of every element: what was asked about it, and its grade."""
     rows = ["| of | kind | asked | grade |", "|---|---|---|---|"]
     names = dict(SIDES)
     for element in scores.elements:
@@ -64,7 +64,7 @@ def questions(scores: Scores) -> str:
 
 
 def summary(scores: Scores) -> str:
-    """The three scores, and the signature, as a block."""
+    """The three scores and the signature, as a block of text."""
     return (
         f"```\nmistakes  (precision) {scores.precision:.3f}   mean of {scores.count('precision')} "
         f"grades / 5\nomissions (recall)    {scores.recall:.3f}   mean of "
@@ -99,7 +99,7 @@ def drawing(told: Sequence[Description], scores: Scores) -> str:
 
 
 def column(told: Description, scores: Scores, direction: Direction) -> str:
-    """One graph: entities from top to bottom, relations as arcs on their right."""
+    """One graph: entities from top to bottom, relations as arcs to the right of them."""
     grade = {e.spans: e for e in scores.elements if e.direction == direction}
     parts = []
     for relation in told.graph.relations:
@@ -122,7 +122,7 @@ def column(told: Description, scores: Scores, direction: Direction) -> str:
 
 
 def arc(subject: int, object: int, text: str, element: Element | None) -> str:
-    """An arrow from one entity to another, the farther the wider, with the relation's text."""
+    """An arrow between two entities with the relation's text; longer ones bend out further."""
     start, end = subject * ROW + 21, object * ROW + 21
     bend = BOX + 20 + 50 * abs(subject - object)
     path = f"M{BOX} {start} C{bend} {start} {bend} {end} {BOX + 2} {end}"
@@ -134,12 +134,12 @@ def arc(subject: int, object: int, text: str, element: Element | None) -> str:
 
 
 def colour(element: Element | None) -> str:
-    """Background of an element by its grade; grey for what is not graded."""
+    """Background of an element by its grade; grey if it has none."""
     return "#f6f8fa" if element is None or element.grade is None else COLOURS[int(element.grade)]
 
 
 def ink(element: Element | None) -> str:
-    """Text colour by grade: red for what was not found."""
+    """Text colour of an element: red if it was not found."""
     lost = element is not None and element.grade is not None and element.grade < 3
     return "#b42318" if lost else "#59636e"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.models.tokenizers_here import qwen_tokenizer
-from tools.bench.qwen import MARKERS, TEMPLATE
-from tools.bench.random_qwen import SHAPES
+from tools.bench.qwen import MARKERS, SHAPES, TEMPLATE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

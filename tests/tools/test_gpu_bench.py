@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench" / "gpu.py"
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
 def test_two_goldens_are_measured(shared_data: Path, tmp_path: Path) -> None:
     command = [
-        sys.executable, str(TOOL), "--small", "--shape", "tiny", "--pairs", "2",
+        sys.executable, "-m", "tools.bench.gpu", "--small", "--shape", "tiny", "--pairs", "2",
         "--goldens", str(shared_data / "goldens" / "goldens.jsonl"),
         "--tokenizer", str(shared_data / "data" / "qwen_tokenizer"),
         "--json", str(tmp_path / "found.json"),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     released, prefix_first = found["presets"]

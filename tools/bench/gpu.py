@@ -1,16 +1,16 @@
-"""How many pairs a second a judge of Qwen3-14B's shape scores, and how near that is to the floor.
+"""How many pairs per second a judge of Qwen3-14B's shape scores, and how near that is to the floor.
 
-    python tools/bench/gpu.py --goldens GOLDENS.jsonl --tokenizer FOLDER [--json PATH]
-    python tools/bench/gpu.py --small ...                       # a small model, also on a CPU
-    python tools/bench/gpu.py --judge vllm ...                  # writes 30 GB to a temporary folder
+    python -m tools.bench.gpu --goldens GOLDENS.jsonl --tokenizer FOLDER [--json PATH]
+    python -m tools.bench.gpu --small ...              # a small model, also on a CPU
+    python -m tools.bench.gpu --judge vllm ...         # writes 30 GB to a temporary folder
 
-Weights are random, so nothing is fetched, and their answers mean nothing: every prompt is really
-computed, but which questions follow is decided by the recorded grades and phrases of the goldens.
-Two things differ from real weights: replies never end early (20 tokens for each phrase), and
+Weights are random, so nothing is downloaded, and their answers mean nothing: every prompt is really
+computed, but the recorded grades and phrases of the goldens decide which questions follow. Two
+things differ from real weights: replies never end early (20 tokens for each phrase), and
 distributions are flat. The floor is two operations for each weight and each token that cannot be
 shared, at the speed of one large bfloat16 product in the same run.
 
-Exit status 1 if a judgment fails, or answers differ from those of each prompt alone.
+Exit status 1 if a judgment fails, or if answers differ from those of each prompt alone.
 """
 
 from __future__ import annotations
@@ -21,213 +21,238 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import prompt
 from posh_reward.models.base import Model, Prompt
 from posh_reward.models.packed import TransformersModel
-from tools.bench.forwarding import Clock, Figures, Forwarding, clock_of, measure, questions
-from tools.bench.qwen import qwen_tokenizer
-from tools.bench.random_qwen import SHAPES, random_model
-from tools.bench.unshared import Difference, difference, ratios
-from tools.conformance import load
+from posh_reward.types import Reply, Request, RewriteRequest, Usage, Verdict
+from tools.bench.qwen import SHAPES, qwen_tokenizer, random_model
+from tools.bench.unshared import clock_of, compare, ratios
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+Clock = Callable[[], float]
 PRESETS = ("released", "prefix-first")
-FLOAT32_TOLERANCE = 1e-4
-"""Most by which a grade may differ from that of the prompt alone, in float32."""
-BFLOAT16_TOLERANCE = 0.1
-"""The same in bfloat16."""
-SAMPLE = 24
-"""Prompts that are compared."""
+
+
+class Forwarding(ReplayJudge):
+    """Asks a language model everything, and answers with what the goldens say."""
+
+    def __init__(self, judge: PromptJudge, goldens: Sequence[Golden], clock: Clock) -> None:
+        super().__init__(*goldens)
+        self.waves: list[list[Request]] = []
+        """The questions of each call."""
+        self.grading = self.rewriting = 0.0
+        """Seconds that the model took."""
+        self._judge, self._clock = judge, clock
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The recorded distributions."""
+        self.waves.append(list(requests))
+        start = self._clock()
+        self._judge.grade(requests)
+        self.grading += self._clock() - start
+        return super().grade(requests)
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """The recorded phrases."""
+        start = self._clock()
+        self._judge.rewrite(requests)
+        self.rewriting += self._clock() - start
+        return super().rewrite(requests)
+
+    def prompts(self, preset: str, of: Sequence[Golden]) -> list[list[Prompt]]:
+        """The prompts of each call about these pairs, in the order in which the model got them."""
+        texts = {golden[side] for golden in of for side in SIDES}
+        waves = [{prompt(r, preset) for r in wave if r.source.text in texts} for wave in self.waves]
+        return [sorted(wave, key=lambda p: (p.prefix, p.suffix)) for wave in waves if wave]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What is measured where."""
+class Figures:
+    """What scoring all pairs with one preset took, in seconds and tokens."""
 
-    shape: str
-    device: torch.device
-    dtype: torch.dtype
-
-    @staticmethod
-    def of(options: argparse.Namespace) -> Setting:
-        """The setting that the command line asks for."""
-        import torch
-
-        card = torch.cuda.is_available()
-        if not card and not options.small:
-            raise SystemExit("there is no CUDA card here: give --small to try it on the CPU")
-        device = torch.device("cuda", torch.cuda.current_device()) if card else torch.device("cpu")
-        shape = options.shape or ("small" if options.small else "Qwen3-14B")
-        large = shape == "Qwen3-14B"
-        return Setting(shape, device, torch.bfloat16 if large else torch.float32)
-
-    @property
-    def tolerance(self) -> float:
-        """Of grades."""
-        return BFLOAT16_TOLERANCE if self.dtype.itemsize == 2 else FLOAT32_TOLERANCE
+    preset: str
+    pairs: int
+    seconds: float
+    grading: float
+    """Part of the seconds."""
+    rewriting: float
+    """Part of the seconds."""
+    submitted: int
+    computed: int
+    decoded: int
+    tflops: float
+    """Operations of the floor, per second."""
+    floor: float
+    """Seconds that these would take at the speed of a large product."""
+    x_floor: float
+    """Seconds as a multiple of the floor; lower is better."""
+    failures: int
 
     def __str__(self) -> str:
-        import torch
+        parts = (self.seconds, self.grading, self.rewriting)
+        tokens = (self.submitted, self.computed, self.decoded)
+        return (
+            f"{self.preset:13}{self.pairs:6}"
+            + "".join(f"{part / self.pairs:9.3f}" for part in parts)
+            + f"{self.pairs / self.seconds:9.3f}"
+            + "".join(f"{count / self.pairs:11.0f}" for count in tokens)
+            + f"{self.tflops:9.2f}{self.floor / self.pairs:8.3f}{self.x_floor:9.2f}"
+        )
 
-        card = self.device.type == "cuda"
-        where = torch.cuda.get_device_name(self.device) if card else "CPU"
-        return f"{self.shape} in {str(self.dtype).removeprefix('torch.')} on {where}"
+
+HEADER = (
+    f"{'preset':13}{'pairs':>6}{'s/pair':>9}{'grading':>9}{'writing':>9}{'pairs/s':>9}"
+    f"{'submitted':>11}{'computed':>11}{'decoded':>11}{'TFLOP/s':>9}{'floor':>8}{'x floor':>9}"
+)
+
+
+def measure(
+    model: Model, preset: str, goldens: Sequence[Golden], shape: PreTrainedModel, speed: float,
+    clock: Clock,
+) -> tuple[Figures, Forwarding]:  # fmt: skip
+    """Scores the pairs in one batch, the model awake and its cache empty."""
+    asked = PromptJudge(model, preset)
+    judge = Forwarding(asked, goldens, clock)
+    steps = both_ways([described(golden) for golden in goldens])
+    asked.wake()
+    start = clock()
+    examined = run_together(steps, judge, Rewriter(judge))
+    seconds = clock() - start
+    assert not any(each.failure for each in examined)
+    usage = model.usage
+    operations = floor_operations(shape, usage)
+    figures = Figures(
+        preset, len(goldens), seconds, judge.grading, judge.rewriting,
+        usage.prompt_tokens_submitted, usage.prompt_tokens_computed, usage.tokens_decoded,
+        operations / seconds / 1e12, operations / speed, seconds * speed / operations,
+        sum(usage.failures.values()),
+    )  # fmt: skip
+    return figures, judge
+
+
+def floor_operations(model: PreTrainedModel, usage: Usage) -> int:
+    """Two per weight: of the layers for each token, of the head for each token of an answer.
+
+    A prompt's last token gives the first of its answer. Attention is not counted.
+    """
+    layers: int = sum(p.numel() for p in model.get_decoder().layers.parameters())
+    head: int = model.get_output_embeddings().weight.numel()
+    answers = usage.requests + usage.rewrites - usage.cache_hits
+    passed = usage.prompt_tokens_computed + usage.tokens_decoded - answers
+    return 2 * (layers * passed + head * usage.tokens_decoded)
 
 
 def product_speed(device: torch.device, clock: Clock) -> float:
-    """Operations a second of a large product, the fastest of some: bfloat16 on a card."""
+    """Operations per second of a large product, the fastest of 20: bfloat16 on a card."""
     import torch
 
     card = device.type == "cuda"
+
+    def finish() -> None:
+        if card:
+            torch.cuda.synchronize(device)
+
     size, dtype = (8192, torch.bfloat16) if card else (1024, torch.float32)
     first, second = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     times = []
     for _ in range(20):
-        with finished(device):
-            start = clock()
-            with finished(device):
-                torch.mm(first, second)
-            times.append(clock() - start)
+        finish()
+        start = clock()
+        torch.mm(first, second)
+        finish()
+        times.append(clock() - start)
     return 2 * size**3 / min(times)
 
 
-@contextmanager
-def finished(device: torch.device) -> Iterator[None]:
-    """Waits until a card has done what it was given within."""
+def model_of(options: argparse.Namespace) -> PreTrainedModel:
+    """The random model that the command line asks for, on the card if there is one."""
     import torch
 
-    yield
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    card = torch.cuda.is_available()
+    if not card and not options.small:
+        raise SystemExit("there is no CUDA card here: give --small to try it on the CPU")
+    device = torch.device("cuda", torch.cuda.current_device()) if card else torch.device("cpu")
+    large = options.shape == "Qwen3-14B"
+    return random_model(options.shape, device, torch.bfloat16 if large else torch.float32)
 
 
-class Judges:
-    """Makes judges of one random model, their caches empty."""
+def setting_of(shape: str, model: PreTrainedModel) -> str:
+    """What is measured where."""
+    import torch
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-    ) -> None:
-        self._files = tempfile.TemporaryDirectory() if options.judge == "vllm" else None
-        self._vllm = {"python": options.vllm_python, "memory_gb": options.memory_gb}
-        self._model = model
-        self._tokenizer = tokenizer
-        if self._files:
-            model.save_pretrained(self._files.name)
-            tokenizer.save_pretrained(self._files.name)
-
-    def make(self) -> Model:
-        """Another judge, not awake yet."""
-        if self._files is None:
-            return TransformersModel.of(self._model, self._tokenizer, "bench", sleep=False)
-        from posh_reward.models.vllm import VllmModel
-
-        dtype = str(self._model.dtype).removeprefix("torch.")
-        return VllmModel(self._files.name, dtype=dtype, **self._vllm)
+    card = model.device.type == "cuda"
+    where = torch.cuda.get_device_name(model.device) if card else "CPU"
+    return f"{shape} in {str(model.dtype).removeprefix('torch.')} on {where}"
 
 
-def compare(
-    setting: Setting,
-    judges: Judges,
+def judges(
+    options: argparse.Namespace,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    waves: Sequence[Sequence[Prompt]],
-) -> dict[str, Difference]:
-    """Compares packed grades with those of each prompt alone."""
-    import torch
+    folder: str,
+) -> Callable[[], Model]:
+    """Makes a judge of the random model each time, not awake yet, its cache empty."""
+    if options.judge == "transformers":
+        return lambda: TransformersModel.of(model, tokenizer, "bench", sleep=False)
+    from posh_reward.models.vllm import VllmModel
 
-    prompts = [each for wave in waves for each in wave]
-    sample = prompts[:: max(len(prompts) // SAMPLE, 1)]
-    plain = random_model("tiny", torch.device("cpu"), torch.float32)
-    # Copied, not made there: the same seed gives other numbers on another device.
-    here = random_model("tiny", torch.device("cpu"), torch.float32).to(setting.device)
-    packed = TransformersModel.of(here, tokenizer, "bench", memory_gb=0.5)
-    with closing(judges.make()) as judge:
-        differences = {
-            "a tiny model in float32, packed here and alone on the CPU": difference(
-                packed, plain, tokenizer, sample, FLOAT32_TOLERANCE
-            ),
-            f"{setting}, by the judge and alone": difference(
-                judge, model, tokenizer, sample, setting.tolerance
-            ),
-        }
-    for what, found in differences.items():
-        print(
-            f"largest difference of a grade, {what}: {found.largest:.1e} "
-            f"(bound {found.bound}, grades {found.spread:.1g} apart)",
-            flush=True,
-        )
-    return differences
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    dtype = str(model.dtype).removeprefix("torch.")
+    python, memory_gb = options.vllm_python, options.memory_gb
+    return lambda: VllmModel(folder, dtype=dtype, python=python, memory_gb=memory_gb)
 
 
-def report(figures: Sequence[Figures], speed: float) -> None:
-    """Prints one line for each preset."""
-    print(f"large product: {speed / 1e12:.2f} TFLOP/s")
-    print(
-        f"{'preset':13}{'pairs':>6}{'s/pair':>9}{'grading':>9}{'writing':>9}{'pairs/s':>9}"
-        f"{'submitted':>11}{'computed':>10}{'decoded':>9}{'TFLOP/s':>9}{'floor':>8}{'x floor':>9}"
-    )
-    for f in figures:
-        print(
-            f"{f.preset:13}{f.pairs:6}{f.per_pair:9.3f}{f.grading / f.pairs:9.3f}"
-            f"{f.rewriting / f.pairs:9.3f}{1 / f.per_pair:9.3f}{f.submitted / f.pairs:11.0f}"
-            f"{f.computed / f.pairs:10.0f}{f.decoded / f.pairs:9.0f}{f.tflops:9.2f}"
-            f"{f.floor / f.pairs:8.3f}{f.seconds / f.floor:9.2f}"
-        )
-    print("seconds and tokens are per pair")
-
-
-def run(options: argparse.Namespace) -> dict[str, Any]:
+def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     """Measures and prints everything."""
     import torch
 
-    setting = Setting.of(options)
+    model, tokenizer = model_of(options), qwen_tokenizer(options.tokenizer)
     goldens = load(options.goldens)[: options.pairs or (3 if options.small else None)]
-    tokenizer = qwen_tokenizer(options.tokenizer)
-    model = random_model(setting.shape, setting.device, setting.dtype)
-    speed = product_speed(setting.device, clock_of(model))
+    setting = setting_of(options.shape, model)
+    speed = product_speed(model.device, clock_of(model))
     print(f"{setting}, {len(goldens)} pairs, judge {options.judge}", flush=True)
-    judges = Judges(options, model, tokenizer)
-    figures: list[Figures] = []
-    asked: dict[str, Forwarding] = {}
+    made = judges(options, model, tokenizer, folder)
+    clock = time.perf_counter if options.judge == "vllm" else clock_of(model)
+    measured: dict[str, tuple[Figures, Forwarding]] = {}
     for preset in options.presets:
-        with closing(judges.make()) as judge:
-            clock = time.perf_counter if options.judge == "vllm" else clock_of(model)
-            one, asked[preset] = measure(judge, preset, goldens, model, speed, clock)
-        figures.append(one)
-    peak = torch.cuda.max_memory_allocated() if setting.device.type == "cuda" else 0
-    report(figures, speed)
+        with closing(made()) as judge:
+            measured[preset] = measure(judge, preset, goldens, model, speed, clock)
+    figures = [each for each, _ in measured.values()]
+    peak = torch.cuda.max_memory_allocated() if model.device.type == "cuda" else 0
+    print(f"large product: {speed / 1e12:.2f} TFLOP/s", HEADER, *figures, sep="\n")
+    print("seconds and tokens are per pair")
     print(f"peak memory of the card: {peak / 1e9:.1f} GB", flush=True)
     first = options.presets[0]
-    waves = questions(asked[first], first, goldens[: options.compared])
-    differences = compare(setting, judges, model, tokenizer, waves)
+    waves = measured[first][1].prompts(first, goldens[: options.compared])
+    with closing(made()) as judge:
+        differences = compare(setting, judge, model, tokenizer, waves)
     seconds = ratios(model, tokenizer, waves)
     for other in ("padded", "alone"):
         print(f"packed is {seconds[other] / seconds['packed']:.1f} times as fast as {other}")
     failures = sum(each.failures for each in figures)
-    sound = not failures and all(found.sound for found in differences.values())
     return {
-        "setting": str(setting),
+        "setting": setting,
         "judge": options.judge,
         "matmul_tflops": speed / 1e12,
-        "presets": [{**asdict(f), "x_floor": f.seconds / f.floor} for f in figures],
+        "presets": [asdict(each) for each in figures],
         "differences": {what: asdict(found) for what, found in differences.items()},
         "seconds_of_the_same_questions": seconds,
         "peak_gb": peak / 1e9,
         "failures": failures,
-        "sound": sound,
+        "sound": not failures and all(found.sound for found in differences.values()),
     }
 
 
@@ -235,21 +260,23 @@ def main() -> int:
     """0 if all went well."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--goldens", type=Path, required=True, help="goldens.jsonl")
-    parser.add_argument("--tokenizer", type=Path, required=True, help="folder with Qwen's")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="folder of Qwen's tokenizer")
     parser.add_argument("--judge", choices=("transformers", "vllm"), default="transformers")
-    parser.add_argument("--small", action="store_true", help="a small model, on what there is")
+    parser.add_argument("--small", action="store_true", help="a small model, with or without card")
     parser.add_argument("--shape", choices=sorted(SHAPES), help="another shape of the model")
-    parser.add_argument("--pairs", type=int, help="of the goldens; all, or 3 if small")
+    parser.add_argument("--pairs", type=int, help="how many goldens; all, or 3 if small")
     parser.add_argument("--compared", type=int, default=1, help="pairs for packed against alone")
     parser.add_argument("--presets", nargs="+", choices=PRESETS, default=PRESETS)
     parser.add_argument("--vllm-python", help="interpreter that has vLLM, if not this one")
     parser.add_argument("--memory-gb", type=float, default=32.0, help="of vLLM, for prefixes")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
-    # Of random weights nobody expects labels.
-    logging.getLogger("posh_reward.metrics.posh.judges.prompted").setLevel(logging.ERROR)
+    options.shape = options.shape or ("small" if options.small else "Qwen3-14B")
+    # Nobody expects labels of random weights.
+    logging.getLogger("posh_reward.models.ask").setLevel(logging.ERROR)
     started = time.perf_counter()
-    found = run(options)
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(options, folder)
     found["total_seconds"] = time.perf_counter() - started
     print("all judgments made, all answers equal" if found["sound"] else "FAILED: see above")
     if options.json:

@@ -1,13 +1,14 @@
-"""Qwen3's tokenizer from its two published files, its chat markers and template added by hand."""
+"""Qwen3 without its weights: the published tokenizer, and random models of its shape."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 MARKERS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
 TEMPLATE = (
@@ -16,23 +17,71 @@ TEMPLATE = (
     "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n"
     "{% endif %}{% endif %}"
 )
-"""As Qwen3's: it thinks unless it is told not to."""
+"""Like Qwen3's own: it thinks unless it is told not to."""
+VOCABULARY = 151936
+SHAPES: dict[str, dict[str, Any]] = {
+    "Qwen3-14B": {
+        "hidden_size": 5120,
+        "intermediate_size": 17408,
+        "num_hidden_layers": 40,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    },
+    "small": {
+        "hidden_size": 512,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+    },
+    "tiny": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "initializer_range": 0.2,  # wide, so that so narrow a model tells questions apart
+    },
+}
 
 
 def qwen_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder: a whole one, or ``vocab.json`` and ``merges.txt`` alone."""
+    """The tokenizer in a folder: a complete one, or only ``vocab.json`` and ``merges.txt``."""
     from transformers import AutoTokenizer, Qwen2TokenizerFast
 
+    tokenizer: PreTrainedTokenizerBase
     if (folder / "tokenizer_config.json").exists():
-        whole: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False
-        )
-        return whole
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        return tokenizer
     lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
-    tokenizer: PreTrainedTokenizerBase = Qwen2TokenizerFast(
+    tokenizer = Qwen2TokenizerFast(
         vocab=json.loads((folder / "vocab.json").read_text(encoding="utf-8")),
         merges=[tuple(line.split(" ")) for line in lines if line and not line.startswith("#v")],
         additional_special_tokens=MARKERS,
     )
     tokenizer.chat_template = TEMPLATE
     return tokenizer
+
+
+def random_model(shape: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    """A random model of one of ``SHAPES``, made on its device; the same there every time."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    config = Qwen3Config(
+        **SHAPES[shape],
+        vocab_size=VOCABULARY,
+        tie_word_embeddings=False,
+        max_position_embeddings=40960,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        bos_token_id=None,
+        eos_token_id=None,  # so every reply is as long as it may be
+        dtype=dtype,
+    )
+    torch.manual_seed(0)
+    with torch.device(device):
+        made = Qwen3ForCausalLM._from_config(config, dtype=dtype)
+    return made.eval()

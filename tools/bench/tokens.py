@@ -1,108 +1,302 @@
-"""What prompts cost a language model, in tokens, with Qwen's tokenizer and chat form."""
+"""What a language model is asked, in tokens: Qwen's tokenizer and chat markers, no model.
+
+    OMP_NUM_THREADS=1 python -m tools.bench.tokens batch GOLDENS.jsonl TOKENIZER [--json PATH]
+    OMP_NUM_THREADS=1 python -m tools.bench.tokens training GOLDENS.jsonl TOKENIZER
+
+batch: the golden pairs in one batch, against what the release asks for them. Recorded answers
+decide which questions follow, so the scores must be those of the goldens. *The release* asks about
+every candidate, as often as it comes up, decodes five tokens for a grade, and words questions as
+preset ``released`` does; its counts are printed next to those of ``release_cost.json``, if that is
+in the goldens' folder, so that the counting can be checked. *Ours* is ``PromptJudge`` under
+``run_together``. *Decisive* is the same with a judge that only answers 1 or 5. Preset ``mended``
+has no golden answers: a fake judge answers both ways of asking.
+
+training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
+the same 8 references, made of sentences of the golden texts. A fake model answers; its prefix cache
+is empty at each step, as sleeping empties vLLM's. Then the first step twice with one store.
+
+Computed: tokens that are not in a prefix cache which forgets nothing, in blocks of 16 (vLLM) or to
+the token (``transformers``). A rewrite decodes its phrase and the token that ends it. Ratios are
+to the release's tokens in blocks of 16; lower is better.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
+from posh_reward import PoSh
+from posh_reward.graph.rules.build import build
+from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
+from posh_reward.metrics.posh.examine import Examination
+from posh_reward.metrics.posh.judges.fake import FakeJudge, quoted_words, raw_phrase
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import PRESET, PRESETS, prompt, rewrite_prompt
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake import FakeModel
-from posh_reward.types import Reply, Verdict
+from posh_reward.models.fake import graded
+from posh_reward.store import Store
+from posh_reward.types import Description, Reply
+from tools.bench.asked import (
+    Asked,
+    Cost,
+    CountingCoref,
+    NotingJudge,
+    NotingModel,
+)
+from tools.bench.qwen import qwen_tokenizer
+from tools.bench.text import SENTENCE_END
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, described, load, parsed
 
-BLOCK = 16
+RELEASE_DECODES = 5
+"""Tokens that the release decodes for a grade; it reads one of them."""
+REFERENCES = 8
+GENERATIONS = 8
+"""For each reference, in each step."""
+STEPS = 3
+
+
+def scores(examined: Sequence[Examination]) -> list[float]:
+    """Precision, recall and F1 of each pair, one after the other."""
+    means = [mean_score(each.elements) for each in examined]
+    failures = [each.failure for each in examined if each.failure]
+    assert not failures, failures[0]
+    return [
+        score or 0.0
+        for precision, recall in zip(means[::2], means[1::2], strict=True)
+        for score in (precision, recall, harmonic_mean(precision, recall))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What a model was asked."""
+class Release:
+    """The release's way of asking a judge about some pairs."""
 
-    requests: int
-    submitted: int
-    """Tokens of all prompts."""
-    computed: int
-    """Of these, what a prefix cache in blocks of 16 does not hold."""
-    computed_to_the_token: int
-    """The same with a cache that holds any beginning."""
-    decoded: int
+    pairs: list[Pair]
+    judge: NotingJudge
+    scores: list[float]
+    cost: Cost
 
-
-def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> int:
-    """Tokens computed with a cache of whole blocks, each known by all that leads up to it."""
-    held: set[int] = set()
-    computed = 0
-    for ids in prompts:
-        key, found = 0, 0
-        for start in range(0, len(ids) - block + 1, block):
-            key = hash((key, *ids[start : start + block]))
-            found += key in held
-            held.add(key)
-        computed += len(ids) - found * block
-    return computed
+    def model(self, preset: str) -> NotingModel:
+        """Answers as the judge did, by prompt; it knows no prompt that the judge did not get."""
+        verdicts = {prompt(request, preset): answer for request, answer in self.judge.verdicts}
+        replies = {rewrite_prompt(r, preset): answer for r, answer in self.judge.replies}
+        return NotingModel(verdicts.__getitem__, replies.__getitem__)
 
 
-def computed_to_the_token(prompts: Sequence[list[int]]) -> int:
-    """Tokens computed where any beginning is found again: the nodes of the prompts' trie."""
-    in_order = sorted(prompts)
-    shared = sum(shared_length(first, second) for first, second in pairwise(in_order))
-    return sum(map(len, in_order)) - shared
+def as_release(pairs: list[Pair], answering: Judge, chat: Chat) -> Release:
+    """Asks everything that the release asks."""
+    judge, asked = NotingJudge(answering), Asked()
+    examined = run_together(both_ways(pairs, lazy=False), judge, judge.rewrite)
+    asked.questions = [prompt(request) for request, _ in judge.verdicts]
+    asked.phrases = [(rewrite_prompt(r), answer.text or "") for r, answer in judge.replies]
+    return Release(pairs, judge, scores(examined), asked.cost(chat, RELEASE_DECODES))
 
 
-def shared_length(first: list[int], second: list[int]) -> int:
-    """How many tokens two prompts have in common at their beginning."""
-    longest = min(len(first), len(second))
-    return bisect_left(range(1, longest + 1), True, key=lambda n: first[:n] != second[:n])
+def ours(release: Release, preset: str, chat: Chat) -> dict[str, float]:
+    """Asks in our way, gets the same answers, and compares."""
+    model = release.model(preset)
+    judge = PromptJudge(model, preset)
+    examined = run_together(both_ways(release.pairs), judge, Rewriter(judge))
+    cost = model.asked.cost(chat)
+    gaps = [abs(a - b) for a, b in zip(scores(examined), release.scores, strict=True)]
+    return {
+        **asdict(cost),
+        "computed_ratio": cost.computed / release.cost.computed,
+        "computed_to_the_token_ratio": cost.computed_to_the_token / release.cost.computed,
+        "decoded_ratio": cost.decoded / release.cost.decoded,
+        "max_score_difference": max(gaps),
+    }
 
 
-class Asked:
-    """Prompts and phrases as a model met them."""
+def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
+    """The pairs with the graphs of preset ``mended``, from the parses the release was given."""
+    from spacy.vocab import Vocab
 
-    def __init__(self) -> None:
-        self.questions: list[Prompt] = []
-        self.phrases: list[tuple[Prompt, str]] = []
-        """Prompts for rewrites, and the answers."""
+    vocab = Vocab()
 
-    def cost(self, chat: Chat, decoded_for_a_grade: int = 1) -> Cost:
-        """In tokens."""
-        ids = chat.encode([*self.questions, *(asked for asked, _ in self.phrases)])
-        answers = chat.encode([Prompt("", answer) for _, answer in self.phrases])
-        (empty,) = chat.encode([Prompt("", "")])
-        return Cost(
-            requests=len(ids),
-            submitted=sum(map(len, ids)),
-            computed=computed_in_blocks(ids),
-            computed_to_the_token=computed_to_the_token(ids),
-            decoded=decoded_for_a_grade * len(self.questions)
-            + sum(len(answer) - len(empty) + 1 for answer in answers),
+    def read(golden: Golden, side: str) -> Description:
+        return Description(golden[side], build(*parsed(golden, side, vocab), mended=True))
+
+    return [(read(each, "generation"), read(each, "reference")) for each in goldens]
+
+
+def decisive(asked: Prompt) -> float:
+    """5 if at least half of the quoted words are there, else 1."""
+    return 5.0 if quoted_words(asked) >= 3 else 1.0
+
+
+def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
+    """What the release would ask: recorded and fake answers, its graphs and mended ones."""
+    told, mended = [described(each) for each in goldens], mended_pairs(goldens)
+    replayed = as_release(told, ReplayJudge(*goldens), chat)
+    known = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
+
+    def fake(grader: Callable[[Prompt], float]) -> Judge:
+        return FakeJudge(lambda request: grader(prompt(request)))
+
+    return {
+        "golden": replace(replayed, scores=known),
+        "golden, decisive": as_release(told, fake(decisive), chat),
+        "mended": as_release(mended, fake(quoted_words), chat),
+        "mended, decisive": as_release(mended, fake(decisive), chat),
+    }
+
+
+def print_release(goldens: Path, cost: Cost) -> None:
+    """The release's cost as counted here, and as counted from its own run."""
+    counted = {
+        "requests": cost.requests,
+        "submitted_tokens": cost.submitted,
+        "computed_tokens_block16": cost.computed,
+        "trie_tokens": cost.computed_to_the_token,
+        "decoded_tokens": cost.decoded,
+    }
+    file = goldens.parent / "release_cost.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if known:
+        known["requests"] = known["grade_requests"] + known["rewrite_requests"]
+    print("the release:", ", ".join(f"{name} {value:,}" for name, value in counted.items()))
+    for name, value in counted.items():
+        if name in known:
+            print(f"  {name}: {value / known[name]:.4f} of {file.name}'s {known[name]:,}")
+
+
+def print_ours(name: str, figures: dict[str, Any]) -> None:
+    """One line per preset."""
+    print(
+        f"{name}: {figures['requests']:,} requests, {figures['submitted']:,} submitted, "
+        f"{figures['computed']:,} computed ({figures['computed_ratio']:.4f}; to the token "
+        f"{figures['computed_to_the_token_ratio']:.4f}), {figures['decoded']:,} decoded "
+        f"({figures['decoded_ratio']:.4f}), scores differ by {figures['max_score_difference']:.1e}"
+    )
+
+
+def batch(options: argparse.Namespace) -> None:
+    """All presets against the release."""
+    goldens, chat = load(options.goldens), Chat(qwen_tokenizer(options.tokenizer))
+    release = releases(goldens, chat)
+    print_release(options.goldens, release["golden"].cost)
+    written: dict[str, dict[str, Any]] = {}
+    for preset in PRESETS:
+        whose = "mended" if PRESET[preset].mended else "golden"
+        figures = ours(release[whose], preset, chat)
+        others = ours(release[f"{whose}, decisive"], preset, chat)
+        written[preset] = {**figures, "decisive": others}
+        print_ours(preset, figures)
+        print_ours("  decisive", others)
+    if options.json:
+        options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+
+
+def references(goldens: Sequence[Golden]) -> list[Golden]:
+    """Goldens with different references, from all parts of the file."""
+    distinct = list({each["reference"]: each for each in goldens}.values())
+    return distinct[:: max(1, len(distinct) // REFERENCES)][:REFERENCES]
+
+
+def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
+    """New texts for one reference: as many sentences as a golden generation has.
+
+    Most are from the golden's own two texts, some from a neighbour's.
+    """
+    own, other = goldens[index], goldens[(index + 1) % len(goldens)]
+    right = SENTENCE_END.split(own["generation"] + " " + own["reference"])
+    wrong = SENTENCE_END.split(other["generation"])
+    length = len(SENTENCE_END.split(own["generation"]))
+    texts = []
+    for number in range(GENERATIONS):
+        draw = Random(f"{step}/{index}/{number}")
+        pool = right + draw.sample(wrong, min(len(wrong), 2))
+        texts.append(" ".join(draw.sample(pool, min(len(pool), length))))
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step asked for."""
+
+    texts_parsed: int
+    cost: Cost
+    repeated: int
+    """Questions that were asked before, in this step or an earlier one."""
+    phrases: int
+    """Rewritten in this step."""
+    phrases_of_references: int
+    """Those that only references needed."""
+
+    def __str__(self) -> str:
+        cost, pairs = self.cost, REFERENCES * GENERATIONS
+        return (
+            f"{self.texts_parsed} texts parsed, {cost.requests:,} requests ({self.repeated} asked "
+            f"before), {cost.submitted:,} tokens submitted, {cost.computed:,} computed "
+            f"({cost.computed / pairs:,.0f} a pair), {cost.decoded:,} decoded, {self.phrases} "
+            f"phrases rewritten, {self.phrases_of_references} of them for references alone"
         )
 
 
-class NotingModel(FakeModel):
-    """A fake model that notes the phrases it writes, too."""
+def steps(
+    goldens: Sequence[Golden], preset: str, chat: Chat, store: Store | None = None
+) -> Iterator[Step]:
+    """Scores step after step with one metric."""
+    model = NotingModel(lambda each: graded(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
+    coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
+    posh = PoSh(judge, coref=coref, preset=preset, store=store)
+    told = [each["reference"] for each in goldens for _ in range(GENERATIONS)]
+    before: set[Prompt] = set()
+    for step in range(1, STEPS + 1):
+        asked = model.asked = Asked()
+        judge.verdicts, coref.texts = [], 0
+        drawn = [text for i in range(len(goldens)) for text in generations(goldens, i, step)]
+        assert all(score.f1 is not None for score in posh.score(drawn, told))
+        seen = len(before)
+        before.update(asked.questions)
+        phrases = {text for _, text in asked.phrases}
+        by_generations = {r.identifier for r, _ in judge.verdicts if r.direction == "precision"}
+        by_references = {r.identifier for r, _ in judge.verdicts if r.direction == "recall"}
+        yield Step(
+            texts_parsed=coref.texts,
+            cost=asked.cost(chat),
+            repeated=len(asked.questions) - (len(before) - seen),
+            phrases=len(phrases),
+            phrases_of_references=len(phrases & (by_references - by_generations)),
+        )
 
-    def __init__(self) -> None:
-        super().__init__(quoted_words, raw_phrase)
-        self.asked = Asked()
 
-    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """One verdict per prompt."""
-        self.asked.questions.extend(prompts)
-        return self.verdicts(prompts, labels)
+def training(options: argparse.Namespace) -> None:
+    """A line per step, of two presets; then the first step with a store, twice."""
+    goldens, chat = references(load(options.goldens)), Chat(qwen_tokenizer(options.tokenizer))
+    for preset in ("released", "prefix-first"):
+        for number, step in enumerate(steps(goldens, preset, chat), 1):
+            print(f"{preset}, step {number}: {step}")
+    with TemporaryDirectory() as folder:
+        for run in ("with a new store", "once more with that store"):
+            first = next(steps(goldens, "released", chat, Store(Path(folder) / "store")))
+            print(f"released, step 1, {run}: {first}")
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """One phrase per prompt."""
-        answers = self.rewrites(prompts, max_tokens)
-        written = (answer.text or "" for answer in answers)
-        self.asked.phrases.extend(zip(prompts, written, strict=True))
-        return answers
 
-    def verdicts(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """The fake model's."""
-        return super().choose(prompts, labels)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Counts what one of the two asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    for command in (batch, training):
+        flags = commands.add_parser(command.__name__, help=command.__doc__)
+        flags.set_defaults(command=command)
+        flags.add_argument("goldens", type=Path, help="goldens.jsonl")
+        flags.add_argument("tokenizer", type=Path, help="folder with vocab.json and merges.txt")
+        if command is batch:
+            flags.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args(arguments)
+    options.command(options)
 
-    def rewrites(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """The fake model's."""
-        return super().write(prompts, max_tokens)
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from posh_reward.models.base import Model, Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import label_tokens
 from posh_reward.models.packed import TransformersModel
-from tools.bench.forwarding import clock_of
+from tools.bench.qwen import random_model
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,18 @@ if TYPE_CHECKING:
 
 DIGITS = ("1", "2", "3", "4", "5")
 BATCH = 8192
-"""Tokens of a padded batch, as many as of a pass."""
+"""Tokens of a padded batch, as many as of a packed pass."""
+FLOAT32_TOLERANCE = 1e-4
+"""Most by which a grade may differ from that of the prompt alone, in float32."""
+BFLOAT16_TOLERANCE = 0.1
+"""The same in bfloat16."""
+SAMPLE = 24
+"""Prompts that are compared."""
+
+
+def clock_of(model: PreTrainedModel) -> Callable[[], float]:
+    """Wall-clock seconds on a card; processor seconds without one, since others share it."""
+    return time.perf_counter if model.device.type == "cuda" else time.process_time
 
 
 def alone(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -35,7 +47,7 @@ def alone(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def padded(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
-    """All prompts in padded batches of like lengths, nothing shared; computes all, reads one."""
+    """All prompts in padded batches of similar lengths, nothing shared; the answers are dropped."""
     import torch
 
     batches: list[list[Sequence[int]]] = [[]]
@@ -55,11 +67,11 @@ def padded(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of a judge's grades from those of a model that is asked each prompt alone."""
+    """How far a model's grades are from those of a plain model that gets each prompt alone."""
 
     largest: float
     spread: float
-    """How far apart the grades alone are: if they were all the same, nothing would be shown."""
+    """How far apart the plain model's grades are: equal ones would prove nothing."""
     bound: float
     """What the largest may be."""
 
@@ -70,22 +82,56 @@ class Difference:
 
 
 def difference(
-    judge: Model,
-    reference: PreTrainedModel,
+    model: Model,
+    plain: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     prompts: Sequence[Prompt],
     bound: float,
 ) -> Difference:
-    """Compares a judge with a model that is asked each prompt alone."""
+    """Compares a model's grades with those of a plain one that gets each prompt alone."""
     import torch
 
     tokens = [of[0] for of in label_tokens(tokenizer, DIGITS)]
-    whole = alone(reference, Chat(tokenizer).encode(prompts))
-    plain = whole[:, tokens].softmax(-1) @ torch.arange(1.0, 6.0)
-    grades = [verdict.grade for verdict in judge.choose(prompts, DIGITS)]
+    whole = alone(plain, Chat(tokenizer).encode(prompts))
+    wanted = whole[:, tokens].softmax(-1) @ torch.arange(1.0, 6.0)
+    grades = [verdict.grade for verdict in model.choose(prompts, DIGITS)]
     assert None not in grades, "a judgment failed"
-    largest = float((torch.tensor(grades) - plain).abs().max())
-    return Difference(largest, float(plain.max() - plain.min()), bound)
+    largest = float((torch.tensor(grades) - wanted).abs().max())
+    return Difference(largest, float(wanted.max() - wanted.min()), bound)
+
+
+def compare(
+    setting: str,
+    judge: Model,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    waves: Sequence[Sequence[Prompt]],
+) -> dict[str, Difference]:
+    """Compares a judge's grades with those of each prompt alone."""
+    import torch
+
+    prompts = [each for wave in waves for each in wave]
+    sample = prompts[:: max(len(prompts) // SAMPLE, 1)]
+    tolerance = BFLOAT16_TOLERANCE if model.dtype == torch.bfloat16 else FLOAT32_TOLERANCE
+    plain = random_model("tiny", torch.device("cpu"), torch.float32)
+    # Copied, not made there: the same seed gives other numbers on another device.
+    here = random_model("tiny", torch.device("cpu"), torch.float32).to(model.device)
+    packed = TransformersModel.of(here, tokenizer, "bench", memory_gb=0.5)
+    differences = {
+        "a tiny model in float32, packed here and alone on the CPU": difference(
+            packed, plain, tokenizer, sample, FLOAT32_TOLERANCE
+        ),
+        f"{setting}, by the judge and alone": difference(
+            judge, model, tokenizer, sample, tolerance
+        ),
+    }
+    for what, found in differences.items():
+        print(
+            f"largest difference of a grade, {what}: {found.largest:.1e} "
+            f"(bound {found.bound}, grades {found.spread:.1g} apart)",
+            flush=True,
+        )
+    return differences
 
 
 def ratios(
@@ -107,5 +153,4 @@ def ratios(
     padded(model, ids)
     batched = clock()
     alone(model, ids)
-    end = clock()
-    return {"packed": packed - start, "padded": batched - packed, "alone": end - batched}
+    return {"packed": packed - start, "padded": batched - packed, "alone": clock() - batched}

@@ -1,8 +1,8 @@
-"""Treebank tokens -> the tokens of spaCy's English tokenizer, so that training looks like use.
+"""Treebank tokens -> the tokens of spaCy's English tokenizer, so that it trains on what it meets.
 
 The two agree on most words. Where spaCy keeps one token of what the treebank splits
 (*15-year*), the parts are merged into their head; where it splits further, the parts hang on
-the last word among them. A sentence in which they overlap otherwise is left out.
+the last of them. Sentences that overlap in any other way are left out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _part(token: tuple[str, bool], whole: Word, head: int) -> Word:
 def _groups(
     words: Sequence[str], tokens: Sequence[str]
 ) -> list[tuple[list[int], list[int]]] | None:
-    """Smallest runs of words and tokens that cover the same characters, blanks aside."""
+    """Smallest runs of words and tokens that cover the same characters, not counting blanks."""
     groups, i, j = [], 0, 0
     while i < len(words) and j < len(tokens):
         olds, news = [i], [j]

@@ -1,8 +1,8 @@
-"""Universal Dependencies trees -> ClearNLP labels, those of spaCy's ``en_core_web_*``.
+"""Universal Dependencies trees -> ClearNLP trees, as in spaCy's ``en_core_web_*``.
 
-``convert`` copies a tree and applies the rules below in order. The rules that turn heads
-round (copula, prepositions) come first, while the labels are still those of UD; the last ones
-name the labels and hang up the punctuation. Each rule's docstring has an example.
+``convert`` copies a tree and applies the rules below in order. The rules that swap heads
+(copula, prepositions) come first, while the labels are still UD's; the last ones set the labels
+and attach the punctuation. Each rule's docstring has an example.
 """
 
 from __future__ import annotations

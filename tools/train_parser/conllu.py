@@ -27,7 +27,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A tree with its text and the document that it stands in."""
+    """A tree with its text and the document that it is from."""
 
     words: tuple[Word, ...]
     text: str
@@ -36,7 +36,7 @@ class Sentence:
 
 
 def copied(words: tuple[Word, ...] | list[Word]) -> list[Word]:
-    """A list of fresh words that can be rewritten."""
+    """A copy of the words, to be rewritten."""
     return [replace(word) for word in words]
 
 

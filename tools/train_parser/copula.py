@@ -80,6 +80,6 @@ def _has_subject(tree: Tree, head: int) -> bool:
 
 
 def _after_adjunct(tree: Tree, i: int, predicate: int) -> bool:
-    """Whether something of the clause stands between an adjective and its complement."""
+    """Whether something of the clause comes between an adjective and its complement."""
     kinds = {base(tree[j]) for j in children(tree, predicate) if predicate < j < i}
     return bool(kinds - {"conj", "cc", "punct", "fixed"})

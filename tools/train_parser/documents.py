@@ -19,7 +19,7 @@ from tools.train_parser.trees import Tree
 
 
 def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
-    """(document, ClearNLP tree) of each sentence; on the tokens of ``nlp`` if it is given."""
+    """(document, ClearNLP tree) of each sentence; on spaCy's own tokens if ``nlp`` is given."""
     found = []
     for sentence in read_conllu(path):
         tree: Tree | None = convert(sentence.words)
@@ -71,7 +71,7 @@ def as_doc(nlp: Language, trees: Sequence[Tree]) -> Doc:
 
 
 def bare(doc: Doc) -> Doc:
-    """The same tokens with nothing known about them."""
+    """The same tokens without any annotation."""
     return Doc(
         doc.vocab,
         words=[token.text for token in doc],
@@ -87,7 +87,7 @@ def _starts(trees: Sequence[Tree]) -> list[int]:
 
 
 def museum_texts(data: Path) -> list[str]:
-    """Image descriptions (IIW, CC BY 4.0) and those of the National Gallery of Art (CC0)."""
+    """Descriptions of photographs (IIW, CC BY 4.0) and by the National Gallery of Art (CC0)."""
     lines = (data / "iiw" / "iiw_400_dev.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     gallery = json.loads((data / "nga" / "nga_descriptions.json").read_text(encoding="utf-8"))

@@ -2,9 +2,10 @@
 
     python -m tools.train_parser.evaluate ../shared/data
 
-Tokens are the gold ones. ``single``: each sentence is one Doc with its boundaries given.
+Tokens are the gold ones. ``single``: each sentence is a Doc of its own.
 ``documents``: Docs of up to eight sentences of one document, which the pipeline splits itself.
-As in spaCy's scorer, UAS and LAS leave out punctuation; POS and tag count every token.
+As in spaCy's scorer, UAS and LAS leave out punctuation; POS and tag count every token. All are
+percentages; higher is better.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tools.train_parser.trees import Tree
 HERE = Path(__file__).parent
 PLANTED_GOLD = HERE / "planted_gold.conllu"
 KEEP_LEMMA = ("PRON", "DET", "PROPN", "NUM", "PUNCT", "SYM", "X")
-"""Treebank and ``en_core_web`` differ in these (*her*: *she*); their lemmas are not counted."""
+"""Treebank and ``en_core_web`` differ here (*her*: *she*), so these lemmas are not counted."""
 
 
 SHOWN = ("POS", "tag", "lemma", "UAS", "LAS")
@@ -85,7 +86,7 @@ def _sentences(docs: Sequence[Doc]) -> set[tuple[int, int, int]]:
 
 
 def words_per_second(nlp: Language, texts: Sequence[str]) -> float:
-    """Raw text to parsed Docs, two texts of a pair at a time; the best of three rounds."""
+    """From raw text to parsed Docs, two texts at a time; the best of three rounds."""
     best = 0.0
     for _ in range(3):
         start, words = time.process_time(), 0

@@ -42,7 +42,7 @@ def outputs(sentences: Sequence[Sentence]) -> tuple[list[tuple[str, str]], list[
 def examples(
     sentences: Sequence[Sentence], tags: Sequence[tuple[str, str]], labels: Sequence[str]
 ) -> list[Example]:
-    """Sentences in numbers. A pair too rare to learn counts as a noun."""
+    """Sentences in numbers. A pair that is too rare to learn counts as a noun."""
     tag_index = {pair: i for i, pair in enumerate(tags)}
     label_index = {label: i for i, label in enumerate(labels)}
     noun = tag_index[("NOUN", "NN")]
@@ -59,7 +59,7 @@ def examples(
 
 
 def batches(data: Sequence[Example], rng: random.Random) -> Iterator[list[Example]]:
-    """Sentences of like length together, longest first in each batch, in random order."""
+    """Batches of sentences of similar length, longest first in each, in random order."""
     order = sorted(data, key=lambda example: len(example.rows) + rng.random() * 4, reverse=True)
     found: list[list[Example]] = []
     current: list[Example] = []
@@ -107,7 +107,7 @@ class Schedule:
     epochs: int
     minutes: float | None = None
     rate: float = 2e-3
-    """Highest learning rate; it falls to 0 in a straight line."""
+    """Highest learning rate; it falls linearly to 0."""
     seed: int = 0
 
 

@@ -14,7 +14,7 @@ INFLECTED = tuple(ending for rules in RULES.values() for ending, _ in rules)
 
 
 def lemma_tables(sentences: Sequence[Sequence[Word]], texts: Iterable[str]) -> TableLemmatizer:
-    """Base forms of treebank and text; and the forms that the rules get wrong with them."""
+    """Base forms from treebank and text, and the forms that the rules get wrong with them."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     words: set[str] = set()
     for sentence in sentences:

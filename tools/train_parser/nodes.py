@@ -40,7 +40,7 @@ def comma(form: str = ",") -> Node:
 
 
 def words(root: Node) -> list[Word]:
-    """The tree as words; punctuation hangs as in the converted treebanks."""
+    """The tree as words; punctuation is attached as in the converted treebanks."""
     order = root.linear()
     index = {id(node): i for i, node in enumerate(order)}
     heads = {id(child): index[id(node)] for node in order for child in node.left + node.right}

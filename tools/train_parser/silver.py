@@ -1,8 +1,8 @@
 """Sentences of raw text as training examples: what the first network is sure of.
 
-Words of which head, label and tag together have a probability over ``SURE`` count in the loss;
-the others are there as context alone. With word dropout the second network has to find from
-the context what the first found from the word.
+Words whose head, label and tag together have a probability over ``SURE`` count in the loss; the
+others are only context. Word dropout makes the second network find from the context what the first
+found from the word.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Treebanks of news and e-mail hold little of *The woman to our left wears a mustard-yellow
 shawl*. ``phrases``, ``clauses`` and this module make one construction a function; sentences are
-drawn at random from them. They make no sense, and need not: only the trees count.
+drawn at random from them. They need not make sense: only the trees count.
 """
 
 from __future__ import annotations

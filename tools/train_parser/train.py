@@ -65,7 +65,7 @@ META: dict[str, Any] = {
 
 
 def with_parser(nlp: Language, weights: Parameters, outputs: Outputs) -> Language:
-    """Adds the network behind what the pipeline has."""
+    """Adds the network at the end of the pipeline."""
     component = nlp.add_pipe("biaffine_parser", name="parser")
     assert isinstance(component, BiaffineParser)
     component.weights = weights
@@ -91,7 +91,7 @@ def raw_sentences(nlp: Language, texts: Sequence[str]) -> list[list[str]]:
 
 
 def swapped_in(nlp: Language, target: Path) -> None:
-    """Writes beside ``target``, then renames, so that a reader never sees half a pipeline."""
+    """Writes next to ``target``, then renames, so that no reader ever sees half a pipeline."""
     fresh, old = target.with_name(target.name + ".new"), target.with_name(target.name + ".old")
     for folder in (fresh, old):
         shutil.rmtree(folder, ignore_errors=True)

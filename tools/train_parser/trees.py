@@ -10,7 +10,7 @@ Tree = list[Word]
 
 
 def children(tree: Tree, head: int) -> list[int]:
-    """Indices of the words that hang on ``head``, left to right."""
+    """Indices of the words whose head is ``head``, left to right."""
     return [i for i, word in enumerate(tree) if word.head == head]
 
 

@@ -1,4 +1,4 @@
-"""The benches of a judge's cost count right, and find that ours asks for less and scores alike."""
+"""The token bench counts right, and finds that we ask for less and score as the release does."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from pathlib import Path
 
 from posh_reward.metrics.posh.presets import PRESETS
 from posh_reward.models.chat import Chat
-from tools.bench.judge_cost import main
+from tools.bench.asked import computed_in_blocks, computed_to_the_token, shared_length
 from tools.bench.qwen import qwen_tokenizer
-from tools.bench.tokens import (
-    computed_in_blocks,
-    computed_to_the_token,
-    shared_length,
-)
-from tools.bench.training_cost import GENERATIONS, references, steps
-from tools.conformance import Golden, load
+from tools.bench.tokens import GENERATIONS, main, references, steps
+from tools.goldens import Golden, load
 
 
 def test_a_block_is_found_again_only_behind_the_same_beginning() -> None:
@@ -37,7 +32,7 @@ def test_presets_are_counted_and_score_as_the_goldens(shared_data: Path, tmp_pat
         goldens = [next(lines) for _ in range(2)]
     some, out = tmp_path / "some.jsonl", tmp_path / "figures.json"
     some.write_text("".join(goldens), encoding="utf-8")
-    main([str(some), str(shared_data / "data" / "qwen_tokenizer"), "--json", str(out)])
+    main(["batch", str(some), str(shared_data / "data" / "qwen_tokenizer"), "--json", str(out)])
     figures = json.loads(out.read_text(encoding="utf-8"))
     assert tuple(figures) == PRESETS
     for preset in figures.values():

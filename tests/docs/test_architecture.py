@@ -1,0 +1,21 @@
+"""The page on the architecture names files and folders that exist."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ROOMS = ("posh_reward", "tools", "tests", "docs", "recipes", "configs", "slurm")
+
+
+def test_the_files_that_it_names_exist() -> None:
+    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = re.findall(r"`([\w./*]+(?:/|\.(?:py|txt|dot)))`", page)
+    names += re.findall(r"\]\(([\w./]+)\)", page)
+    there = [f"/{path.relative_to(CHECKOUT)}" for r in ROOMS for path in (CHECKOUT / r).rglob("*")]
+    there += [f"/{room}" for room in ROOMS]
+    wanted = {name: "*/" + name.rstrip("/") for name in names}
+    assert len(wanted) > 40
+    assert [n for n, path in wanted.items() if not any(fnmatch(each, path) for each in there)] == []

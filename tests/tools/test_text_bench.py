@@ -1,0 +1,44 @@
+"""The text bench runs and writes what it printed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def bench(*arguments: str | Path) -> str:
+    """What one subcommand prints."""
+    command = [sys.executable, "-m", "tools.bench.text", *map(str, arguments)]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None:
+    with (shared_data / "goldens" / "goldens.jsonl").open(encoding="utf-8") as lines:
+        goldens = [next(lines) for _ in range(3)]
+    some, out = tmp_path / "some.jsonl", tmp_path / "figures.json"
+    some.write_text("".join(goldens), encoding="utf-8")
+    bench("overhead", some, "--json", out, "--pairs", "9", "--repeats", "2")
+    figures = json.loads(out.read_text(encoding="utf-8"))
+    assert 0 < figures["ms_per_pair"] < 1000
+    assert 20 < figures["peak_rss_mb_at"]["9"] < 4000
+
+
+def test_both_ways_to_score_are_timed(tmp_path: Path) -> None:
+    item = {"faithful": "A dog sleeps.", "reference": "A black dog sleeps on a mat."}
+    planted = tmp_path / "planted.json"
+    planted.write_text(json.dumps([item]), encoding="utf-8")
+    printed = bench("speed", "--planted", planted, "--repeats", "1")
+    assert "from texts: " in printed
+    assert "from parsed texts: " in printed
+
+
+def test_a_store_finds_all_that_it_was_given() -> None:
+    printed = bench("store", "--verdicts", "2000")
+    assert "2,000 found, 0 not found" in printed
+    assert "bytes on disk per verdict" in printed

@@ -1,0 +1,147 @@
+"""Keeps what models and judges are asked, and counts it in tokens."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from posh_reward.graph.coref import load_coref
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.fake import Recorder
+from posh_reward.types import Reply, Request, RewriteRequest, Verdict
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from posh_reward.types import Clusters
+
+BLOCK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a model was asked."""
+
+    requests: int
+    submitted: int
+    """Tokens of all prompts."""
+    computed: int
+    """Those that a prefix cache in blocks of 16 does not hold."""
+    computed_to_the_token: int
+    """Those that a prefix cache of any beginning does not hold."""
+    decoded: int
+
+
+class Asked:
+    """The questions and the rewrites that a model or a judge met, in order."""
+
+    def __init__(self) -> None:
+        self.questions: list[Prompt] = []
+        self.phrases: list[tuple[Prompt, str]] = []
+        """Prompts for rewrites, and the answers."""
+
+    def cost(self, chat: Chat, decoded_for_a_grade: int = 1) -> Cost:
+        """All of it, in tokens."""
+        ids = chat.encode([*self.questions, *(asked for asked, _ in self.phrases)])
+        answers = chat.encode([Prompt("", answer) for _, answer in self.phrases])
+        (empty,) = chat.encode([Prompt("", "")])
+        return Cost(
+            requests=len(ids),
+            submitted=sum(map(len, ids)),
+            computed=computed_in_blocks(ids),
+            computed_to_the_token=computed_to_the_token(ids),
+            decoded=decoded_for_a_grade * len(self.questions)
+            + sum(len(answer) - len(empty) + 1 for answer in answers),
+        )
+
+
+def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> int:
+    """Tokens computed with a cache of whole blocks, each known by all that leads up to it."""
+    held: set[int] = set()
+    computed = 0
+    for ids in prompts:
+        key, found = 0, 0
+        for start in range(0, len(ids) - block + 1, block):
+            key = hash((key, *ids[start : start + block]))
+            found += key in held
+            held.add(key)
+        computed += len(ids) - found * block
+    return computed
+
+
+def computed_to_the_token(prompts: Sequence[list[int]]) -> int:
+    """Tokens computed where any beginning is found again: the nodes of the prompts' trie."""
+    in_order = sorted(prompts)
+    shared = sum(shared_length(first, second) for first, second in pairwise(in_order))
+    return sum(map(len, in_order)) - shared
+
+
+def shared_length(first: list[int], second: list[int]) -> int:
+    """How many tokens two prompts have in common at their beginning."""
+    longest = min(len(first), len(second))
+    return bisect_left(range(1, longest + 1), True, key=lambda n: first[:n] != second[:n])
+
+
+class NotingModel(Recorder):
+    """Answers each prompt by a function, and notes what it was asked."""
+
+    sees = False
+
+    def __init__(
+        self, verdict: Callable[[Prompt], Verdict], reply: Callable[[Prompt], Reply]
+    ) -> None:
+        super().__init__("noting")
+        self.asked = Asked()
+        self._verdict, self._reply = verdict, reply
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        """One verdict per prompt."""
+        self.asked.questions.extend(prompts)
+        return [self._verdict(each) for each in prompts]
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        """One phrase per prompt."""
+        answers = [self._reply(each) for each in prompts]
+        self.asked.phrases.extend((p, a.text or "") for p, a in zip(prompts, answers, strict=True))
+        return answers
+
+
+class NotingJudge(Recorder):
+    """Answers as another judge does, and notes every answer as often as it is asked for."""
+
+    def __init__(self, answering: Judge) -> None:
+        super().__init__("noting")
+        self.verdicts: list[tuple[Request, Verdict]] = []
+        self.replies: list[tuple[RewriteRequest, Reply]] = []
+        self._answering = answering
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The other judge's verdicts."""
+        answers = self._answering.grade(requests)
+        self.verdicts.extend(zip(requests, answers, strict=True))
+        return answers
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """The other judge's phrases."""
+        answers = self._answering.rewrite(requests)
+        self.replies.extend(zip(requests, answers, strict=True))
+        return answers
+
+
+class CountingCoref:
+    """Resolves by rules and counts the texts: each text that is parsed passes here once."""
+
+    def __init__(self) -> None:
+        self._rules = load_coref("rules")
+        self.name = self._rules.name
+        self.texts = 0
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        """The clusters that the rules find."""
+        self.texts += len(docs)
+        return self._rules.resolve(docs)

@@ -1,0 +1,280 @@
+"""What POSH costs on one core without a language model, in processor time and memory.
+
+    OMP_NUM_THREADS=1 python -m tools.bench.text overhead GOLDENS.jsonl [--json PATH]
+    OMP_NUM_THREADS=1 python -m tools.bench.text speed --planted PLANTED_DEV.json --nga NGA.json
+    OMP_NUM_THREADS=1 python -m tools.bench.text store [--verdicts 200000]
+
+overhead: all that POSH does besides parsing and judging. ``PoSh.score`` scores each golden pair
+from its parses; the judge makes the prompts that a language model would get and then gives the
+recorded answers, which is not counted. A pair's figure is its fastest run (noise only ever adds);
+the median over pairs is printed. Then memory, while pair after pair is scored. No text comes
+twice: each is the first half of one golden text and the second half of another.
+
+speed: pairs per second with the embedded judge, from texts and from texts that are already parsed;
+the best of the repeats. Each run starts with a new metric; only the dictionary is warm, as it is
+after the first seconds of any run.
+
+store: putting and getting verdicts in batches of 1,000, and writing and reading the same ones as
+JSON.
+
+Machines differ and are noisy, so a fixed workload in plain Python is timed in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import resource
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from posh_reward import PoSh
+from posh_reward.graph.rules.build import describe
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.models.ask import read_verdict, write_verdict
+from posh_reward.store import Store
+from posh_reward.types import Clusters, Description, Request, Verdict
+from tools.bench.watched import (
+    GivenReader,
+    PromptingJudge,
+    Watch,
+    metric,
+    reference_workload,
+    seconds,
+)
+from tools.goldens import COLUMNS, SIDES, Golden, ReplayJudge, load, parsed
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
+
+MARKS = (200, 500, 1000, 1500, 2000)
+"""After how many pairs memory is read."""
+AT_ONCE = 100
+"""Pairs in each call where memory is measured."""
+BATCH = 1000
+"""Verdicts that go to a store at once."""
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
+    """Scores one golden pair once, from its parses: milliseconds, without the judge's answers.
+
+    "rest" is questions, elements, scores, and the bookkeeping between them.
+    """
+    reader = GivenReader(lambda text: describe(*parses[text]))
+    judge, whole = PromptingJudge(ReplayJudge(golden)), Watch()
+    posh = metric(reader, judge)
+    with whole:
+        (scores,) = posh.score([golden["generation"]], [golden["reference"]])
+    assert scores.f1 is not None, scores.failure
+    total = whole.spent - judge.answers.spent
+    parts = {"total": total, "graphs": reader.watch.spent, "prompts": judge.prompts.spent}
+    parts["rest"] = 2 * total - sum(parts.values())
+    return {part: 1e3 * spent for part, spent in parts.items()}
+
+
+def fastest(goldens: Sequence[Golden], vocab: Vocab, repeats: int) -> list[dict[str, float]]:
+    """The fastest of several runs of each pair."""
+    parses = [{golden[side]: parsed(golden, side, vocab) for side in SIDES} for golden in goldens]
+    runs = [[timed(*each) for each in zip(goldens, parses, strict=True)] for _ in range(repeats)]
+    return [min(times, key=lambda parts: parts["total"]) for times in zip(*runs, strict=True)]
+
+
+def spliced(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The first half of one text's sentences and the second half of another's, parsed."""
+    end, start = middle(first), middle(second)
+    shift = end - start
+    mentions = [[[a, b] for a, b in cluster if b < end] for cluster in first["clusters"]] + [
+        [[a + shift, b + shift] for a, b in cluster if a >= start] for cluster in second["clusters"]
+    ]
+    return {
+        **{name: first[name][:end] + second[name][start:] for name in COLUMNS},
+        "heads": first["heads"][:end] + [head + shift for head in second["heads"][start:]],
+        "clusters": mentions,
+    }
+
+
+def middle(parse: dict[str, Any]) -> int:
+    """The token that starts the second half of the sentences."""
+    starts = [token for token, start in enumerate(parse["sent_starts"]) if start]
+    return starts[len(starts) // 2]
+
+
+def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Doc, Clusters]]]:
+    """Pairs of parses, no text twice: each golden with itself, the next, the one after that."""
+    for distance in range(len(goldens)):
+        for index, golden in enumerate(goldens):
+            other = goldens[(index + distance) % len(goldens)]
+            both = {s: spliced(golden["parsed"][s], other["parsed"][s]) for s in SIDES}
+            yield [parsed({"parsed": both}, side, vocab) for side in SIDES]
+
+
+def mentioned(request: Request) -> float:
+    """5 if the last word of what is asked for is in the text, else 1."""
+    asked = (request.text or request.identifier).split() or [""]
+    return 5.0 if asked[-1] in request.target.text.lower() else 1.0
+
+
+def memory(
+    pairs: Iterable[Sequence[tuple[Doc, Clusters]]], marks: Iterable[int]
+) -> Iterator[tuple[int, float, float]]:
+    """(Pairs scored, resident MB, its peak so far) at each mark."""
+    parses: dict[str, tuple[Doc, Clusters]] = {}
+    answering = FakeJudge(mentioned)
+    posh = metric(GivenReader(lambda text: describe(*parses[text])), PromptingJudge(answering))
+    left, done = iter(pairs), 0
+    for mark in marks:
+        while done < mark:
+            batch = list(islice(left, min(AT_ONCE, mark - done)))
+            parses.clear()
+            parses.update((doc.text.strip(), (doc, links)) for pair in batch for doc, links in pair)
+            texts = [[doc.text for doc, _ in side] for side in zip(*batch, strict=True)]
+            assert all(score.f1 is not None for score in posh.score(*texts))
+            answering.requests.clear()
+            done += len(batch)
+        yield done, resident_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def resident_mb() -> float:
+    """Memory that this process holds now, in MB."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def overhead(options: argparse.Namespace) -> None:
+    """Our own time and memory per pair."""
+    from spacy.vocab import Vocab
+
+    goldens, vocab = load(options.goldens), Vocab()
+    if not 0 < options.pairs <= len(goldens) ** 2:
+        most = len(goldens) ** 2
+        raise SystemExit(f"--pairs: {len(goldens)} goldens make 1 to {most} new pairs")
+    unit = 1e3 * seconds(reference_workload, options.repeats)
+    times = fastest(goldens, vocab, options.repeats)
+    figures = {part: median(each[part] for each in times) for part in times[0]}
+    print(f"{len(goldens)} pairs, median of each one's fastest of {options.repeats} runs, in ms:")
+    print(", ".join(f"{part} {spent:.2f}" for part, spent in figures.items()))
+    print(f"{figures['total'] / unit:.4f} of the reference workload, which took {unit:.0f} ms")
+    marks = [*(mark for mark in MARKS if mark < options.pairs), options.pairs]
+    resident: dict[int, float] = {}
+    peak: dict[int, float] = {}
+    for done, resident[done], peak[done] in memory(new_pairs(goldens, vocab), marks):
+        print(f"after {done} pairs: {resident[done]:.0f} MB, at most {peak[done]:.0f} MB so far")
+    if options.json:
+        written = {
+            "ms_per_pair": figures["total"],
+            "ms_of_parts": figures,
+            "share_of_workload": figures["total"] / unit,
+            "rss_mb_at": resident,
+            "peak_rss_mb_at": peak,
+        }
+        options.json.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+
+
+def planted_pairs(path: Path) -> list[tuple[str, str]]:
+    """Each artwork's faithful version and its reference; no text twice."""
+    items = json.loads(path.read_text(encoding="utf-8"))
+    return [(item["faithful"], item["reference"]) for item in items]
+
+
+def nga_pairs(path: Path) -> list[tuple[str, str]]:
+    """Each museum description without every fifth sentence, and the whole one."""
+    texts = [item["description"] for item in json.loads(path.read_text(encoding="utf-8"))]
+    return [(without_every_fifth(text), text) for text in texts]
+
+
+def without_every_fifth(text: str) -> str:
+    """``text`` but for its fifth, tenth ... sentence."""
+    return " ".join(s for i, s in enumerate(SENTENCE_END.split(text), 1) if i % 5)
+
+
+def speed(options: argparse.Namespace) -> None:
+    """Pairs per second with the embedded judge."""
+    pairs = planted_pairs(options.planted) if options.planted else []
+    pairs += nga_pairs(options.nga) if options.nga else []
+    if not pairs:
+        raise SystemExit("give --planted, --nga or both")
+    words = sum(len(text.split()) for pair in pairs for text in pair) / len(pairs)
+    print(f"{len(pairs)} pairs of {words:.0f} words together, one core")
+    unit = seconds(reference_workload, options.repeats)
+    print(f"reference workload: {unit:.3f} s")
+    texts = [list(side) for side in zip(*pairs, strict=True)]
+    read = PoSh().reader.read([text for side in texts for text in side])
+    known = {each.text: each for each in read if isinstance(each, Description)}
+    ways: dict[str, Callable[[], object]] = {
+        "from texts": lambda: PoSh().score(*texts),
+        "from parsed texts": lambda: metric(GivenReader(known.__getitem__)).score(*texts),
+    }
+    ways["from parsed texts"]()  # loads the dictionary
+    for way, work in ways.items():
+        rate = len(pairs) / seconds(work, options.repeats)
+        print(f"{way}: {rate:.1f} pairs/s, {rate * unit:.2f} pairs per workload")
+
+
+def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
+    """Batches of random verdicts by prompt, each prompt as long as a museum's."""
+    drawn = random.Random(0)
+    for start in range(0, count, BATCH):
+        yield {
+            f"{index} {'A prompt of some length. ' * 60}": random_verdict(drawn)
+            for index in range(start, start + BATCH)
+        }
+
+
+def random_verdict(drawn: random.Random) -> Verdict:
+    """Five random shares, and a random mass."""
+    weights = [drawn.random() for _ in range(5)]
+    return Verdict(tuple(weight / sum(weights) for weight in weights), mass=drawn.random())
+
+
+def store(options: argparse.Namespace) -> None:
+    """A store's time and size per verdict."""
+    watches = {what: Watch() for what in ("write JSON", "read JSON", "put", "get")}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.sqlite"
+        kept = Store(path)
+        for batch in verdicts(options.verdicts):
+            with watches["write JSON"]:
+                texts = {prompt: write_verdict(verdict) for prompt, verdict in batch.items()}
+            with watches["read JSON"]:
+                list(map(read_verdict, texts.values()))
+            with watches["put"]:
+                kept.put("verdict", "bench", texts)
+        for batch in verdicts(options.verdicts):
+            with watches["get"]:
+                kept.get("verdict", "bench", list(batch))
+        print(kept)
+        kept.close()
+        print(f"{path.stat().st_size / options.verdicts:.0f} bytes on disk per verdict")
+    for what, watch in watches.items():
+        print(f"{what}: {1e6 * watch.spent / options.verdicts:.1f} ms per 1,000 verdicts")
+
+
+def main() -> None:
+    """Runs one of the three."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    flags = {command: commands.add_parser(command.__name__) for command in (overhead, speed, store)}
+    for command, each in flags.items():
+        each.set_defaults(command=command)
+    flags[overhead].add_argument("goldens", type=Path, help="goldens.jsonl")
+    flags[overhead].add_argument("--json", type=Path, help="also write the figures to this file")
+    flags[overhead].add_argument("--pairs", type=int, default=2000, help="to measure memory with")
+    flags[overhead].add_argument("--repeats", type=int, default=7)
+    flags[speed].add_argument("--planted", type=Path)
+    flags[speed].add_argument("--nga", type=Path)
+    flags[speed].add_argument("--repeats", type=int, default=5)
+    flags[store].add_argument("--verdicts", type=int, default=200_000)
+    options = parser.parse_args()
+    options.command(options)
+
+
+if __name__ == "__main__":
+    main()

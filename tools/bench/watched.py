@@ -1,0 +1,94 @@
+"""Processor time, and a reader and a judge that tell what they took of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from posh_reward import PoSh
+from posh_reward.graph.read import Reader
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
+from posh_reward.models.fake import Recorder
+from posh_reward.types import Description, Failure, Reply, Request, RewriteRequest, Verdict
+
+
+class Watch:
+    """Adds up the processor time that is spent inside its ``with`` blocks, in seconds."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def __enter__(self) -> None:
+        self._start = time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.spent += time.process_time() - self._start
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """Least processor time of several runs: noise only ever adds."""
+    watches = [Watch() for _ in range(repeats)]
+    for watch in watches:
+        with watch:
+            work()
+    return min(watch.spent for watch in watches)
+
+
+def reference_workload() -> int:
+    """A fixed amount of dictionary and string work, about a quarter of a second."""
+    counts: dict[str, int] = {}
+    for number in range(600_000):
+        key = str(number * 7919 % 10_007)
+        counts[key] = counts.get(key, 0) + number
+    return sum(counts.values())
+
+
+class GivenReader(Reader):
+    """Gets descriptions from a function instead of a parser, and counts the time it took."""
+
+    def __init__(self, given: Callable[[str], Description | Failure]) -> None:
+        super().__init__(coref="none")
+        self.given = given
+        self.watch = Watch()
+
+    @property
+    def parser_name(self) -> str:
+        """No parser's name."""
+        return "given"
+
+    def _describe(self, texts: list[str]) -> list[Description | Failure]:
+        with self.watch:
+            return [self.given(text) for text in texts]
+
+
+class PromptingJudge(Recorder):
+    """Makes the prompts that a language model would get; another judge answers."""
+
+    def __init__(self, answering: Judge) -> None:
+        super().__init__("prompting")
+        self.answering = answering
+        self.prompts, self.answers = Watch(), Watch()
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The other judge's verdicts, after one prompt per question."""
+        with self.prompts:
+            for request in requests:
+                prompt(request)
+        with self.answers:
+            return self.answering.grade(requests)
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """The other judge's phrases, after one prompt per phrase."""
+        with self.prompts:
+            for request in requests:
+                rewrite_prompt(request)
+        with self.answers:
+            return self.answering.rewrite(requests)
+
+
+def metric(reader: Reader, judge: Judge | None = None) -> PoSh:
+    """The metric with another reader; by default with the embedded judge."""
+    posh = PoSh(judge) if judge else PoSh()
+    posh.reader = reader
+    return posh

@@ -1,0 +1,127 @@
+"""The goldens: what the public release computed for 50 pairs, as our records.
+
+Each line of ``goldens.jsonl`` is one pair: its texts, the parses that the release was given, and
+the graphs, questions, grades and scores that it made of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.metrics.posh.examine import Steps, examine
+from posh_reward.metrics.posh.presets import question, rewrite_prompt
+from posh_reward.models.fake import Recorder
+from posh_reward.types import (
+    Attribute,
+    Clusters,
+    Description,
+    Entity,
+    Failure,
+    Relation,
+    Reply,
+    Request,
+    RewriteRequest,
+    SceneGraph,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
+
+Golden = dict[str, Any]
+Pair = tuple[Description, Description]
+"""(Generation, reference)."""
+SIDES = ("generation", "reference")
+COLUMNS = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
+"""What a parse says about its tokens: the arguments of a ``Doc``."""
+
+
+def load(path: Path) -> list[Golden]:
+    """Reads a file of goldens, one JSON object per line."""
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
+    """The Doc and the clusters that the release was given for one text."""
+    from spacy.tokens import Doc
+
+    given = golden["parsed"][side]
+    doc = Doc(vocab, **{name: given[name] for name in COLUMNS})
+    return doc, tuple(tuple((a, b) for a, b in cluster) for cluster in given["clusters"])
+
+
+def expected(golden: Golden, side: str) -> SceneGraph:
+    """The scene graph that the release made of one text."""
+    graph = golden["graphs"][side]
+    return SceneGraph(
+        entities=tuple(expected_entity(entity) for entity in graph["entities"]),
+        relations=tuple(
+            Relation(**{**relation, **evidence(relation)}) for relation in graph["relations"]
+        ),
+    )
+
+
+def described(golden: Golden) -> Pair:
+    """The two texts with the release's own graphs."""
+    generation, reference = (Description(golden[s], expected(golden, s)) for s in SIDES)
+    return generation, reference
+
+
+def expected_entity(entity: dict[str, Any]) -> Entity:
+    """One of the release's entities, as our record."""
+    attributes = tuple(Attribute(a["text"], **evidence(a)) for a in entity["attributes"])
+    heads = tuple(entity["heads"])
+    return Entity(**{**entity, **evidence(entity), "heads": heads, "attributes": attributes})
+
+
+def evidence(element: dict[str, Any]) -> dict[str, Any]:
+    """Where an element was read, hashable."""
+    return {
+        "sentences": tuple(element["sentences"]),
+        "spans": tuple((start, end) for start, end in element["spans"]),
+    }
+
+
+def both_ways(pairs: Sequence[Pair], *, lazy: bool = True) -> list[Steps]:
+    """The examinations of some pairs: precision and recall of each, one after the other."""
+    return [
+        steps
+        for generation, reference in pairs
+        for steps in (
+            examine(generation, reference, "precision", lazy=lazy),
+            examine(reference, generation, "recall", lazy=lazy),
+        )
+    ]
+
+
+class ReplayJudge(Recorder):
+    """Answers what the release's judge answered for some pairs, and records what it is asked."""
+
+    def __init__(self, *goldens: Golden) -> None:
+        super().__init__("replay")
+        self.asked: dict[str, set[str]] = {"precision": set(), "recall": set()}
+        self._grades = {(g["generation"], g["reference"]): g["grades"] for g in goldens}
+        self._phrases = {asked: text for g in goldens for asked, text in g["rewrites"].items()}
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The recorded distribution of each question; a failure if there is none."""
+        return [self._recorded(request) for request in requests]
+
+    def _recorded(self, request: Request) -> Verdict:
+        text, texts = question(request), (request.source.text, request.target.text)
+        self.asked[request.direction].add(text)
+        pair = texts if request.direction == "precision" else texts[::-1]
+        found = self._grades[pair][request.direction].get(text)
+        never = Failure("error", f"never asked: {text}")
+        return Verdict(tuple(found)) if found else Verdict(None, never)
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """The recorded phrases."""
+        texts = [self._phrases.get(rewrite_prompt(request).text) for request in requests]
+        never = Failure("error", "never rewritten")
+        return [Reply(text, None if text else never) for text in texts]
