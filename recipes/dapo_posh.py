@@ -21,7 +21,14 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.shaping import Shaping
-from posh_reward.training.launch import finish, model_init_kwargs, run, show_headlines, train
+from posh_reward.training.launch import (
+    end_if_finished,
+    finish,
+    model_init_kwargs,
+    run,
+    show_headlines,
+    train,
+)
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.stopping import StopWithCheckpoint
@@ -40,6 +47,9 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
     dataset_test_split: str = field(
         default="validation", metadata={"help": "Split that is evaluated on, if eval_strategy is."}
+    )
+    reference_column: str = field(
+        default="reference", metadata={"help": "The dataset's column of references."}
     )
     max_pixels: int | None = field(
         default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
@@ -76,9 +86,9 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
 
 
-def prepare(name: str, split: str) -> Dataset:
+def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt (a conversation) and reference, which the reward reads."""
-    return load_pictures(name, split).map(
+    return load_pictures(name, split, reference_column).map(
         lambda text: {"prompt": prompt()},
         input_columns=["reference"],
         remove_columns=["uuid"],
@@ -119,8 +129,14 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         model=model.model_name_or_path,
         reward_funcs=reward,
         args=args,
-        train_dataset=prepare(script.dataset_name, script.dataset_train_split),
-        eval_dataset=prepare(script.dataset_name, script.dataset_test_split) if evaluates else None,
+        train_dataset=prepare(
+            script.dataset_name, script.dataset_train_split, script.reference_column
+        ),
+        eval_dataset=prepare(
+            script.dataset_name, script.dataset_test_split, script.reference_column
+        )
+        if evaluates
+        else None,
         processing_class=load_processor(
             model.model_name_or_path, model.model_revision, script.max_pixels
         ),
@@ -135,9 +151,11 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
 
     Raises:
         JudgeError: nothing could be judged any more; a checkpoint is saved.
+        SystemExit: the run is finished already.
     """
     parser = TrlParser((DapoScriptArguments, GRPOConfig, ModelConfig))
     script, args, model = parser.parse_args_and_config(argv)
+    end_if_finished(args)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)
     train(trainer)
