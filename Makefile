@@ -9,17 +9,17 @@ export TOKENIZERS_PARALLELISM := false
 # The demo reports its whole time, the installation included.
 export DEMO_BEGUN := $(shell date +%s)
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-slow lint clean
 
 demo: .venv/train.stamp
 	@$(PY) recipes/demo.py
 
-# Under two minutes of tests on two cores. test-all runs the slow ones too.
+# Under two minutes of tests on two cores; test-slow runs those that take longer.
 test: .venv/dev.stamp lint
 	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-test-all: .venv/dev.stamp lint
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal --run-slow --durations 15
+test-slow: .venv/dev.stamp
+	$(PY) -m pytest -n auto --maxprocesses 2 --dist worksteal --run-slow -m slow --durations 10
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .

@@ -60,7 +60,8 @@ def flags(stage: str, model: Path, output: Path, data: Path) -> list[str]:
     return [
         "--config", str(ROOT / "configs" / "smoke" / f"{stage}.yaml"),
         "--model_name_or_path", str(model), "--output_dir", str(output),
-        "--dataset_name", str(data), "--reference_column", "by_an_expert", "--max_pixels", str(12 * 56 * 56), "--max_steps", "1",
+        "--dataset_name", str(data), "--reference_column", "by_an_expert",
+        "--max_pixels", str(12 * 56 * 56), "--max_steps", "1",
     ]  # fmt: skip
 
 
@@ -72,6 +73,7 @@ def test_sft_on_paintings(paintings: Path, tiny: Path, tmp_path: Path) -> None:
     assert trainer.state.log_history[0]["loss"] > 0
 
 
+@pytest.mark.slow
 def test_dapo_on_paintings_is_rewarded_by_posh(paintings: Path, tiny: Path, tmp_path: Path) -> None:
     trainer = dapo_posh.main(
         [*flags("dapo", tiny, tmp_path, paintings), "--per_device_train_batch_size", "16",

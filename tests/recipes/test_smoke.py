@@ -107,6 +107,7 @@ def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:
     assert [row["reference"] for row in rows[:4]] == [row["reference"] for row in rows[4:]]
 
 
+@pytest.mark.slow
 def test_the_warm_up_teaches_the_vision_tower_to_see() -> None:
     tokenizer = tiny_qwen.make_tokenizer()
     model = tiny_qwen.make_model(tokenizer)
