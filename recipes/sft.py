@@ -145,6 +145,9 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     train(trainer)
     trainer.save_model(args.output_dir)
     trainer.save_state()
+    best = trainer.state.best_model_checkpoint
+    if best is not None and trainer.is_world_process_zero():
+        print(f"lowest {args.metric_for_best_model}, lower is better: {best}")
     finish(trainer)
     return trainer
 

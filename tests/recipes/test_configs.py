@@ -78,6 +78,8 @@ def test_the_papers_settings() -> None:
     gpus = 8
     assert (sft.learning_rate, sft.num_train_epochs, sft.warmup_steps) == (1e-5, 5, 0.1)
     assert sft.per_device_train_batch_size * sft.gradient_accumulation_steps * gpus == 64
+    assert sft.metric_for_best_model == "eval_right_loss"
+    assert not (sft.save_only_model and sft.load_best_model_at_end), "refused under ZeRO-3"
     assert (dapo.learning_rate, dapo.num_train_epochs, dapo.warmup_steps) == (1e-6, 1, 20)
     assert dapo.per_device_train_batch_size * dapo.gradient_accumulation_steps * gpus == 64
     assert (dapo.num_generations, dapo.temperature, dapo.top_p) == (8, 1.0, 0.7)
