@@ -55,10 +55,11 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
         default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
     )
     metric: str | None = field(
-        default=None, metadata={"help": "Settings file of the metric; the flags below win over it."}
+        default=None, metadata={"help": "Settings file, or published; the flags below win over it."}
     )
     judge: str | None = field(
-        default=None, metadata={"help": "embedded (default), or a settings file of configs/judge."}
+        default=None,
+        metadata={"help": "embedded (default), vllm, transformers, or a settings file."},
     )
     parser: str | None = field(
         default=None,

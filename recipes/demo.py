@@ -131,7 +131,7 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
     }
     (output / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     training_plot(history(output / "dapo"), ranked, output / "reward.png")
-    (output / "page.html").write_text(page(items(sft, dapo)), encoding="utf-8")
+    (output / "page.html").write_text(page(items(sft, dapo), in_pairs=True), encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
     print(
         f"done in {(time.time() - BEGUN) / 60:.1f} minutes, of which setting up took "

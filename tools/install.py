@@ -19,6 +19,8 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 WIDTH = 78
 TICK = 2.0
 """Seconds between two signs of life."""
+WORK = ("Collecting", "Downloading", "Processing", "Building", "Installing")
+"""How pip's lines about its work begin; the rest is warnings and details."""
 CPU_SIZE = "about 0.5 GB to download, 2 GB on the disk"
 CUDA_SIZE = """\
 torch comes with CUDA here: about 3 GB to download, 7 GB on the disk. The demo and the tests run on
@@ -79,9 +81,9 @@ def waited(pip: subprocess.Popen[bytes]) -> int | None:
 
 
 def last_line(log: Path) -> str:
-    """What pip said last."""
-    lines = log.read_text("utf-8", "replace").splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "starting pip")
+    """What pip said last about its work."""
+    lines = map(str.strip, reversed(log.read_text("utf-8", "replace").splitlines()))
+    return next((line for line in lines if line.startswith(WORK)), "starting pip")
 
 
 def show(text: str, end: str = "") -> None:
