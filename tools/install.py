@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 TORCH = "torch==2.13.0"
@@ -52,6 +53,8 @@ def main() -> int:
 
 def size() -> str:
     """What will be downloaded: the CPU build of torch, or the one with CUDA."""
+    if find_spec("torch") is not None:
+        return "what is not there yet"
     return CUDA_SIZE if with_cuda(*torch_metadata()) else CPU_SIZE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def test_a_recipe_parses_it(path: Path) -> None:
     if isinstance(args, GRPOConfig):
         assert args.loss_type == "dapo"
         make_reward(script)
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS.parent / "slurm").glob("*.sh")), ids=name)
+def test_a_slurm_script_is_bash_and_its_files_are_there(path: Path) -> None:
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    for word in path.read_text(encoding="utf-8").split():
+        if word.endswith((".py", ".yaml", ".sh")):
+            assert (CONFIGS.parent / word).is_file(), word
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "accelerate").glob("*.yaml")), ids=name)
