@@ -123,7 +123,7 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
     if missing:
         raise ConfigError(
             f"{what} needs {', '.join(missing)}: give a settings file, such as those in "
-            "configs/judge"
+            "configs/judge (`posh-reward init DIR` copies them)"
         )
     hints = get_type_hints(made.__init__ if inspect.isclass(made) else made)
     for name, value in given.items():

@@ -21,7 +21,14 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.shaping import Shaping
-from posh_reward.training.launch import finish, model_init_kwargs, run, show_headlines, train
+from posh_reward.training.launch import (
+    end_if_finished,
+    finish,
+    model_init_kwargs,
+    run,
+    show_headlines,
+    train,
+)
 from posh_reward.training.pictures import settle_pictures
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
@@ -43,14 +50,18 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     dataset_test_split: str = field(
         default="validation", metadata={"help": "Split that is evaluated on, if eval_strategy is."}
     )
+    reference_column: str = field(
+        default="reference", metadata={"help": "The dataset's column of references."}
+    )
     max_pixels: int | None = field(
         default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
     )
     metric: str | None = field(
-        default=None, metadata={"help": "Settings file of the metric; the flags below win over it."}
+        default=None, metadata={"help": "Settings file, or published; the flags below win over it."}
     )
     judge: str | None = field(
-        default=None, metadata={"help": "embedded (default), or a settings file of configs/judge."}
+        default=None,
+        metadata={"help": "embedded (default), vllm, transformers, or a settings file."},
     )
     parser: str | None = field(
         default=None,
@@ -78,9 +89,9 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
 
 
-def prepare(name: str, split: str) -> Dataset:
+def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt (a conversation) and reference, which the reward reads."""
-    return load_pictures(name, split).map(
+    return load_pictures(name, split, reference_column).map(
         lambda text: {"prompt": prompt()},
         input_columns=["reference"],
         remove_columns=["uuid"],
@@ -120,7 +131,9 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
 
     def split(name: str) -> Dataset:
-        return settle_pictures(prepare(script.dataset_name, name), processor)
+        return settle_pictures(
+            prepare(script.dataset_name, name, script.reference_column), processor
+        )
 
     trainer = GRPOTrainer(
         model=model.model_name_or_path,
@@ -142,9 +155,11 @@ def main(argv: list[str] | None = None) -> GRPOTrainer:
 
     Raises:
         JudgeError: nothing could be judged any more; a checkpoint is saved.
+        SystemExit: the run is finished already.
     """
     parser = TrlParser((DapoScriptArguments, GRPOConfig, ModelConfig))
     script, args, model = parser.parse_args_and_config(argv)
+    end_if_finished(args)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)
     train(trainer)

@@ -2,10 +2,11 @@
 
     make demo
 
-What it shows, and what not: SFT is given *uneven* captions, that leave details out at random;
-DAPO is then given detailed references and POSH. So the question is whether the reward teaches
-a model to say what it can see and was never taught to mention, and to say it truthfully. The
-control describes each picture's neighbour instead: what is scored there is scored blind.
+What it shows, and what it does not: SFT is given *uneven* captions, which leave details out at
+random; DAPO is then given detailed references and POSH. So the question is whether the reward
+teaches a model to say what it can see and was never taught to mention, and to say it truthfully.
+As a control, the same model describes each picture's neighbour: it is scored without having seen
+what it is scored on.
 
 Every stage keeps its result in ``demo/`` and is not run again; ``--fresh`` starts over.
 """
@@ -16,11 +17,11 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,10 @@ from posh_reward.study.rows.journal import Row, read_journal
 from posh_reward.study.rows.pairs import Columns
 from posh_reward.study.rows.score import How, score_table
 from posh_reward.study.rows.scored import scores_of
-from posh_reward.study.rows.standings import difference, leaderboard, standings
-from posh_reward.training.generation import Describing, generate
+from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
+from posh_reward.study.statistics import Interval
+from posh_reward.training import Describing, generate
+from posh_reward.training.screen import lively, show
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENES = "scenes:heldout=256:plain=1"
@@ -47,7 +50,9 @@ MODELS = {
 }
 """Who describes the held-out pictures, and the folder that each is kept in."""
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
-STARTED = time.monotonic()
+LOADED = time.time()
+BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))
+"""When ``make demo`` was started, in seconds; the installation is part of the demo's time."""
 
 
 def main() -> None:
@@ -61,9 +66,13 @@ def main() -> None:
     if flags.fresh:
         shutil.rmtree(flags.output, ignore_errors=True)
     flags.output.mkdir(parents=True, exist_ok=True)
-    train(flags.output)
-    rows = held_out(flags.output)
-    report(flags.output, rows)
+    try:
+        with lively():
+            train(flags.output)
+            rows = held_out(flags.output)
+            report(flags.output, rows)
+    except KeyboardInterrupt:
+        sys.exit("\nstopped; finished stages are kept in demo/, and `make demo` goes on from there")
 
 
 def train(output: Path) -> None:
@@ -88,19 +97,22 @@ def held_out(output: Path) -> dict[str, list[Row]]:
     """Describes and scores pictures of the test split with every model: rows by model."""
     said, scored = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
-        with stage(f"Held-out pictures: {name}", None):
+        with stage(f"Descriptions of held-out pictures: {name}", None):
             label, shuffled, _ = name.partition(" (other pictures)")
-            generate(Describing(str(output / folder), said, SCENES, name=label, batch_size=128,
-                                shuffle_images=bool(shuffled), max_new_tokens=64))  # fmt: skip
-    with stage("Their scores", None):
+            new = generate(
+                Describing(str(output / folder), said, SCENES, name=label, batch_size=64,
+                           shuffle_images=bool(shuffled), max_new_tokens=64)
+            )  # fmt: skip
+            print(f"{new} new descriptions" if new else f"kept from {said}")
+    with stage("Their scores, by POSH with the embedded judge", None):
         how = How(Columns(id="id"), elements=True)
-        score_table(PoSh(), str(said), str(scored), how)
+        print(f"scored {score_table(PoSh(), str(said), str(scored), how).rows} descriptions")
     rows = read_journal(scored)
     return {name: [row for row in rows if row["model"] == name] for name in MODELS}
 
 
 def report(output: Path, rows: dict[str, list[Row]]) -> None:
-    """Prints the table and the gains; writes the plot and the page."""
+    """Prints the table and the gains; writes both, the plot and the page."""
     ranked = standings(row for group in rows.values() for row in group)
     untrained, before, sft, dapo, control = (rows[name] for name in MODELS)
     gains = {
@@ -111,25 +123,39 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
         "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),
         "right over other pictures": difference(dapo, control),
     }
+    text = summary(ranked, gains)
+    (output / "summary.txt").write_text(text + "\n", encoding="utf-8")
+    figures = {
+        "models": {each.model: asdict(each) for each in ranked},
+        "gains": {name: asdict(gain) for name, gain in gains.items()},
+    }
+    (output / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    training_plot(history(output / "dapo"), ranked, output / "reward.png")
+    (output / "page.html").write_text(page(items(sft, dapo), in_pairs=True), encoding="utf-8")
+    print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
+    print(
+        f"done in {(time.time() - BEGUN) / 60:.1f} minutes, of which setting up took "
+        f"{(LOADED - BEGUN) / 60:.1f} (this machine's time)"
+    )
+
+
+def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
+    """The table of models, and the differences between them."""
     lines = [
         leaderboard(ranked),
         "",
-        "paired differences in overall, 95 % bootstrap intervals; above 0 is better",
+        "differences between models on the same pictures; above 0 is better, in mistakes and",
+        "omissions too (there it means fewer); 95 % bootstrap intervals",
     ]
     lines += [
         f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}"
         for name, gain in gains.items()
     ]
-    text = "\n".join(lines)
-    (output / "summary.txt").write_text(text + "\n", encoding="utf-8")
-    training_plot(history(output / "dapo"), ranked, output / "reward.png")
-    (output / "page.html").write_text(page(items(sft, dapo)), encoding="utf-8")
-    print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
-    print(f"done in {(time.monotonic() - STARTED) / 60:.1f} minutes")
+    return "\n".join(lines)
 
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
-    """For a few pictures, what each model wrote: those that DAPO changed, in order."""
+    """For the first few pictures whose description DAPO changed, what each model wrote."""
     dataset = load_pictures(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
     before = {row["id"]: row for row in sft}
@@ -156,18 +182,20 @@ def history(folder: Path) -> list[dict[str, Any]]:
 def stage(title: str, folder: Path | None) -> Iterator[bool]:
     """Says what is being done and how long it took; gives whether its folder is still to make.
 
-    A stage that did not end leaves no ``done`` file, so it is run again.
+    A stage that did not end leaves no ``done`` file, so it is run again from its beginning.
     """
     done = folder / "done" if folder is not None else None
     todo = done is None or not done.exists()
     print(f"\n== {title}" + ("" if todo else f": kept from {folder}"), flush=True)
-    begun = time.monotonic()
+    begun = time.time()
+    if folder is not None and todo:
+        shutil.rmtree(folder, ignore_errors=True)
     yield todo
     if todo:
         if done is not None:
             done.touch()
-        minutes, total = (time.monotonic() - t for t in (begun, STARTED))
-        print(f"== {minutes:.0f} s (in all {total / 60:.1f} min)", flush=True)
+        print(f"== {time.time() - begun:.0f} s ({(time.time() - BEGUN) / 60:.1f} min in all)",
+              flush=True)  # fmt: skip
 
 
 def launch(recipe: str, config: str, model: Path, output: Path) -> None:
@@ -178,11 +206,13 @@ def launch(recipe: str, config: str, model: Path, output: Path) -> None:
 
 def run(*arguments: str | Path) -> None:
     """Runs Python on arguments from the checkout's root; stops the demo if it fails."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, *map(str, arguments)]
-    finished = subprocess.run(command, cwd=ROOT, env=environment, check=False)  # noqa: S603
-    if finished.returncode != 0:
-        sys.exit(f"{arguments[0]} failed with exit status {finished.returncode}: see above")
+    quiet = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+    environment = {"COLUMNS": "80", "LINES": "24", **os.environ, **quiet}
+    words = [str(word) for word in arguments]
+    print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
+    status = show([sys.executable, *words], environment, ROOT)
+    if status != 0:
+        sys.exit(f"{words[0]} failed with exit status {status}: see above")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     posh-reward score runs/said.jsonl -o runs/scores.jsonl --elements
 
 Rows have id, model, image (the row whose picture was shown), generation and reference. With
-``--shuffle_images`` that is the next row: what a model still scores then, it scores blind.
-Killed, it resumes after the last whole row. Several models may write to one file.
+``--shuffle_images`` that is the next row: what a model scores then, it scores without seeing.
+After a kill it resumes behind the last whole row. Several models may write to one file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON lines; appended to")
     parser.add_argument("--dataset_name", default="scenes", help="see data/README.md")
     parser.add_argument("--split", default="test")
+    parser.add_argument("--reference_column", default="reference", help="of the dataset")
     parser.add_argument("--name", help="what the rows call the model")
     parser.add_argument("--shuffle_images", action="store_true", help="show the next row's picture")
     parser.add_argument("--limit", type=int, help="describe only so many")

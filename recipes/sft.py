@@ -19,7 +19,14 @@ from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig, TrlParser
 
 from posh_reward.datasets.load import answer, load_pictures, prompt, with_other_pictures
-from posh_reward.training.launch import finish, model_init_kwargs, run, show_headlines, train
+from posh_reward.training.launch import (
+    end_if_finished,
+    finish,
+    model_init_kwargs,
+    run,
+    show_headlines,
+    train,
+)
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 
@@ -40,6 +47,9 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
     dataset_test_split: str = field(
         default="validation", metadata={"help": "Split whose loss picks the checkpoint."}
+    )
+    reference_column: str = field(
+        default="reference", metadata={"help": "The dataset's column of references."}
     )
     max_pixels: int | None = field(
         default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
@@ -82,9 +92,9 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
 
-def prepare(name: str, split: str) -> Dataset:
+def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt and completion, the latter two as conversations."""
-    dataset = load_pictures(name, split)
+    dataset = load_pictures(name, split, reference_column)
     return dataset.map(
         lambda text: {"prompt": prompt(), "completion": answer(text)},
         input_columns=["reference"],
@@ -99,7 +109,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     held_out: Any = None
     if args.eval_strategy != "no":
-        held_out = prepare(script.dataset_name, script.dataset_test_split)
+        held_out = prepare(script.dataset_name, script.dataset_test_split, script.reference_column)
         if script.watch_grounding:
             held_out = {"right": held_out, "shuffled": with_other_pictures(held_out)}
     callbacks: list[Any] = [RefuseLostWeights()]
@@ -108,7 +118,9 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     return SFTTrainer(
         model=model.model_name_or_path,
         args=args,
-        train_dataset=prepare(script.dataset_name, script.dataset_train_split),
+        train_dataset=prepare(
+            script.dataset_name, script.dataset_train_split, script.reference_column
+        ),
         eval_dataset=held_out,
         processing_class=load_processor(
             model.model_name_or_path, model.model_revision, script.max_pixels
@@ -120,13 +132,22 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
 
 
 def main(argv: list[str] | None = None) -> SFTTrainer:
-    """Parses flags and configuration, trains, saves the model to ``output_dir``."""
+    """Parses flags and configuration, trains, saves the model to ``output_dir``.
+
+    Raises:
+        SystemExit: the run is finished already.
+    """
     parser = TrlParser((SFTScriptArguments, SFTConfig, ModelConfig))
     script, args, model = parser.parse_args_and_config(argv)
+    end_if_finished(args)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)
     train(trainer)
     trainer.save_model(args.output_dir)
+    trainer.save_state()
+    best = trainer.state.best_model_checkpoint
+    if best is not None and trainer.is_world_process_zero():
+        print(f"lowest {args.metric_for_best_model}, lower is better: {best}")
     finish(trainer)
     return trainer
 

@@ -2,13 +2,13 @@
 
     python recipes/tiny_qwen.py --output_dir runs/tiny
 
-It departs from the real one in size (1.1 M parameters, 28-pixel patches, so that a slot of a
-synthetic painting is one picture token), in a byte-level BPE trained on the spot, and in a
-pretraining of a minute. First the vision tower learns to name what a slot holds, through linear
-probes that are then thrown away; then the whole model captions pictures of one subject, without
-any prompt. Without the two, or with the usual initialisation of 0.02, a model of this size
-writes fluent captions for hundreds of steps before it looks at the picture; without the second
-it is still blind to colours after 700 steps of SFT.
+It differs from the real one in size (1.1 M parameters; patches of 28 pixels, so that a slot of a
+synthetic painting is one picture token), in its byte-level BPE, trained on the spot, and in its
+pretraining, which takes a minute. First the vision tower learns to name what a slot holds, through
+linear probes that are then thrown away; then the whole model captions pictures of one subject,
+without any prompt. Without these two stages, or with the usual initialisation of 0.02, a model of
+this size writes fluent captions for hundreds of steps before it looks at the picture; without the
+second it still cannot tell colours after 700 steps of SFT.
 """
 
 from __future__ import annotations
@@ -164,6 +164,7 @@ def warm_up(
         The accuracy of each probe on the last batch, pictures that it had not seen before.
     """
     import torch
+    from tqdm import tqdm
 
     visual = model.model.visual
     probes = torch.nn.ModuleDict({p: torch.nn.Linear(WIDTH, len(c)) for p, c in PROBES.items()})
@@ -172,7 +173,7 @@ def warm_up(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=max(steps, 1))
     drawn = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
-    for _ in range(steps):
+    for _ in tqdm(range(steps), "naming what a slot holds", disable=not steps):
         batch = list(islice(drawn, batch_size))
         images = processor.image_processor(
             [drawing.draw(scene) for scene in batch], return_tensors="pt"
@@ -204,6 +205,7 @@ def pretrain(
         The loss of the last batch, in nats a token; NaN without a step.
     """
     import torch
+    from tqdm import tqdm
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -212,7 +214,7 @@ def pretrain(
     drawn = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     subjects = (alone for scene in drawn for alone in scenes.alone(scene))
     last = float("nan")
-    for _ in range(steps):
+    for _ in tqdm(range(steps), "captioning one subject", disable=not steps):
         loss = model(**_captioned(processor, list(islice(subjects, batch_size)))).loss
         optimizer.zero_grad()
         loss.backward()
@@ -273,8 +275,11 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     accuracy, loss = build(**vars(args))
     print(f"tiny Qwen2.5-VL in {args.output_dir}")
-    print("vision warm-up:", ", ".join(f"{probe} {acc:.3f}" for probe, acc in accuracy.items()))
-    print(f"captions of one subject: loss {loss:.3f}")
+    if accuracy:
+        shares = ", ".join(f"{probe} {share:.3f}" for probe, share in accuracy.items())
+        print(f"share of slots named right, higher is better: {shares}")
+    if args.pretrain_steps:
+        print(f"captions of one subject: loss {loss:.3f}, lower is better")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@
 #SBATCH --cpus-per-task=96
 #SBATCH --mem=900G
 #SBATCH --time=24:00:00
-#SBATCH --signal=TERM@300
-#SBATCH --output=runs/%x-%j.log
+#SBATCH --output=%x-%j.log
 set -euo pipefail
 source .venv/bin/activate
+# srun does not pass --cpus-per-task on by itself, and torchrun would give each rank one thread.
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 8))
 srun accelerate launch --config_file configs/accelerate/zero3_8gpu.yaml recipes/sft.py --config "$@"

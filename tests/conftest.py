@@ -15,6 +15,7 @@ OPT_IN = {
     "slow": "takes minutes or several processes",
     "gpu": "needs a CUDA device",
     "vllm": "needs a vLLM engine",
+    "demo": "reads what `make demo` wrote",
 }
 
 
@@ -40,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder ``shared`` (specs, goldens, data) that lies beside the checkout."""
+    """The folder ``shared`` (specs, goldens, data) next to the checkout."""
     folder = Path(__file__).resolve().parents[2] / "shared"
     if not folder.is_dir():
         pytest.skip("../shared (specs, goldens and data) is not here")

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "posh_reward"
 FLOORS = [
     {"types"},
     {"errors"},
+    {"shipped"},
     {"settings"},
     {"process"},
     {"store"},

@@ -6,6 +6,7 @@ import argparse
 
 from posh_reward.cli import commands, store
 from posh_reward.cli.exits import EXITS
+from posh_reward.cli.init import INIT, init
 
 SCORE = """\
 Scores each generation of a table against its reference. Writes one row a pair: id, model and image
@@ -47,6 +48,7 @@ def command_line() -> argparse.ArgumentParser:
     _explain(_described(chosen.add_parser("explain", help="show one pair with marks"), EXPLAIN))
     _report(_described(chosen.add_parser("report", help="write a page about scores"), REPORT))
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
+    _init(_described(chosen.add_parser("init", help="copy recipes and configurations"), INIT))
     return parser
 
 
@@ -112,6 +114,11 @@ def _store(command: argparse.ArgumentParser) -> None:
     clear.add_argument("--yes", action="store_true", help="delete a file even if it does not look "
         "like a store")  # fmt: skip
     clear.set_defaults(command=store.clear)
+
+
+def _init(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", metavar="DIR", help="where to; made if it is not there")
+    command.set_defaults(command=init)
 
 
 def _format(command: argparse.ArgumentParser) -> None:

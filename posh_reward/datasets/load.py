@@ -63,7 +63,9 @@ def with_other_pictures(dataset: Dataset) -> Dataset:
     return concatenate_datasets([dataset.remove_columns(["image"]), others], axis=1)
 
 
-def load_pictures(name: str = "scenes", split: str = "train") -> Dataset:
+def load_pictures(
+    name: str = "scenes", split: str = "train", reference_column: str = "reference"
+) -> Dataset:
     """Loads one split.
 
     Args:
@@ -71,6 +73,7 @@ def load_pictures(name: str = "scenes", split: str = "train") -> Dataset:
             ``save_to_disk``, or of parquet files, or an imagefolder with metadata), a parquet
             file, or a dataset on the hub.
         split: train, validation or test.
+        reference_column: the dataset's column of references; it is called reference from here on.
 
     Returns:
         Columns uuid (text), image (a PIL picture) and reference (text); a missing uuid is made
@@ -81,9 +84,10 @@ def load_pictures(name: str = "scenes", split: str = "train") -> Dataset:
         InputError: The split or an option of ``scenes`` is unknown.
     """
     if name == "scenes" or name.startswith("scenes:"):
-        return _drawn(scene_options(name), split)
-    dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
-    return _with_columns(dataset, name, split)
+        dataset = _drawn(scene_options(name), split)
+    else:
+        dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
+    return _with_columns(_called_reference(dataset, reference_column, name), name, split)
 
 
 def scene_options(name: str) -> SceneOptions:
@@ -168,6 +172,19 @@ def _hub(name: str, split: str) -> Dataset:
         ) from error
 
 
+def _called_reference(dataset: Dataset, column: str, name: str) -> Dataset:
+    """The dataset with ``column`` as its column reference."""
+    if column == "reference":
+        return dataset
+    if column not in dataset.column_names:
+        raise ConfigError(
+            f"{name!r} has no column {column!r} (it has {', '.join(dataset.column_names)}): name "
+            "its column of references by reference_column"
+        )
+    others = [other for other in dataset.column_names if other != "reference"]
+    return dataset.select_columns(others).rename_column(column, "reference")
+
+
 def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
     """The three columns, the picture decoded to PIL when read."""
     from datasets import Image
@@ -175,8 +192,9 @@ def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
     for column in COLUMNS[1:]:
         if column not in dataset.column_names:
             raise ConfigError(
-                f"{name!r} has no column {column!r} (it has {', '.join(dataset.column_names)}); "
-                f"rename one, e.g. dataset.rename_column(..., {column!r})"
+                f"{name!r} has no column {column!r} (it has {', '.join(dataset.column_names)}): "
+                f"rename one, e.g. dataset.rename_column(..., {column!r}); for references a "
+                "recipe's reference_column does it"
             )
     if "uuid" not in dataset.column_names:
         uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]

@@ -7,7 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.settings import make, read_settings
+from posh_reward.errors import InputError
+from posh_reward.settings import ENDINGS, make, read_settings
+from posh_reward.shipped import shipped, shipped_names
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.metric import PoSh
@@ -22,17 +24,29 @@ def load_metric(
     """The metric that a settings file, and flags that win over it, describe.
 
     Args:
-        settings: a YAML or JSON file, or a mapping, of arguments of ``PoSh``.
+        settings: a YAML or JSON file, or a mapping, of arguments of ``PoSh``; or the name of a
+            shipped file, such as "published" for ``configs/metric/published.yaml``.
         **flags: arguments of ``PoSh``; those that are None are left to the settings.
 
     Raises:
         ConfigError: the file cannot be read, or a setting cannot be used.
         InputError: a name is unknown.
     """
-    if isinstance(settings, Mapping):
-        options = dict(settings)
-    else:
-        options = read_settings(Path(settings)) if settings is not None else {}
-    options |= {name: value for name, value in flags.items() if value is not None}
+    options = _options(settings) | {k: v for k, v in flags.items() if v is not None}
     metric: PoSh = make(METRICS, {**options, "name": "posh"}, "metric")
     return metric
+
+
+def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    if settings is None or isinstance(settings, Mapping):
+        return dict(settings or {})
+    path = Path(settings)
+    if path.suffix.lower() in ENDINGS:
+        return read_settings(path)
+    names = shipped_names("configs/metric")
+    if path.name != str(settings) or path.name not in names:
+        raise InputError(
+            f"there are no settings {str(settings)!r}: give a .yaml or .json file, or one of "
+            f"{', '.join(names)}"
+        )
+    return read_settings(shipped(f"configs/metric/{path.name}.yaml"))

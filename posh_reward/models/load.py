@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posh_reward.models.base import Model
-from posh_reward.settings import make, named_settings
+from posh_reward.settings import make, named_settings, read_settings
+from posh_reward.shipped import shipped
 
 MODELS = {
     "transformers": "posh_reward.models.packed:TransformersModel",
@@ -15,6 +16,17 @@ MODELS = {
     "fake-model": "posh_reward.models.fake:FakeModel",
 }
 """Name -> ``module:class``. A settings file gives the arguments of that class."""
+
+SHIPPED = ("transformers", "vllm")
+"""Names that on their own mean the shipped ``configs/judge/NAME.yaml``. A server's address cannot
+be shipped."""
+
+
+def model_settings(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
+    """``named_settings``, with the shipped ones for a language model's name on its own."""
+    if isinstance(which, str) and which in SHIPPED:
+        return read_settings(shipped(f"configs/judge/{which}.yaml"))
+    return named_settings(which, known, what)
 
 
 def load_model(which: str | Mapping[str, Any]) -> Model:
@@ -27,5 +39,5 @@ def load_model(which: str | Mapping[str, Any]) -> Model:
         InputError: there is none of that name; the message lists those there are.
         ConfigError: the settings have a value that cannot be used.
     """
-    model: Model = make(MODELS, named_settings(which, tuple(MODELS), "model"), "model")
+    model: Model = make(MODELS, model_settings(which, tuple(MODELS), "model"), "model")
     return model

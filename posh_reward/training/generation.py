@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Describing:
-    """What to describe, with what, and where to."""
+    """What to describe, by which model, and where the descriptions go."""
 
     model: str
     """A directory, or a name on the hub."""
     output: Path
     dataset_name: str = "scenes"
     split: str = "test"
+    reference_column: str = "reference"
+    """The dataset's column of references."""
     name: str | None = None
     """What the rows call the model; by default the last part of ``model``."""
     shuffle_images: bool = False
@@ -42,7 +44,7 @@ class Describing:
 
 
 def generate(how: Describing) -> int:
-    """Describes what the output does not have yet, and appends it.
+    """Describes the pictures that the output has no description of yet, and appends to it.
 
     Returns:
         How many descriptions were written.
@@ -53,7 +55,7 @@ def generate(how: Describing) -> int:
     """
     from tqdm import tqdm
 
-    dataset = load_pictures(how.dataset_name, how.split)
+    dataset = load_pictures(how.dataset_name, how.split, how.reference_column)
     rows = min(len(dataset), how.limit if how.limit is not None else len(dataset))
     have = _done(how)
     uuids = dataset["uuid"][:rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -30,14 +31,15 @@ HEADLINES = {
     "posh/failed_share": "failed",
     "completions/mean_length": "tokens",
 }
-"""What is shown of a log, and under which name."""
+"""What is shown of a log, and under which name. Higher is better for precision (few mistakes) and
+recall (few omissions)."""
 
 
 def model_init_kwargs(given: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
-    """How the trainer loads the model: its flags, then what the configuration gives besides.
+    """How the trainer loads the model: by the flags, and by ``given``, which wins.
 
     Raises:
-        ConfigError: No model is named.
+        ConfigError: no model is named.
     """
     if model.model_name_or_path is None:
         raise ConfigError("model_name_or_path is not set; add it to the config or as a flag")
@@ -50,7 +52,7 @@ def model_init_kwargs(given: dict[str, Any] | None, model: ModelConfig) -> dict[
 
 
 def train(trainer: Trainer) -> None:
-    """Trains, from the checkpoint on that is to be resumed, if any.
+    """Trains, from the checkpoint that ``resume_from_checkpoint`` names, if any.
 
     Raises:
         JudgeError: nothing could be judged any more; on all ranks, with a checkpoint saved.
@@ -64,6 +66,44 @@ def train(trainer: Trainer) -> None:
     except JudgeError:  # all ranks are here: they have agreed to stop
         finish(trainer)
         raise
+    if checkpoint is not None and f"checkpoint-{trainer.state.global_step}" in checkpoint:
+        _say(trainer.args, f"nothing was left to train: {checkpoint} is at the last step")
+
+
+def end_if_finished(args: TrainingArguments) -> None:
+    """Ends a script whose run has been trained to its end already; to be called before it loads.
+
+    What counts is ``trainer_state.json`` in the run's folder, which ``trainer.save_state`` writes
+    after training: a run that was killed has none, and goes on. Nor does it count for a run that
+    is to have more steps or epochs.
+
+    Raises:
+        SystemExit: the run is finished; a line says so, and the status is 0.
+    """
+    saved = Path(args.output_dir) / "trainer_state.json"
+    if not saved.is_file():
+        return
+    state = json.loads(saved.read_text(encoding="utf-8"))
+    bounded = args.max_steps > 0
+    trained, wanted = (
+        (state["max_steps"], args.max_steps)
+        if bounded
+        else (state["num_train_epochs"], args.num_train_epochs)
+    )
+    if trained >= wanted:
+        _say(
+            args,
+            f"{args.output_dir} is finished, at step {state['global_step']}: to train it again, "
+            f"delete it or name another --output_dir; to train it further, raise "
+            f"--{'max_steps' if bounded else 'num_train_epochs'} with "
+            "--resume_from_checkpoint latest",
+        )
+        raise SystemExit(0)
+
+
+def _say(args: TrainingArguments, text: str) -> None:
+    if args.process_index == 0:
+        print(text, flush=True)
 
 
 class Headlines(ProgressCallback):  # type: ignore[misc]
@@ -77,7 +117,7 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Writes the figures that people watch; all of them are in ``trainer_state.json``."""
+        """Writes the figures that people watch; ``trainer_state.json`` has all of them."""
         figures = [
             f"{name} {value:.4g}"
             for key, name in HEADLINES.items()
@@ -94,7 +134,7 @@ def show_headlines(trainer: Trainer) -> None:
 
 
 def run(main: Callable[[], object]) -> None:
-    """Runs a recipe; what a user can mend ends it with one message, not with a traceback.
+    """Runs a recipe. An error that the user can fix ends it with one message and no traceback.
 
     Its exit status is then 1, so that a launcher ends the other ranks.
     """
@@ -109,11 +149,13 @@ def run(main: Callable[[], object]) -> None:
 
 
 def finish(trainer: Trainer) -> None:
-    """Closes trackers and the process group, where transformers is new enough to ask for it.
+    """Closes trackers and the process group. The last call of a script; every rank makes it.
+
+    Older versions of transformers close them by themselves.
 
     gloo's thread drops the last collective's tensors under Python's lock. If the group is
-    destroyed meanwhile, by a thread that holds the lock and waits for gloo's, both wait for
-    ever: seen at the end of two-process runs. Asleep, this thread holds no lock.
+    destroyed meanwhile by a thread that holds the lock and waits for gloo's, both wait for ever;
+    this was seen at the end of two-process runs. Asleep, this thread holds no lock.
     """
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.num_processes > 1:

@@ -1,7 +1,7 @@
 """Loads a Qwen2.5-VL processor, with or without torchvision.
 
-The stock processor needs torchvision, but only for video. Where it is missing, the picture and
-text parts are loaded alone.
+The stock processor needs torchvision (``posh-reward[gpu]``), but only for video. Without it, the
+picture and text parts are loaded alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
-"""Stand in a prompt for a picture and for a video."""
+"""The tokens of a prompt that a picture and a video replace."""
 PATCH = 28 * 28
 """Pixels behind one picture token of Qwen2.5-VL."""
 
@@ -54,7 +54,7 @@ def image_processor_with(
     from transformers.processing_utils import ProcessorMixin
 
     class ImageTextProcessor(Qwen2_5_VLProcessor):  # type: ignore[misc]
-        """The stock processor's parts are those that ``__init__`` names: here no video."""
+        """A processor's parts are the parameters of its ``__init__``: here there is no video."""
 
         def __init__(
             self,

@@ -1,4 +1,4 @@
-"""Going on from a checkpoint with the checkpoint's weights, or not at all."""
+"""Resuming from a checkpoint with the checkpoint's weights, or not at all."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
 COMPARED = 16
-"""Tensors of a checkpoint that are compared with the model's: enough to tell one that was
-loaded from one that was not."""
+"""How many tensors of a checkpoint are compared with the model's: enough to tell whether it was
+loaded."""
 
 
 def last_checkpoint(args: TrainingArguments) -> str | None:
-    """Where to resume: the path given, the newest checkpoint for "latest", or None."""
+    """Where to resume: the given path, for "latest" the newest checkpoint, or None."""
     from transformers.trainer_utils import get_last_checkpoint
 
     resume: str | None = args.resume_from_checkpoint
@@ -33,10 +33,10 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:
-    """Loads a checkpoint's weights. To be called before ``trainer.train``, which may not do it.
+    """Loads a checkpoint's weights. Call it before ``trainer.train``, which may fail to.
 
-    The trainer saves a Qwen2.5-VL under the names of the hub (``visual...``) and looks for those
-    of today (``model.visual...``): it finds none, warns, and trains the untrained model on
+    The trainer saves a Qwen2.5-VL under the hub's names (``visual...``) but looks for the current
+    ones (``model.visual...``): it finds none, warns, and trains the untrained model on
     (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both. Does nothing where
     DeepSpeed or FSDP reads its own files, or where there are only adapters.
     """
@@ -49,7 +49,7 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
 
 
 def is_whole_model(checkpoint: str) -> bool:
-    """Whether a checkpoint has a model's weights, and not adapters or a partition alone."""
+    """Whether a checkpoint has all of a model's weights, not just adapters or a partition."""
     folder = Path(checkpoint)
     return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
 
@@ -61,9 +61,9 @@ def _is_not_about_names(record: logging.LogRecord) -> bool:
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
     """Stops a run that was resumed from a checkpoint without the checkpoint's weights.
 
-    For any script: ``trainer.add_callback(RefuseLostWeights())``. Transformers only warns when
-    the names in a checkpoint are not those of the model, and goes on with whatever weights the
-    model was made with, at the checkpoint's step and with its optimizer.
+    For any script: ``trainer.add_callback(RefuseLostWeights())``. Where the names in a checkpoint
+    are not the model's, transformers only warns; it goes on at the checkpoint's step, with its
+    optimizer, and with whatever weights the model was made with.
     """
 
     def on_train_begin(
@@ -93,19 +93,25 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
 
 
 def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
-    """The checkpoint that this run has gone on from; None if it is a new one, or not to be told."""
+    """The checkpoint that this run was resumed from, if it was and holds a whole model."""
     if not state.global_step:
         return None
     given = args.resume_from_checkpoint
     folders = [Path(given)] if isinstance(given, str) else []
     folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+    if not any(folder.is_dir() for folder in folders):
+        logging.getLogger(__name__).warning(
+            "resumed at step %d from a folder that the settings do not name, so its weights cannot "
+            "be compared with the model's: set resume_from_checkpoint in them",
+            state.global_step,
+        )
     return next((folder for folder in folders if is_whole_model(str(folder))), None)
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:
-    """Names of a checkpoint's tensors, among some of them, whose values the model does not have.
+    """Of some of a checkpoint's tensors, the names of those whose values the model lacks.
 
-    A tensor is looked for under every name of the model that ends like its own, so that a new
+    A tensor is looked for under every name in the model that ends like its own, so that a new
     prefix does not hide it. Parameters that are partitioned over ranks are not compared.
     """
     import torch
@@ -122,7 +128,7 @@ def lost_weights(model: Any, checkpoint: Path) -> list[str]:
 
 
 def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The model's tensors that end in as many parts of a name as any does."""
+    """The model's tensors whose names share the longest ending with ``name``."""
     parts = name.split(".")
     for start in range(len(parts)):
         ending = ".".join(parts[start:])
@@ -133,7 +139,7 @@ def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors from all over a checkpoint."""
+    """Up to ``COMPARED`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
     index = checkpoint / "model.safetensors.index.json"

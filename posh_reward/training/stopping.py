@@ -1,4 +1,4 @@
-"""A run that no longer gets any reward is stopped by all ranks at once, with a checkpoint."""
+"""Stops a run that gets no more rewards: all ranks at once, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     """Ends training after the step in which a reward gave up on its judge.
 
-    A rank that raised alone would leave the others waiting in their next collective, with the
-    steps since the last checkpoint lost. So the ranks agree after each step: if one has to stop,
-    all save a checkpoint and stop, and ``trainer.train`` raises on all of them.
+    A rank that raised alone would leave the others waiting in their next collective, and lose the
+    steps since the last checkpoint. So the ranks agree after each step: if one has to stop, all
+    save a checkpoint and stop, and ``trainer.train`` raises on all of them.
 
     Args:
         reward: the trainer's reward function.
@@ -39,10 +39,10 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Takes over stopping from the reward, and checks that all ranks are judged alike.
+        """Takes over stopping from the reward, and checks that all ranks judge alike.
 
         Raises:
-            JudgeError: they are not, such as by two revisions of a model; on all ranks.
+            JudgeError: they do not, such as with two revisions of a model; on all ranks.
         """
         self.reward.begin(supervised=True)
         there = sorted(set(of_all_ranks(self.reward.posh.signature)))
@@ -85,7 +85,7 @@ def any_rank(flag: bool) -> bool:
 
 
 def of_all_ranks(value: T) -> list[T]:
-    """What each rank has given, in their order; all have to call this at once."""
+    """Every rank's ``value``, in the order of ranks; all of them have to call this."""
     from accelerate.utils import gather_object
 
     everyones: list[T] = gather_object([value])

@@ -1,7 +1,10 @@
 """Run in an environment with vLLM: ``recipes/dapo_posh.py``, its policy and its judge in vLLM.
 
+    launch_vllm.py FOLDER build
     launch_vllm.py FOLDER CASE [flags of recipes/dapo_posh.py]
 
+"build" writes a tiny policy of one head, a size that vLLM's CPU kernels know, to ``FOLDER/tiny``.
+It has to be done here: a processor that was saved without torchvision cannot be loaded with it.
 CASE is "well", or "unguarded": what TRL does without us. Writes to ``FOLDER/CASE-rank<R>.json``
 what was logged, and for each prompt its tokens in the trainer and in vLLM.
 """
@@ -17,11 +20,15 @@ from typing import Any
 import torch
 
 from posh_reward.training import rollouts
-from recipes import dapo_posh
+from recipes import dapo_posh, tiny_qwen
 
 
 def main() -> None:
     folder, case, *flags = sys.argv[1:]
+    if case == "build":
+        tiny_qwen.HEADS = 1
+        tiny_qwen.build(Path(folder, "tiny"), warm_up_steps=0, pretrain_steps=30)
+        return
     keep_weights_unpacked()
     counted: list[tuple[int, int]] = []
     recipe: Any = dapo_posh

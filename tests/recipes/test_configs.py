@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def test_a_recipe_parses_it(path: Path) -> None:
         make_reward(script)
 
 
+@pytest.mark.parametrize("path", sorted((CONFIGS.parent / "slurm").glob("*.sh")), ids=name)
+def test_a_slurm_script_is_bash_and_its_files_are_there(path: Path) -> None:
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    for word in path.read_text(encoding="utf-8").split():
+        if word.endswith((".py", ".yaml", ".sh")):
+            assert (CONFIGS.parent / word).is_file(), word
+
+
 @pytest.mark.parametrize("path", sorted((CONFIGS / "accelerate").glob("*.yaml")), ids=name)
 def test_accelerate_loads_it(path: Path) -> None:
     assert load_config_from_file(str(path)).num_processes >= 1
@@ -78,6 +87,8 @@ def test_the_papers_settings() -> None:
     gpus = 8
     assert (sft.learning_rate, sft.num_train_epochs, sft.warmup_steps) == (1e-5, 5, 0.1)
     assert sft.per_device_train_batch_size * sft.gradient_accumulation_steps * gpus == 64
+    assert sft.metric_for_best_model == "eval_right_loss"
+    assert not (sft.save_only_model and sft.load_best_model_at_end), "refused under ZeRO-3"
     assert (dapo.learning_rate, dapo.num_train_epochs, dapo.warmup_steps) == (1e-6, 1, 20)
     assert dapo.per_device_train_batch_size * dapo.gradient_accumulation_steps * gpus == 64
     assert (dapo.num_generations, dapo.temperature, dapo.top_p) == (8, 1.0, 0.7)

@@ -21,12 +21,12 @@ from datasets import Dataset, DatasetDict, Features, Value
 from datasets import Image as Pictures
 from PIL import Image
 
-from recipes import tiny_qwen
 from tests.models.tiny import save_tiny_qwen3
 
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "tests/recipes/launch_vllm.py"
 SIZES = [(224, 112), (100, 150), (300, 260), (168, 56)]
 SITECUSTOMIZE = """
 import torch
@@ -49,19 +49,17 @@ def python() -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
-    """A tiny policy with one head (vLLM's CPU kernels know its size), a judge, odd pictures."""
+def folder(python: str, tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
+    """A policy, a judge, and pictures of odd sizes."""
     folder = tmp_path_factory.mktemp("launch")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiny_qwen, "HEADS", 1)
-        tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=30)
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE)
+    run(python, folder, SCRIPT, str(folder), "build")
     save_tiny_qwen3(folder / "qwen3", shared_data)
     (folder / "judge.yaml").write_text(
         f"name: vllm\nmodel: {folder / 'qwen3'}\ndtype: float32\nmemory_gb: 0.5\n"
         "max_model_len: 2048\nenforce_eager: true\nsleep: false\n"
     )
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE)
     rows = {
         "uuid": [str(row) for row in range(16)],
         "image": [Image.new("RGB", SIZES[row % 4], (row * 15, 90, 40)) for row in range(16)],
@@ -73,25 +71,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
     return folder
 
 
-def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list[dict[str, Any]]:
-    """Two steps of the recipe; what each rank has written."""
-    batch = str(16 // ranks)
-    pad = tiny_qwen.make_tokenizer().convert_tokens_to_ids("<|image_pad|>")
-    flags = [
-        "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
-        "--dataset_name", str(folder / "pictures"), "--output_dir", str(folder / f"{case}{ranks}"),
-        "--judge", str(folder / "judge.yaml"), "--use_vllm", "--vllm_mode", "colocate",
-        "--vllm_enable_sleep_mode", "false", "--vllm_max_model_length", "512",
-        "--vllm_importance_sampling_correction", "false", "--max_completion_length", "24",
-        "--max_steps", "2", "--num_generations", "4", "--top_p", "1.0",
-        "--per_device_train_batch_size", batch, "--mask_truncated_completions", "false",
-        "--generation_kwargs", json.dumps({"logit_bias": {str(pad): -100.0}}),
-        *more,
-    ]  # fmt: skip
-    start = ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
-    script = ["tests/recipes/launch_vllm.py", str(folder), case]
+def run(python: str, folder: Path, *arguments: str) -> None:
+    """Runs the other interpreter from the checkout's root."""
     done = subprocess.run(
-        [python, "-W", "ignore", *start, *script, *flags],
+        [python, "-W", "ignore", *arguments],
         cwd=ROOT,
         env={
             **os.environ,
@@ -107,6 +90,27 @@ def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+
+
+def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list[dict[str, Any]]:
+    """Two steps of the recipe; what each rank has written."""
+    tokenizer = json.loads((folder / "tiny" / "tokenizer.json").read_text("utf-8"))
+    [pad] = [t["id"] for t in tokenizer["added_tokens"] if t["content"] == "<|image_pad|>"]
+    start = ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
+    flags = [
+        "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
+        "--dataset_name", str(folder / "pictures"), "--output_dir", str(folder / f"{case}{ranks}"),
+        "--judge", str(folder / "judge.yaml"), "--use_vllm", "--vllm_mode", "colocate",
+        "--vllm_enable_sleep_mode", "false", "--vllm_max_model_length", "512",
+        "--vllm_importance_sampling_correction", "false", "--max_completion_length", "24",
+        "--max_steps", "2", "--num_generations", "4", "--top_p", "1.0",
+        "--per_device_train_batch_size", str(16 // ranks),
+        "--mask_truncated_completions", "false",
+        # A model that has learned nothing would write placeholders of its own.
+        "--generation_kwargs", json.dumps({"logit_bias": {str(pad): -100.0}}),
+        *more,
+    ]  # fmt: skip
+    run(python, folder, *start, SCRIPT, str(folder), case, *flags)
     return [
         json.loads((folder / f"{case}-rank{rank}.json").read_text("utf-8")) for rank in range(ranks)
     ]

@@ -65,10 +65,28 @@ def test_dapo_logs_posh_saves_and_resumes(tiny: Path, tmp_path: Path) -> None:
     assert steps == [1, 2, 3]
 
 
-def test_a_resumed_run_has_the_weights_of_its_checkpoint(tiny: Path, tmp_path: Path) -> None:
+def test_a_finished_run_says_so_and_is_not_trained_again(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = flags("sft", tiny, tmp_path, "--eval_strategy", "no")
+    sft.main(given)
+    saved = (tmp_path / "model.safetensors").stat().st_mtime_ns
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        sft.main(given)
+    assert ended.value.code == 0
+    assert "is finished, at step 2" in capsys.readouterr().out
+    assert (tmp_path / "model.safetensors").stat().st_mtime_ns == saved
+
+
+def test_a_resumed_run_has_the_weights_of_its_checkpoint(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     more = ("--save_strategy", "steps", "--save_steps", "2", "--resume_from_checkpoint", "latest")
     once = sft.main(flags("sft", tiny, tmp_path, *more))
-    again = sft.main(flags("sft", tiny, tmp_path, *more))  # all steps are done: nothing but loads
+    (tmp_path / "trainer_state.json").unlink()  # as if killed after its last checkpoint
+    again = sft.main(flags("sft", tiny, tmp_path, *more))
+    assert "nothing was left to train" in capsys.readouterr().out
     trained = once.model.state_dict()
     assert all(torch.equal(trained[name], w) for name, w in again.model.state_dict().items())
     untrained = type(once.model).from_pretrained(tiny).state_dict()
@@ -89,6 +107,7 @@ def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:
     assert [row["reference"] for row in rows[:4]] == [row["reference"] for row in rows[4:]]
 
 
+@pytest.mark.slow
 def test_the_warm_up_teaches_the_vision_tower_to_see() -> None:
     tokenizer = tiny_qwen.make_tokenizer()
     model = tiny_qwen.make_model(tokenizer)

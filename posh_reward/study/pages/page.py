@@ -56,15 +56,24 @@ class Item:
     picture_text: str = "The picture that is described"
 
 
-def page(items: Sequence[Item], title: str = "POSH: mistakes and omissions") -> str:
-    """One HTML document that shows every item, one below the other; it needs no file beside it."""
+def page(
+    items: Sequence[Item], title: str = "POSH: mistakes and omissions", *, in_pairs: bool = False
+) -> str:
+    """One HTML document that shows every item, one below the other; it needs no file beside it.
+
+    Args:
+        items: what to show, in order.
+        title: the page's heading.
+        in_pairs: show two items in a row, where the window is wide enough.
+    """
     signatures = dict.fromkeys(item.scores.signature for item in items)
+    articles = "\n".join(_article(item) for item in items)
     values = {
         "title": escape(title),
         "lead": escape(LEAD),
         "style": template("posh.css") + template("shell.css"),
         "key": KEY,
-        "items": "\n".join(_article(item) for item in items),
+        "items": f'<div class="pairs">{articles}</div>' if in_pairs else articles,
         "footer": "<br>".join(map(escape, [NAMES, *signatures])),
     }
     return fill(template("page.html"), values)

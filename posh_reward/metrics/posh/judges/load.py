@@ -7,8 +7,8 @@ from typing import Any
 
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from posh_reward.models.load import MODELS
-from posh_reward.settings import make, named_settings
+from posh_reward.models.load import MODELS, model_settings
+from posh_reward.settings import make
 from posh_reward.store import Store
 
 JUDGES = {
@@ -34,7 +34,7 @@ def load_judge(
         InputError: there is none of that name; the message lists those there are.
         ConfigError: the settings have a value that cannot be used.
     """
-    options = named_settings(which, (*JUDGES, *MODELS), "judge")
+    options = model_settings(which, (*JUDGES, *MODELS), "judge")
     if options["name"] in JUDGES:
         judge: Judge = make(JUDGES, options, "judge")
         return judge

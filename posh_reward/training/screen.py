@@ -1,0 +1,117 @@
+"""A screen that is never silent for long, for runs whose first step takes a while."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+PATIENCE = 3.0
+"""Seconds without any output after which the wait is shown."""
+GRACE = 20.0
+"""Seconds that an interrupted command has to end by itself, with all its ranks."""
+SAVE, RESTORE, ERASE = "\0337", "\0338", "\033[K"
+"""A terminal's codes: remember the cursor's place, go back to it, clear what is behind it."""
+
+
+class Watched:
+    """A text stream that shows how long nothing has been written to it.
+
+    On a terminal the wait is behind the last line, and goes when there is more to say; elsewhere
+    it is a line of its own.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.RLock()
+        self._last = self._shown = time.monotonic()
+        self._waiting = False
+
+    def write(self, text: str) -> int:
+        """Writes, after taking the wait off the screen."""
+        with self._lock:
+            if self._waiting and self._stream.isatty():
+                self._stream.write(ERASE)
+            self._waiting = False
+            self._last = self._shown = time.monotonic()
+            return self._stream.write(text)
+
+    def tick(self) -> None:
+        """Shows the wait, if it has been long."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._shown < PATIENCE:
+                return
+            self._shown = now
+            text = f"  ... {now - self._last:.0f} s"
+            terminal = self._stream.isatty()
+            self._stream.write(f"{SAVE}{text}{RESTORE}" if terminal else f"{text}\n")
+            self._stream.flush()
+            self._waiting = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def lively() -> Iterator[None]:
+    """Standard output and error together are not silent for more than a few seconds."""
+    before = sys.stdout, sys.stderr
+    screen = Watched(sys.stdout)
+    sys.stdout = sys.stderr = screen
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(1.0):
+            screen.tick()
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        ticker.join()
+        sys.stdout, sys.stderr = before
+
+
+def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+    """Runs a command, with its output in ours; returns its exit status.
+
+    It gets a process group of its own: an interrupt reaches us alone, and we end it once.
+    """
+    child = subprocess.Popen(  # noqa: S603
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        while data := os.read(child.stdout.fileno(), 65536):
+            sys.stdout.write(decoder.decode(data))
+            sys.stdout.flush()
+        return child.wait()
+    except BaseException:
+        _end(child)
+        raise
+    finally:
+        child.stdout.close()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends a command and what it has started; what it still says is dropped."""
+    try:
+        child.terminate()
+        child.communicate(timeout=GRACE)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

@@ -1,0 +1,46 @@
+"""What `make demo` claims, checked in what it wrote: run it, then pytest with --run-demo."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEMO = Path(__file__).resolve().parents[2] / "demo"
+
+pytestmark = pytest.mark.demo
+
+
+@pytest.fixture(scope="module")
+def figures() -> Any:
+    return json.loads((DEMO / "summary.json").read_text(encoding="utf-8"))
+
+
+def overall(figures: Any, model: str) -> Any:
+    return figures["models"][model]["axes"]["overall"]
+
+
+def test_each_stage_is_better_than_the_one_before(figures: Any) -> None:
+    stages = [overall(figures, name) for name in ("untrained", "SFT", "SFT, then DAPO")]
+    for before, after in pairwise(stages):
+        assert before["high"] < after["low"], "the intervals do not touch"
+    assert figures["gains"]["DAPO over SFT"]["low"] > 0
+
+
+def test_the_right_pictures_score_higher_than_others(figures: Any) -> None:
+    assert figures["gains"]["right over other pictures"]["low"] > 0
+
+
+def test_every_description_was_scored(figures: Any) -> None:
+    for model in figures["models"].values():
+        assert (model["scored"], model["failed"]) == (256, 0)
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert (DEMO / "reward.png").read_bytes().startswith(b"\x89PNG")
+    page = (DEMO / "page.html").read_text(encoding="utf-8")
+    assert page.count("<article>") == 8, "four pictures, after SFT and after DAPO"
+    assert "nan" not in (DEMO / "summary.txt").read_text(encoding="utf-8")

@@ -1,0 +1,87 @@
+"""What ``pip install`` gives is enough: recipes, configurations and judges by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posh_reward import InputError, PoSh
+from posh_reward.errors import ConfigError
+from posh_reward.metrics.load import load_metric
+from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.models.load import model_settings
+from posh_reward.settings import read_settings
+from posh_reward.shipped import FOLDERS, copy_to
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str, folder: Path, path: Path | None = None) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(path or "")}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_judges_name_alone_means_its_shipped_settings() -> None:
+    assert isinstance(PoSh("vllm").judge, PromptJudge), "nothing is loaded before it is asked"
+    meant = model_settings("vllm", ("vllm",), "judge")
+    assert meant == read_settings(ROOT / "configs" / "judge" / "vllm.yaml")
+    assert meant["model"] == "Qwen/Qwen3-14B"
+
+
+def test_a_server_needs_its_address() -> None:
+    with pytest.raises(ConfigError, match="judge server needs base_urls"):
+        load_judge("server")
+
+
+def test_settings_of_a_metric_go_by_name() -> None:
+    with pytest.raises(InputError, match="one of published"):
+        load_metric("publishd")
+
+
+def test_copies_do_not_overwrite(tmp_path: Path) -> None:
+    assert [copy.name for copy in copy_to(tmp_path / "new")] == list(FOLDERS)
+    (tmp_path / "old" / "configs").mkdir(parents=True)
+    with pytest.raises(InputError, match="configs would be overwritten"):
+        copy_to(tmp_path / "old")
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["configs"]
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_has_all_that_a_clone_has(tmp_path: Path) -> None:
+    source, site = tmp_path / "source", tmp_path / "site"
+    shutil.copytree(
+        ROOT, source, ignore=shutil.ignore_patterns(".*", "demo", "runs", "build", "__pycache__")
+    )
+    quiet = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+    run(*quiet, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source),
+        folder=tmp_path)  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    run(*quiet, "install", "--no-deps", "--target", str(site), str(wheel), folder=tmp_path)
+    run("-m", "posh_reward.cli", "init", "mine", folder=tmp_path, path=site)
+    for folder in FOLDERS:
+        there, copied = (
+            {path.relative_to(root): path.read_bytes() for path in (root / folder).rglob("*.*")
+             if path.is_file() and "__pycache__" not in path.parts}
+            for root in (ROOT, tmp_path / "mine")
+        )  # fmt: skip
+        assert copied == there
+    printed = run(
+        "-c",
+        "import posh_reward; print(posh_reward.__file__); print(posh_reward.PoSh('vllm').judge);"
+        "print(posh_reward.PoSh().score(['A dog.'], ['A dog.'])[0].f1)",
+        folder=tmp_path,
+        path=site,
+    )
+    assert printed.startswith(str(site))
+    run("recipes/generate.py", "--help", folder=tmp_path / "mine", path=site)

@@ -1,0 +1,108 @@
+"""A resumed run has its checkpoint's weights, whoever wrote the trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+from trl import ModelConfig, SFTConfig, TrlParser
+
+from posh_reward import ConfigError
+from posh_reward.training import RefuseLostWeights, load_weights
+from posh_reward.training.resume import lost_weights
+from recipes import sft, tiny_qwen
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+
+
+class Begun(TrainerCallback):  # type: ignore[misc]
+    """Notes which of a checkpoint's tensors the model lacked when training began."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+        self.lost: list[str] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.lost = lost_weights(kwargs["model"], self.checkpoint)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=0)
+    return folder
+
+
+def trainer(tiny: Path, output: Path, *flags: str) -> Any:
+    """An SFT trainer as a user would make one, with a checkpoint after every step."""
+    given = [
+        "--config", str(ROOT / "configs/smoke/sft.yaml"), "--model_name_or_path", str(tiny),
+        "--output_dir", str(output), "--dataset_name", "scenes:train=8:heldout=4",
+        "--per_device_train_batch_size", "4", "--eval_strategy", "no", "--warmup_steps", "0",
+        "--save_strategy", "steps", "--save_steps", "1", "--max_steps", "1", *flags,
+    ]  # fmt: skip
+    parser = TrlParser((sft.SFTScriptArguments, SFTConfig, ModelConfig))
+    made = sft.make_trainer(*parser.parse_args_and_config(given))
+    assert made.pop_callback(RefuseLostWeights) is not None, "the recipe has it"
+    return made
+
+
+@pytest.fixture(scope="module")
+def output(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with checkpoint-1."""
+    folder = tmp_path_factory.mktemp("run")
+    trainer(tiny, folder).train()
+    return folder
+
+
+def test_transformers_alone_trains_on_without_the_weights(tiny: Path, output: Path) -> None:
+    """If this fails, transformers has learned to load them, and our workaround can go."""
+    checkpoint = output / "checkpoint-1"
+    again, begun = trainer(tiny, output, "--max_steps", "2"), Begun(checkpoint)
+    again.add_callback(begun)
+    again.train(resume_from_checkpoint=str(checkpoint))
+    assert again.state.global_step == 2, "it says nothing"
+    assert begun.lost
+
+
+def test_a_run_without_its_checkpoints_weights_is_refused(tiny: Path, output: Path) -> None:
+    checkpoint = output / "checkpoint-1"
+    again = trainer(tiny, output, "--max_steps", "2")
+    again.add_callback(RefuseLostWeights())
+    with pytest.raises(ConfigError, match=r"checkpoint-1 without its weights.*load_weights"):
+        again.train(resume_from_checkpoint=str(checkpoint))
+
+
+def test_load_weights_is_the_remedy(tiny: Path, output: Path) -> None:
+    checkpoint = output / "checkpoint-1"
+    again, begun = trainer(tiny, output, "--max_steps", "2"), Begun(checkpoint)
+    again.add_callback(RefuseLostWeights())
+    again.add_callback(begun)
+    load_weights(again, str(checkpoint))
+    again.train(resume_from_checkpoint=str(checkpoint))
+    assert (again.state.global_step, begun.lost) == (2, [])
+
+
+def test_adapters_are_left_to_transformers(tiny: Path, tmp_path: Path) -> None:
+    lora = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
+    trainer(tiny, tmp_path, *lora).train()
+    again = trainer(tiny, tmp_path, *lora, "--max_steps", "2")
+    again.add_callback(RefuseLostWeights())
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert again.state.global_step == 2
+
+
+def test_a_checkpoint_that_cannot_be_found_is_said(
+    tiny: Path, output: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    again = trainer(tiny, tmp_path, "--max_steps", "2")
+    again.add_callback(RefuseLostWeights())
+    again.train(resume_from_checkpoint=str(output / "checkpoint-1"))
+    assert "set resume_from_checkpoint" in caplog.text
