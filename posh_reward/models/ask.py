@@ -47,7 +47,7 @@ class Asker:
     """Stands between a metric, which has prompts, and a model, which answers them.
 
     Without a store nothing is kept from call to call: of twelve thousand questions of a training
-    step one or two were asked before (``tools/bench/tokens.py``).
+    step one or two were asked before (``python -m tools.bench.tokens training``).
 
     Args:
         model: who answers.
