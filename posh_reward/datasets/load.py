@@ -1,15 +1,16 @@
-"""Loads pictures with references under one set of columns: ``uuid``, ``image``, ``reference``.
+"""Loads pictures with references, always with the columns ``uuid``, ``image``, ``reference``.
 
-Three kinds of name: ``scenes`` is drawn on the spot, a path is read from the disk, anything else
-is looked for on the Hugging Face hub, ``amitha/docent`` above all.
+A dataset's name is ``scenes`` (drawn on the spot), a local path, or the name of a dataset on the
+Hugging Face hub, such as ``amitha/docent``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, InputError
 
@@ -23,13 +24,15 @@ PROMPT = (
 """What the model is asked (paper, A.3.5)."""
 
 COLUMNS = ("uuid", "image", "reference")
+NAMED = 5
+"""How many rows with broken pictures an error names."""
 
 Messages = list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class SceneOptions:
-    """What ``scenes:train=4000:heldout=512:seed=1:uneven=1:scale=2`` says."""
+    """The options of a name such as ``scenes:train=4000:heldout=512:seed=1:uneven=1:scale=2``."""
 
     train: int = 2000
     """Pictures in the training split."""
@@ -39,9 +42,9 @@ class SceneOptions:
     plain: int = 0
     """1: no hats and no poses, for tiny models."""
     uneven: int = 0
-    """1: references leave details out at random."""
+    """1: references leave out details at random."""
     scale: int = 1
-    """Times 168 x 56 pixels."""
+    """Pictures have 168 x 56 pixels times this, in each dimension."""
 
 
 def prompt() -> Messages:
@@ -55,7 +58,7 @@ def answer(reference: str) -> Messages:
 
 
 def with_other_pictures(dataset: Dataset) -> Dataset:
-    """The same rows, each with the next row's picture: the control that a blind model passes."""
+    """The same rows, each with the next row's picture: a control that even a blind model passes."""
     from datasets import concatenate_datasets
 
     rows = len(dataset)
@@ -64,7 +67,11 @@ def with_other_pictures(dataset: Dataset) -> Dataset:
 
 
 def load_pictures(
-    name: str = "scenes", split: str = "train", reference_column: str = "reference"
+    name: str = "scenes",
+    split: str = "train",
+    reference_column: str = "reference",
+    *,
+    skip_broken: bool = False,
 ) -> Dataset:
     """Loads one split.
 
@@ -74,27 +81,71 @@ def load_pictures(
             file, or a dataset on the hub.
         split: train, validation or test.
         reference_column: the dataset's column of references; it is called reference from here on.
+        skip_broken: leave out rows of a local dataset whose picture is missing or broken.
 
     Returns:
-        Columns uuid (text), image (a PIL picture) and reference (text); a missing uuid is made
-        from split and row.
+        Columns uuid (text), image (a PIL picture) and reference (text). Where a dataset has no
+        uuid, it is made from split and row.
 
     Raises:
-        ConfigError: The dataset cannot be had, or a column is missing.
-        InputError: The split or an option of ``scenes`` is unknown.
+        ConfigError: the dataset cannot be loaded, or lacks a column.
+        InputError: the split or an option of ``scenes`` is unknown, or a local dataset has a
+            picture that is missing or broken.
     """
     if name == "scenes" or name.startswith("scenes:"):
-        dataset = _drawn(scene_options(name), split)
-    else:
-        dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
-    return _with_columns(_called_reference(dataset, reference_column, name), name, split)
+        return _drawn(scene_options(name), split)
+    there = Path(name).exists()
+    loaded = _local(Path(name), split) if there else _hub(name, split)
+    dataset = _with_columns(_called_reference(loaded, reference_column, name), name, split)
+    broken = broken_pictures(dataset) if there else {}
+    if not broken:
+        return dataset
+    if not skip_broken:
+        raise InputError(_told(broken, dataset, f"{name!r}, split {split!r}"))
+    return dataset.select([row for row in range(len(dataset)) if row not in broken])
+
+
+def broken_pictures(dataset: Dataset) -> dict[int, str]:
+    """Rows whose picture is missing or cannot be decoded, each with the reason."""
+    from datasets import Image
+
+    stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
+    found = {row: _why_broken(item["image"]) for row, item in enumerate(stored)}
+    return {row: why for row, why in found.items() if why is not None}
+
+
+def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
+    """Why a stored picture, its bytes or the path of its file, cannot be decoded."""
+    from PIL import Image
+
+    source = stored and (stored["bytes"] or stored["path"])
+    if not source:
+        return "there is none"
+    try:
+        with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as picture:
+            picture.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
+            picture.load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _told(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
+    uuids = dataset["uuid"]
+    named = [f"{uuids[row]} ({broken[row]})" for row in list(broken)[:NAMED]]
+    more = f" and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
+    return (
+        f"{where} has {len(broken)} of {len(dataset)} pictures that cannot be read: "
+        f"{', '.join(named)}{more}; repair or remove these rows, or leave them out with "
+        "load_pictures(..., skip_broken=True)"
+    )
 
 
 def scene_options(name: str) -> SceneOptions:
     """Reads the options after ``scenes``.
 
     Raises:
-        InputError: One is unknown or no number.
+        InputError: an option is unknown, or its value is not a number.
     """
     known = [field.name for field in fields(SceneOptions)]
     options: dict[str, int] = {}
@@ -102,8 +153,8 @@ def scene_options(name: str) -> SceneOptions:
         key, _, value = part.partition("=")
         if key not in known or not value.isdecimal():
             raise InputError(
-                f"{name!r}: {part!r} is no option; write scenes:option=number, "
-                f"with the options {', '.join(known)}"
+                f"{name!r}: {part!r} is not an option; write scenes:option=number, "
+                f"where the options are {', '.join(known)}"
             )
         options[key] = int(value)
     return SceneOptions(**options)
@@ -115,7 +166,7 @@ def _drawn(options: SceneOptions, split: str) -> Dataset:
     from posh_reward.datasets.scenes import scene as scenes
 
     if split not in scenes.SPLITS:
-        raise InputError(f"no split {split!r}; use one of {', '.join(scenes.SPLITS)}")
+        raise InputError(f"there is no split {split!r}; use one of {', '.join(scenes.SPLITS)}")
     count = options.train if split == "train" else options.heldout
     rows = scenes.rows(
         split,
@@ -186,7 +237,7 @@ def _called_reference(dataset: Dataset, column: str, name: str) -> Dataset:
 
 
 def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
-    """The three columns, the picture decoded to PIL when read."""
+    """Only the three columns, with pictures that are decoded when a row is read."""
     from datasets import Image
 
     for column in COLUMNS[1:]:

@@ -1,11 +1,11 @@
-"""One set of columns, from the generator, from the disk, and an answer when the hub is away."""
+"""The same columns from the generator and from the disk; errors that name the remedy."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, Image
 
 from posh_reward.datasets.load import (
     SceneOptions,
@@ -66,6 +66,47 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
     Dataset.from_dict({"text": ["A red house."]}).save_to_disk(tmp_path / "texts")
     with pytest.raises(ConfigError, match="no column 'image'"):
         load_pictures(str(tmp_path / "texts"))
+
+
+def with_broken_pictures(folder: Path) -> str:
+    """A parquet file of four rows: sound, truncated, missing, not a picture."""
+    rows = load_pictures(SMALL, "train").cast_column("image", Image(decode=False))[:]
+    sound = rows["image"][0]["bytes"]
+    stored = [sound, sound[: len(sound) // 2], None, b"not a picture"]
+    rows["image"] = [{"bytes": content, "path": None} for content in stored]
+    rows["uuid"] = ["sound", "truncated", "missing", "other"]
+    Dataset.from_dict(rows).to_parquet(folder / "train.parquet")
+    return str(folder / "train.parquet")
+
+
+def test_broken_pictures_are_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="3 of 4 pictures") as caught:
+        load_pictures(with_broken_pictures(tmp_path))
+    told = str(caught.value)
+    assert all(uuid in told for uuid in ("truncated (", "missing (there is none)", "other ("))
+    assert "sound (" not in told
+    assert "skip_broken=True" in told
+
+
+def test_broken_pictures_are_left_out_on_request(tmp_path: Path) -> None:
+    dataset = load_pictures(with_broken_pictures(tmp_path), skip_broken=True)
+    assert dataset["uuid"][:] == ["sound"]
+    assert dataset[0]["image"].size == (168, 56)
+
+
+def test_a_picture_file_that_was_deleted_is_named(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.png")
+    rows = {"uuid": ["vermeer-3"], "image": [gone], "reference": ["A red house."]}
+    Dataset.from_dict(rows).save_to_disk(tmp_path / "paths")
+    with pytest.raises(InputError, match=r"vermeer-3 \(FileNotFoundError.*gone\.png"):
+        load_pictures(str(tmp_path / "paths"))
+
+
+def test_an_error_names_only_the_first_broken_pictures(tmp_path: Path) -> None:
+    rows = {"image": [{"bytes": b"no", "path": None}] * 9, "reference": ["A red house."] * 9}
+    Dataset.from_dict(rows).to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(InputError, match=r"train-00004 .* and 4 more"):
+        load_pictures(str(tmp_path / "train.parquet"))
 
 
 def test_without_the_hub_the_remedy_is_told() -> None:

@@ -94,8 +94,6 @@ def run(python: str, folder: Path, *arguments: str) -> None:
 
 def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list[dict[str, Any]]:
     """Two steps of the recipe; what each rank has written."""
-    tokenizer = json.loads((folder / "tiny" / "tokenizer.json").read_text("utf-8"))
-    [pad] = [t["id"] for t in tokenizer["added_tokens"] if t["content"] == "<|image_pad|>"]
     start = ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
     flags = [
         "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
@@ -107,7 +105,7 @@ def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list
         "--per_device_train_batch_size", str(16 // ranks),
         "--mask_truncated_completions", "false",
         # A model that has learned nothing would write placeholders of its own.
-        "--generation_kwargs", json.dumps({"logit_bias": {str(pad): -100.0}}),
+        "--generation_kwargs", json.dumps({"bad_words": ["<|image_pad|>"]}),
         *more,
     ]  # fmt: skip
     run(python, folder, *start, SCRIPT, str(folder), case, *flags)

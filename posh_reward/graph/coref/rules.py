@@ -29,11 +29,11 @@ class RuleCoreferencer:
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Clusters of each text, by first mention, each with two mentions or more."""
-        return [Reading(read_words(doc)).clusters() for doc in docs]
+        return [Resolution(read_words(doc)).clusters() for doc in docs]
 
 
-class Reading:
-    """One pass over one text."""
+class Resolution:
+    """One pass over one text, from left to right."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -43,14 +43,14 @@ class Reading:
     def clusters(self) -> Clusters:
         """Reads the text and gives its clusters."""
         for mention in find_mentions(self.words):
-            self.read(mention)
+            self.resolve(mention)
         spans = (
             tuple(sorted({mention.span for mention in referent.mentions}))
             for referent in self.discourse.referents
         )
         return tuple(sorted(cluster for cluster in spans if len(cluster) > 1))
 
-    def read(self, mention: Mention) -> None:
+    def resolve(self, mention: Mention) -> None:
         """Links one mention to what it resumes, or introduces something new."""
         if mention.elliptical:
             mention = self.completed(mention)

@@ -1,4 +1,4 @@
-"""A Doc as the coreference rules read it: lower-cased, nouns in the singular."""
+"""A Doc as the coreference rules read it: lower-cased, with a sentence for each token."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from posh_reward.graph.rules.syntax import read_syntax
+from posh_reward.graph.rules.syntax import NOMINAL, read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-IRREGULAR = {"women": "woman", "children": "child", "people": "person", "feet": "foot"}
-
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The tokens of one text; every tuple has one item a token."""
+    """The tokens of one text; every tuple has one item per token."""
 
     lower: tuple[str, ...]
     lemma: tuple[str, ...]
-    """Lower-cased; of nouns always a usable singular."""
+    """Lower-cased; the word itself where a parse has no lemma."""
     pos: tuple[str, ...]
     tag: tuple[str, ...]
     dep: tuple[str, ...]
@@ -49,7 +47,7 @@ def read_words(doc: Doc) -> Words:
     lower = tuple(text.lower() for text in syntax.text)
     return Words(
         lower=lower,
-        lemma=tuple(map(singular, lower, map(str.lower, syntax.lemma), syntax.pos)),
+        lemma=tuple(map(name_of, lower, map(str.lower, syntax.lemma), syntax.pos)),
         pos=syntax.pos,
         tag=syntax.tag,
         dep=syntax.dep,
@@ -60,14 +58,10 @@ def read_words(doc: Doc) -> Words:
     )
 
 
-def singular(word: str, lemma: str, pos: str) -> str:
-    """The lemma, with common irregular plurals put right: "fishermen" is "fisherman"."""
-    if pos not in ("NOUN", "PROPN"):
-        return lemma or word
-    if word in IRREGULAR:
-        return IRREGULAR[word]
-    if word.endswith("men"):
-        return word[:-2] + "an"
+def name_of(word: str, lemma: str, pos: str) -> str:
+    """What a word is compared by: its lemma. Lemmatizers keep "people", the plural of "person"."""
+    if word == "people" and pos in NOMINAL:
+        return "person"
     return lemma or word
 
 

@@ -23,7 +23,7 @@ from spacy.attrs import DEP, HEAD, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from posh_reward.graph.rules.spanning import tree
+from posh_reward.graph.parser.spanning import tree
 
 Array = NDArray[Any]
 Parameters = dict[str, Array]

@@ -8,6 +8,7 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.graph.parser.tokens import tokenized
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -83,4 +84,5 @@ def parser_version(nlp: Language) -> str:
 
 def parse(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> list[Doc]:
     """Parses texts, stripped, in order: token offsets refer to the stripped texts."""
-    return list(nlp.pipe((text.strip() for text in texts), batch_size=batch_size))
+    docs = [tokenized(nlp, text.strip()) for text in texts]
+    return list(nlp.pipe(docs, batch_size=batch_size))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.parser.biaffine import shape
 from posh_reward.graph.parser.lemmas import lemma
 from posh_reward.graph.parser.parse import check, load_parser, parse, parser_version
-from posh_reward.graph.rules.spanning import tree
+from posh_reward.graph.parser.spanning import is_tree, tree
 
 TEXT = (
     "To our left, a woman in a mustard-yellow shawl holds a black umbrella above a small boy. "
@@ -119,6 +121,30 @@ def test_tree_breaks_a_cycle_at_its_weakest_arc() -> None:
     # Columns: root, word 1, word 2, word 3. Words 1 and 2 prefer each other.
     scores = np.array([[5.0, 0.0, 9.0, 0.0], [1.0, 9.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]])
     assert tree(scores).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tree_is_the_best_of_all_trees(seed: int) -> None:
+    scores = np.random.default_rng(seed).normal(size=(3, 4))
+    totals = {
+        heads: sum(scores[word, head] for word, head in enumerate(heads))
+        for heads in product(range(4), repeat=3)
+        if heads.count(0) == 1 and is_tree(np.array([0, *heads]))
+    }
+    assert tuple(tree(scores)) == max(totals, key=lambda heads: totals[heads])
+
+
+def test_nested_cycles_do_not_slow_the_tree() -> None:
+    """As in a run of brackets: each contracted cycle makes another with the next word."""
+    size = 800
+    scores = np.full((size, size + 1), -1e3)
+    scores[np.arange(1, size), np.arange(1, size)] = 0.0  # each word prefers the one before it,
+    scores[0] = -np.arange(size + 1)  # and the first the nearest after it
+    scores[:, 0], scores[-1, 0] = -1e4, -5e3
+    start = time.process_time()
+    heads = tree(scores)
+    assert time.process_time() - start < 1.5  # seconds
+    assert is_tree(np.concatenate([[0], heads]))
 
 
 def test_tree_has_one_root() -> None:

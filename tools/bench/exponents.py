@@ -1,0 +1,196 @@
+"""How time grows with the length of hostile texts, stage by stage.
+
+    OMP_NUM_THREADS=1 python -m tools.bench.exponents                  # all families
+    OMP_NUM_THREADS=1 python -m tools.bench.exponents --families bangs story --limit 5
+
+A policy that collapses writes "!!!!" up to the length limit, and every rank waits for the slowest
+text. Each family is one kind of such a text, scored against itself. The table shows processor
+seconds of each stage at growing lengths and the exponent k of the fit ``seconds ~ length ** k``:
+1 is linear, and anything above ``FLAGGED`` is marked with "!". ``questions`` is what is asked when
+a judge takes no time, ``judge`` the same with the embedded judge, and ``whole`` the sum of the
+stages. Stages that take no time are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import random
+import string
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import log
+from pathlib import Path
+from statistics import linear_regression
+
+from posh_reward.graph.coref import load_coref
+from posh_reward.graph.parser.parse import load_parser
+from posh_reward.graph.parser.tokens import tokenized
+from posh_reward.graph.rules.build import describe
+from posh_reward.metrics.posh.examine import examine
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+
+LENGTHS = (2_500, 5_000, 10_000, 20_000)
+"""Characters; the last is the length limit of a reader."""
+FLAGGED = 1.3
+"""Exponent above which a stage is marked."""
+SMALLEST = 0.01
+"""Seconds below which a time is mostly noise and is left out of the fit."""
+SHOWN = 0.1
+"""Seconds at the greatest length from which a stage is shown."""
+Table = dict[str, dict[int, float]]
+"""Stage -> length in characters -> processor seconds."""
+ARTWORKS = Path(__file__).resolve().parents[1] / "calibration" / "artworks.json"
+
+
+def repeated(unit: str) -> Callable[[int], str]:
+    """A family that repeats one string."""
+    return lambda length: (unit * (length // len(unit) + 1))[:length]
+
+
+def drawn(alphabet: str, seed: int = 0) -> Callable[[int], str]:
+    """A family of characters drawn at random, so that no cache of equal words helps."""
+    return lambda length: "".join(random.Random(seed).choices(alphabet, k=length))
+
+
+def ordinary(length: int) -> str:
+    """Museum descriptions one after the other: what the other families are compared with."""
+    texts = [item["reference"] for item in json.loads(ARTWORKS.read_text(encoding="utf-8"))]
+    return repeated(" ".join(texts) + " ")(length)
+
+
+def namesakes(length: int) -> str:
+    """Many things of one name, each told apart by a quality."""
+    qualities = (f"{first}{second}ish" for first in CONSONANTS for second in CONSONANTS)
+    return repeated("".join(f"A {quality} man holds a cup. " for quality in qualities))(length)
+
+
+CONSONANTS = "bcdfghjklmnpqrstvwxyz"
+FAMILIES: dict[str, Callable[[int], str]] = {
+    "ordinary": ordinary,
+    "bangs": repeated("!"),
+    "brackets": repeated("("),
+    "pairs": repeated("[]"),
+    "stars": repeated("*"),
+    "dots": repeated(". . "),
+    "quotes": repeated("\"'"),
+    "emoji": repeated("\U0001f600"),
+    "smileys": repeated(":)"),
+    "joined": repeated("\u200b"),
+    "digits": repeated("1234567890"),
+    "newlines": repeated("\n"),
+    "lines": repeated("a\n\n"),
+    "word": repeated("a"),
+    "hyphens": repeated("a-"),
+    "address": repeated("www.a.com/"),
+    "mixed": drawn(string.punctuation),
+    "mixed words": drawn(string.ascii_letters + string.punctuation + string.digits),
+    "bang words": repeated("! "),
+    "very": repeated("very "),
+    "man": repeated("man "),
+    "and": repeated("a man and "),
+    "of": repeated("a man of "),
+    "sons": repeated("the king's son's "),
+    "story": lambda length: "A man met a woman. " + repeated("He liked her. ")(length - 19),
+    "namesakes": namesakes,
+}
+"""Name -> a text of as many characters as asked for."""
+
+
+class Stages:
+    """The stages of one text, each made from what the one before it left."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.nlp = load_parser()
+        self.coref = load_coref()
+
+    def __iter__(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        yield "tokenize", self.tokenize
+        for name, pipe in self.nlp.pipeline:
+            yield name, partial(pipe, self.doc)
+        yield "coref", self.link
+        yield "graph", self.describe
+        yield "questions", lambda: self.examine(FakeJudge(lambda _: 5.0))
+        yield "judge", lambda: self.examine(load_judge("embedded"))
+
+    def tokenize(self) -> None:
+        """Makes ``doc``."""
+        self.doc = tokenized(self.nlp, self.text)
+
+    def link(self) -> None:
+        """Makes ``clusters``."""
+        (self.clusters,) = self.coref.resolve([self.doc])
+
+    def describe(self) -> None:
+        """Makes ``description``."""
+        self.description = describe(self.doc, self.clusters)
+
+    def examine(self, judge: Judge) -> None:
+        """Looks for all that the text says in the text itself, in both directions."""
+        this = self.description
+        steps = [examine(this, this, "precision"), examine(this, this, "recall")]
+        run_together(steps, judge, Rewriter(judge))
+
+
+def measured(family: Callable[[int], str], lengths: Sequence[int], limit: float) -> Table:
+    """Seconds of each stage at each length; a length that would take too long ends the family."""
+    table: Table = {}
+    for length in lengths:
+        total = 0.0
+        for name, stage in Stages(family(length).strip()):
+            gc.collect()  # a collection of what others left would count for this stage
+            start = time.process_time()
+            stage()
+            spent = time.process_time() - start
+            table.setdefault(name, {})[length] = spent
+            total += spent
+        table.setdefault("whole", {})[length] = total
+        if total * 4 > limit:
+            break
+    return table
+
+
+def exponent(seconds: Mapping[int, float]) -> float | None:
+    """Slope of log seconds over log length; None where too little of it is measurable."""
+    known = {length: spent for length, spent in seconds.items() if spent >= SMALLEST}
+    if len(known) < 2:
+        return None
+    lengths, times = zip(
+        *((log(length), log(spent)) for length, spent in known.items()), strict=True
+    )
+    return linear_regression(lengths, times).slope
+
+
+def row(family: str, stage: str, seconds: Mapping[int, float], lengths: Sequence[int]) -> str:
+    """One line of the table."""
+    slope = exponent(seconds)
+    times = "".join(f"{seconds[n]:9.3f}" if n in seconds else f"{'-':>9}" for n in lengths)
+    told = "" if slope is None else f"{slope:6.1f}{'!' if slope > FLAGGED else ''}"
+    return f"{family:<12} {stage:<12}{times}{told}"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS)
+    parser.add_argument("--limit", type=float, default=60, help="seconds that a text may take")
+    parser.add_argument("--all", action="store_true", help="also stages that take no time")
+    options = parser.parse_args()
+    measured(ordinary, LENGTHS[:1], math.inf)  # loads the pipeline and the dictionary
+    print(f"{'family':<12} {'stage':<12}{''.join(f'{n:>9,}' for n in options.lengths)}  exponent")
+    for family in options.families:
+        for stage, seconds in measured(FAMILIES[family], options.lengths, options.limit).items():
+            if options.all or stage == "whole" or max(seconds.values()) >= SHOWN:
+                print(row(family, stage, seconds, options.lengths), flush=True)
+
+
+if __name__ == "__main__":
+    main()
