@@ -60,8 +60,8 @@ def answer(request: dict[str, object]) -> None:
     elif "stumble" in words:
         say({"id": request["id"], "error": "ValueError: no mentions"})
     elif "variables" in words:
-        odd = [name for name in os.environ if "RANK" in name or name.startswith("MASTER_")]
-        say({"id": request["id"], "error": f"{odd} {os.environ['CUDA_VISIBLE_DEVICES']!r}"})
+        told = [name for name, value in os.environ.items() if value == "not for all"]
+        say({"id": request["id"], "error": f"{told} {os.environ['CUDA_VISIBLE_DEVICES']!r}"})
     elif "pid" in words:
         say({"id": request["id"], "error": f"pid {os.getpid()}"})
     else:

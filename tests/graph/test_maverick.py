@@ -146,16 +146,16 @@ def test_only_the_bad_text_is_unreadable(coref: Callable[..., MaverickCoref]) ->
     assert isinstance(also_good, Description)
 
 
-def test_the_launchers_variables_stay_outside(
-    coref: Callable[..., MaverickCoref], monkeypatch: pytest.MonkeyPatch
+def test_the_worker_gets_no_keys_but_the_one_to_its_weights(
+    coref: Callable[..., MaverickCoref], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR"):
-        monkeypatch.setenv(name, "1")
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "WANDB_API_KEY", "VLLM_API_KEY", "HF_TOKEN"):
+        monkeypatch.setenv(name, "not for all")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    with pytest.raises(UnresolvedTextError, match=r"\[\] ''"):
+    with pytest.raises(UnresolvedTextError, match=r"\['HF_TOKEN'\] ''"):
         resolve(coref(), "variables")
     with pytest.raises(UnresolvedTextError, match=r"\[\] '3'"):
-        resolve(coref(device="cuda"), "variables")
+        resolve(coref(str(tmp_path), device="cuda"), "variables")
 
 
 def test_a_missing_environment_is_told_with_the_remedy(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ another engine: ``stand_in.py BOOT serve|probe SETTINGS``.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,6 +79,10 @@ class StandIn:
             "asked": json.dumps(self.asked),
             "settings": json.dumps(self.settings),
         }
+        if suffix == "offspring":
+            return str(subprocess.Popen(["sleep", "600"]).pid)
+        if suffix == "escaped offspring":
+            return str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
         return told.get(suffix, f"the {suffix}")
 
     def _obey(self, words: Sequence[str]) -> None:
@@ -99,6 +105,8 @@ def obey(word: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
     elif word == "stuck":
         time.sleep(3600)
+    elif word == "deaf":
+        ctypes.PyDLL(None).sleep(600)  # holds the interpreter's lock: no other thread runs
     elif word == "slowly":
         time.sleep(1.5)
     elif word == "raise":

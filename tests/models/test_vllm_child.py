@@ -28,6 +28,11 @@ from posh_reward.models.vllm.engine import (
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
 
 
+def environment(model: VllmModel) -> dict[str, str]:
+    found: dict[str, str] = json.loads(tell(model, "environment"))
+    return found
+
+
 def test_verdicts_are_in_order_and_counted(make: Make) -> None:
     model = make()
     suffixes = [f"dog {i}" for i in range(50)]
@@ -122,7 +127,7 @@ def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("VLLM_CACHE_ROOT", "/mine")
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:64")
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-    found = json.loads(tell(make(), "environment"))
+    found = environment(make())
     assert not set(launcher) & set(found)
     assert "LOCAL_RANK" not in found
     assert found["CUDA_VISIBLE_DEVICES"] == "6"
@@ -130,9 +135,21 @@ def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
     assert found["VLLM_CACHE_ROOT"] == "/mine"
     assert found["PYTORCH_ALLOC_CONF"] == "max_split_size_mb:64"
     assert "PYTORCH_CUDA_ALLOC_CONF" not in found
-    invariant = json.loads(tell(make(batch_invariant=True), "environment"))
+    invariant = environment(make(batch_invariant=True))
     assert invariant["VLLM_BATCH_INVARIANT"] == "1"
     assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "1", "the trainer's own stay"
+
+
+def test_the_child_gets_no_keys_but_the_one_to_its_model(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keys = {"WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "POSH_JUDGE_API_KEY", "VLLM_API_KEY"}
+    for name in (*keys, "HF_TOKEN"):
+        monkeypatch.setenv(name, "very secret")
+    assert {name for name, value in environment(make()).items() if value == "very secret"} == {
+        "HF_TOKEN"
+    }
+    assert "HF_TOKEN" not in environment(make(str(tmp_path))), "a folder needs no key"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +174,7 @@ def test_the_child_sees_its_ranks_card(
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert json.loads(tell(make(), "environment"))["CUDA_VISIBLE_DEVICES"] == card
+    assert environment(make())["CUDA_VISIBLE_DEVICES"] == card
 
 
 def test_a_rank_without_a_card_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,15 +159,20 @@ from posh_reward.models.vllm import VllmModel
 from posh_reward.models.base import Prompt
 python, how = sys.argv[1:]
 model = VllmModel("x/y", python=python)
-start = threading.Thread(target=model.wake) if how == "thread" else None
-if start:
+def tell(what):
+    return model.write([Prompt("", what)], 9)[0].text
+if "thread" in how:
+    start = threading.Thread(target=model.wake)
     start.start()
     start.join()
-print(model.write([Prompt("", "pid")], 9)[0].text, flush=True)
+offspring = {"offspring": "offspring", "escaped": "escaped offspring"}.get(how, "pid")
+print(tell("pid"), tell(offspring), flush=True)
 if how == "fork" and os.fork() == 0:
     time.sleep(5)  # holds the parent's end of the pipe
 if how == "busy":
-    model.write([Prompt("", "stuck")], 9)
+    tell("stuck")
+if "deaf" in how:
+    tell("deaf")
 if how == "close":
     model.close()
     print("closed", flush=True)
@@ -177,22 +182,46 @@ if how != "exit":
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("how", ["idle", "busy", "thread", "fork", "stopped", "close", "exit"])
+@pytest.mark.parametrize(
+    "how",
+    "idle busy thread deaf thread-deaf fork stopped offspring escaped close exit".split(),
+)
 def test_a_parent_that_ends_leaves_no_orphan(python: str, how: str) -> None:
     command = [sys.executable, "-c", PARENT, python, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        assert alive(pid) or how in ("close", "exit")
-        if how == "stopped":
-            os.kill(pid, signal.SIGSTOP)
-        if how == "close":
-            assert parent.stdout.readline() == "closed\n"
-            assert not alive(pid)
-        if how != "exit":
-            parent.kill()
-        parent.wait()
-        assert soon(lambda: not alive(pid), 4), "the child outlived its parent"
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        try:
+            if how == "close":
+                assert parent.stdout.readline() == "closed\n"
+                assert not any(map(alive, pids))
+            elif how != "exit":
+                assert all(map(alive, pids))
+            if "deaf" in how:
+                time.sleep(0.5)  # until the request has reached it
+            if how == "stopped":
+                os.kill(pids[0], signal.SIGSTOP)
+            if how != "exit":
+                parent.kill()
+            parent.wait()
+            assert soon(lambda: not any(map(alive, pids)), 4), "a child outlived its parent"
+        finally:
+            for pid in filter(alive, pids):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("what", ["offspring", "escaped offspring"])
+def test_what_a_child_has_started_ends_with_it(make: Make, what: str) -> None:
+    model = make()
+    for end in (model.close, lambda: ask(model, "exit")):
+        pid = int(tell(model, what))
+        assert alive(pid)
+        end()
+        try:
+            assert soon(lambda pid=pid: not alive(pid), 4)  # type: ignore[misc]
+        finally:
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)
 
 
 FORKING = """

@@ -19,6 +19,7 @@ from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.coref.words import read_words
 from posh_reward.process import ChildFailureError, ChildProcess
+from posh_reward.process.environment import passed_on
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
 DEADLY = 2
 """Fresh workers that a text may cost before it is given up."""
-LEAKING = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_", "VLLM_", "PYTHON")
-"""Starts of variables that steer the parent's launcher and interpreter, not the worker."""
 
 
 class CorefError(PoshError, RuntimeError):
@@ -174,11 +173,10 @@ class MaverickCoref:
 
     def _started(self) -> ChildProcess:
         check_env(self._env)
-        options = {"weights": self._pinned(), "device": self._device, "parent": str(os.getpid())}
-        flags = [part for key, value in options.items() for part in (f"--{key}", value)]
+        python, weights = str(python_of(self._env)), self._pinned()
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
-        command = [str(python_of(self._env)), "-I", str(WORKER), *flags]
-        worker = ChildProcess(command, environment(self._device))
+        command = [python, "-I", str(WORKER), "--weights", weights, "--device", self._device]
+        worker = ChildProcess(command, environment(python, weights, self._device))
         reply = worker.receive(self._start_timeout)
         if "ready" not in reply:
             worker.stop()
@@ -245,13 +243,9 @@ def say_licence() -> None:
     )
 
 
-def environment(device: str) -> dict[str, str]:
-    """The worker's variables: the user's, without what the trainer's launcher added."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if "RANK" not in key and "WORLD_SIZE" not in key and not key.startswith(LEAKING)
-    }
+def environment(python: str, weights: str, device: str) -> dict[str, str]:
+    """The worker's variables; the key to the hub only if the weights are there."""
+    kept = passed_on(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
     # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -42,9 +40,7 @@ class EngineProcess:
         start_timeout: float,
         timeout: float,
     ) -> None:
-        tied = threading.current_thread() is threading.main_thread()
-        told = {**settings, "parent": os.getpid(), "tied": tied}
-        self._child = ChildProcess(boot_command(python, "serve", told), environment)
+        self._child = ChildProcess(boot_command(python, "serve", settings), environment)
         self._timeout = timeout
         self._ids = itertools.count(1)
         heard = self._child.receive(start_timeout)

@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.process import secrets_of, without
+from posh_reward.process.environment import passed_on, secrets_of, without
 
 BOOT = Path(__file__).with_name("boot.py")
 
-LAUNCHERS = (
-    *"RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK".split(),
-    *"GROUP_ ROLE_ MASTER_ TORCHELASTIC_ ACCELERATE_ FSDP_ DEEPSPEED_ PMI_ PMIX_ OMPI_".split(),
-    *"TORCH_NCCL_ NCCL_ASYNC_ERROR_HANDLING".split(),
-)
-"""Variables, or starts of them, by which launchers tell a process its place among the ranks."""
+ENGINES = ("VLLM_", "FLASHINFER_")
+"""Starts of the names of variables that steer an engine."""
 OTHER_ENGINE = (
     *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
+    "VLLM_API_KEY",  # a server's
 )
-"""Those by which TRL, or a user, steers the engine inside the trainer. Other ``VLLM_`` variables
-are the user's wishes for all engines, and reach the child."""
+"""Starts of variables by which TRL, or a user, steers the engine inside the trainer, or a server.
+Other ``VLLM_`` variables are the user's wishes for all engines, and reach the child."""
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 PROBE_SECONDS = 120.0
 """To import nothing, and to ask the hub for a commit."""
@@ -50,7 +46,7 @@ def probe(python: str, model: str, revision: str | None) -> About:
         JudgeError: it has none, or there is no such model; the message says how to mend it.
     """
     wanted = {"model": model, "revision": revision}
-    environment = child_environment(os.environ, python)
+    environment = child_environment(os.environ, python, model)
     try:
         done = subprocess.run(  # noqa: S603
             boot_command(python, "probe", wanted),
@@ -79,17 +75,22 @@ def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list
 
 
 def child_environment(
-    base: Mapping[str, str], python: str, *, batch_invariant: bool = False
+    base: Mapping[str, str], python: str, model: str, *, batch_invariant: bool = False
 ) -> dict[str, str]:
-    """The child's variables: the user's, without what makes the parent one rank of many.
+    """The child's variables: what it needs of the user's, its card, and how the engine is to run.
 
     Args:
         base: the parent's.
-        python: the child's interpreter. Another than this one gets no ``PYTHON...`` variables.
-        batch_invariant: whether results may not depend on what else is in a batch.
+        python: the child's interpreter.
+        model: a folder, or a name on the hub; only a child that may download it gets ``HF_TOKEN``.
+        batch_invariant: whether results must not depend on what else is in a batch.
     """
-    leaking = (*LAUNCHERS, *OTHER_ENGINE, *(() if same_python(python) else ("PYTHON",)))
-    kept = {key: value for key, value in base.items() if not key.startswith(leaking)}
+    hub = not Path(model).is_dir()
+    kept = {
+        name: value
+        for name, value in passed_on(base, python, hub=hub, also=ENGINES).items()
+        if not name.startswith(OTHER_ENGINE)
+    }
     for name in ALLOCATOR:
         if name in kept and (rest := without_expandable_segments(kept.pop(name))):
             kept[name] = rest
@@ -132,8 +133,3 @@ def without_expandable_segments(settings: str) -> str:
     """The allocator's settings less the one that excludes sleeping."""
     kept = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
     return ",".join(kept)
-
-
-def same_python(python: str) -> bool:
-    """Whether an interpreter is the one that runs this, by its path: links are environments."""
-    return os.path.abspath(python) == os.path.abspath(sys.executable)

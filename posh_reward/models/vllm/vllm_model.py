@@ -165,7 +165,7 @@ class VllmModel:
         folder = Path(self._model).is_dir()
         settings = {**self._settings, "revision": None if folder else about.revision}
         environment = child_environment(
-            os.environ, self._python, batch_invariant=self._batch_invariant
+            os.environ, self._python, self._model, batch_invariant=self._batch_invariant
         )
         return EngineProcess(self._python, settings, environment, *self._timeouts)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -20,8 +18,6 @@ from posh_reward.models.vllm.answers import Answer, written
 
 BEAT = 0.5
 """Seconds between signs of life."""
-DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 Answers = Iterator[list[tuple[int, Answer]]]
 """Answers as they come, each with the place of its prompt."""
@@ -104,7 +100,6 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
     What goes wrong with all prompts ends the process, with its traceback on stderr: the parent
     starts a fresh one. An engine after an error on its card is not to be trusted.
     """
-    end_with_parent(settings["parent"], tied=settings["tied"])
     pipe = Pipe(*claim_pipes())
     try:
         engine = make(settings)
@@ -158,24 +153,3 @@ def claim_pipes() -> tuple[IO[str], IO[str]]:
     os.close(nothing)
     os.dup2(2, 1)
     return requests, replies
-
-
-def end_with_parent(parent: int, *, tied: bool) -> None:
-    """Ends this process when its parent is gone, whatever it is doing then.
-
-    Not by the end of stdin alone: a fork of the parent may hold its other end open.
-
-    Args:
-        parent: process id.
-        tied: have the kernel do it, also to a process that is stopped or stuck. It does so when
-            the *thread* ends that started this process, so only if that was the main thread.
-    """
-    if tied and sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
