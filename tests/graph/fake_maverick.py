@@ -1,7 +1,7 @@
-"""Obeys the protocol of Maverick's worker without a model: it links equal words.
+"""Follows the protocol of Maverick's worker without a model: it links equal words.
 
-A test writes it as the interpreter of an environment. What it is told to do stands in the weights
-("slow", "mute", "deaf", "broken", "missing", "absent") and in the words of a text ("die", ...).
+A test writes it as the interpreter of an environment. The name of the weights ("slow", "mute",
+"deaf", "broken", "missing", "absent") and the words of a text ("die", ...) say what goes wrong.
 """
 
 from __future__ import annotations

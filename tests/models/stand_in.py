@@ -1,7 +1,7 @@
-"""An engine of a few lines in vLLM's place, with faults on demand.
+"""A small engine in place of vLLM, with faults on demand.
 
-Run as the child's interpreter, it is given the script to run, and runs the real worker with
-another engine: ``stand_in.py BOOT serve|probe SETTINGS``.
+It runs as the child's interpreter: it gets the script to run, and runs the real worker with this
+engine: ``stand_in.py BOOT serve|probe SETTINGS``.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 
 WORDS_THAT_KILL = ("die", "exit", "stop", "stuck", "garbage", "list", "raise", "half", "outside")
 RAW = os.dup(1)
-"""The pipe itself, which no engine should know."""
+"""The pipe itself, which an engine should not write to."""
 
 
 def masses(text: str, labels: int) -> tuple[float, ...]:
-    """Something that differs with the text, and is the same in every process."""
+    """Different for each text, and the same in every process."""
     weights = [(sum(map(ord, text)) * (label + 3)) % 17 + 1 for label in range(labels)]
     return tuple(weight / sum(weights) / 2 for weight in weights)
 
 
 class StandIn:
-    """Answers by arithmetic; does what a word of a prompt's suffix tells it to."""
+    """Answers by arithmetic, and does what a word in a prompt's suffix tells it to."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         start(settings["model"])

@@ -1,4 +1,4 @@
-"""vLLM's process, with an engine of a few lines in it: how it is started, and what it answers."""
+"""vLLM's process, with a small engine in it: how it is started, and what it answers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
     assert ask(model, "dog", "slowly") == [right("dog"), right("slowly")]
 
 
-def test_failures_at_the_start_are_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_at_the_start_is_reported_with_its_reason(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_very_secret")
     for model, told in {
         "refuses": "ValueError: no kernel for this card",
@@ -113,7 +115,7 @@ def test_an_interpreter_without_vllm_is_named(tmp_path: Path) -> None:
         _ = VllmModel("x/y", python=str(tmp_path / "python")).name
 
 
-def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_is_not_a_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = (
         "RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_NAME "
         "MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID ACCELERATE_USE_FSDP FSDP_VERSION PYTHONPATH "
@@ -227,7 +229,7 @@ def test_a_folder_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     assert fingerprint(tmp_path / "copy") != one
 
 
-def test_the_sampled_token_is_none_of_the_twenty() -> None:
+def test_the_sampled_token_is_not_one_of_the_twenty() -> None:
     found = {7: SimpleNamespace(logprob=-9.0, rank=21), 8: SimpleNamespace(logprob=-1.0, rank=20)}
     assert likeliest(found) == {8: -1.0}
 

@@ -1,4 +1,4 @@
-"""vLLM's process, with an engine of a few lines in it: a real child, and all that can go wrong."""
+"""vLLM's process, with a small engine in it: a real child, and everything that can go wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.models.stand_in import WORDS_THAT_KILL
 from tests.processes import alive, soon
 
 
-def test_a_death_is_mended_in_mid_batch(make: Make, tmp_path: Path) -> None:
+def test_a_child_that_dies_in_mid_batch_is_replaced(make: Make, tmp_path: Path) -> None:
     model = make()
     suffixes = [*(f"dog {i}" for i in range(20)), f"once {tmp_path / 'mark'}", "cat", "cow"]
     assert ask(model, *suffixes) == pytest.approx([right(s) for s in suffixes])
@@ -90,7 +90,7 @@ def test_a_lost_batch_is_not_the_end(make: Make) -> None:
     assert {verdict.failure for verdict in model.choose(deadly, LABELS)} == {ENDED}
 
 
-def test_restarts_are_bounded_and_then_all_is_told_at_once(make: Make) -> None:
+def test_after_too_many_restarts_every_judgment_fails_at_once(make: Make) -> None:
     model = make(max_restarts=2)
     for reason in (ENDED, GIVEN_UP):
         found = model.choose(prompts(*(f"die {i}" for i in range(20))), LABELS)
@@ -104,7 +104,7 @@ def test_restarts_are_bounded_and_then_all_is_told_at_once(make: Make) -> None:
     assert time.monotonic() - started < 0.1
 
 
-def test_restarts_that_fail_are_bounded_too(make: Make, tmp_path: Path) -> None:
+def test_starts_that_fail_count_as_restarts(make: Make, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     model = make(f"fickle:{mark}", max_restarts=3)
     [one, two] = model.choose(prompts("dog", f"once {mark}"), LABELS)

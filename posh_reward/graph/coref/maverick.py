@@ -49,7 +49,7 @@ class MaverickCoref:
         weights: a repository on the hub, also as ``"repository@revision"``; or a checkpoint
             file, or a folder with a ``weights.ckpt``. Checkpoints are *unpickled*, which can run
             code: take them from whom you trust.
-        env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
+        env: the folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
             ``posh-reward/maverick`` in the user's cache directory.
         device: where the model runs, e.g. "cpu" or "cuda:0".
         timeout: seconds for one text.
@@ -244,12 +244,12 @@ def say_licence() -> None:
 
 
 def environment(python: str, weights: str, device: str) -> dict[str, str]:
-    """The worker's variables; the key to the hub only if the weights are there."""
+    """The worker's variables; the key to the hub only if the weights are on the hub."""
     kept = passed_on(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
     # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
-    # That can run any code that the file brings along, so it is set for the worker alone.
+    # That can run any code in the file, so the variable is set for the worker alone.
     return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 

@@ -25,17 +25,17 @@ OTHER_ENGINE = (
 Other ``VLLM_`` variables are the user's wishes for all engines, and reach the child."""
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 PROBE_SECONDS = 120.0
-"""To import nothing, and to ask the hub for a commit."""
+"""Enough to ask the hub for a commit; nothing heavy is imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an interpreter's vLLM and a model are, found out without loading either."""
+    """Which vLLM an interpreter has, and which model, found out without loading either."""
 
     version: str
     """Of vLLM."""
     revision: str
-    """The model's commit; of a local folder, ``sha256-`` and the start of its fingerprint."""
+    """The model's commit; for a local folder, ``sha256-`` and the start of its fingerprint."""
 
 
 @lru_cache(maxsize=32)
@@ -43,7 +43,7 @@ def probe(python: str, model: str, revision: str | None) -> About:
     """Asks an interpreter which vLLM it has, and which commit of the model it would load.
 
     Raises:
-        JudgeError: it has none, or there is no such model; the message says how to mend it.
+        JudgeError: it has none, or there is no such model; the message names the remedy.
     """
     wanted = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
@@ -70,7 +70,7 @@ def probe(python: str, model: str, revision: str | None) -> About:
 
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
-    """What starts the child, no shell."""
+    """The command that starts the child, without a shell."""
     return [python, str(BOOT), what, json.dumps(settings)]
 
 
@@ -108,8 +108,8 @@ def child_environment(
 def card_of(base: Mapping[str, str]) -> str:
     """The one card that the child sees: the one that the parent's rank trains on.
 
-    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, where a
-    launcher shows each rank just its own; and card ``LOCAL_RANK`` where all are visible.
+    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, if the
+    launcher shows each rank just its own card; and card ``LOCAL_RANK`` if all are visible.
 
     Raises:
         InputError: there are several entries, but none for this rank.
@@ -124,12 +124,12 @@ def card_of(base: Mapping[str, str]) -> str:
     if rank >= len(cards):
         raise InputError(
             f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(cards)} cards: "
-            "make as many visible as there are ranks"
+            "make as many cards visible as there are ranks"
         )
     return cards[rank]
 
 
 def without_expandable_segments(settings: str) -> str:
-    """The allocator's settings less the one that excludes sleeping."""
+    """The allocator's settings, without the one under which vLLM cannot sleep."""
     kept = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
     return ",".join(kept)
