@@ -1,4 +1,4 @@
-"""What tests ask about processes."""
+"""Questions that tests ask about processes."""
 
 from __future__ import annotations
 

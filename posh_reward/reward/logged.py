@@ -1,7 +1,7 @@
 """Scores of one call -> what a training log shows of them.
 
-The metric names its own figures; what is added here is true of any metric: the share of failures,
-and what the call cost.
+A metric names its own figures. What every metric has is added here: the share of failures, and
+what the call cost.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from posh_reward.metrics.base import Figures, S
 from posh_reward.types import Usage
 
 CALL = ("failed_share", "seconds", "judge_requests", "judge_cached_share", "judge_doubtful_share")
-"""Logged of each call besides the metric's own figures: the share of completions without a score,
-how long scoring took, how many questions and rewrites it needed, which share of them was answered
-without asking, and which share of the replies did not hold a grade."""
+"""Logged for each call after the metric's own figures: the share of completions without a score,
+how long scoring took, how many questions and rewrites it needed, the share of them that was
+answered without asking, and the share whose reply was mostly not a grade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +43,23 @@ class Work:
             after.doubtful - before.doubtful,
         )
 
-    def share(self, part: int) -> float:
-        """``part`` of the requests; NaN if there were none."""
-        return part / self.requests if self.requests else math.nan
-
 
 def usage_now(usage: Usage) -> Usage:
-    """A running total as it stands."""
+    """A copy of a running total."""
     return replace(usage)
 
 
 def metrics(metric: Figures[S], scores: Sequence[S], work: Work) -> dict[str, float]:
     """The figures of one call, such as ``posh/precision``: the same names at every call."""
     failed = sum(score.failure is not None for score in scores)
-    call = dict(
-        zip(
-            CALL,
-            (
-                failed / len(scores) if scores else math.nan,
-                work.seconds,
-                float(work.requests),
-                work.share(work.cached),
-                work.share(work.doubtful),
-            ),
-            strict=True,
-        )
+    of_the_call = (
+        share(failed, len(scores)),
+        work.seconds,
+        float(work.requests),
+        share(work.cached, work.requests),
+        share(work.doubtful, work.requests),
     )
-    values = {**metric.figures(scores), **call}
+    values = {**metric.figures(scores), **dict(zip(CALL, of_the_call, strict=True))}
     return {f"{metric.name}/{name}": value for name, value in values.items()}
 
 
@@ -78,3 +68,8 @@ def extras(metric: Figures[S], scores: Sequence[S]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {**metric.columns(scores)}
     columns["failure"] = [str(score.failure or "") for score in scores]
     return {f"{metric.name}_{name}": values for name, values in columns.items()}
+
+
+def share(part: int, whole: int) -> float:
+    """``part`` of ``whole``; NaN if that is nothing."""
+    return part / whole if whole else math.nan

@@ -1,7 +1,8 @@
 """Scores -> one number for the trainer.
 
-As published, POSH buys coverage with mistakes (paper, Table 7): mistakes fell by 0.243 while
-omissions gained 0.432. ``Shaping`` has the means to move that balance.
+A model tuned on POSH as published buys coverage with mistakes: against SFT, on a scale of -2 to 2
+(higher is better), people gave it -0.243 for mistakes and +0.432 for omissions (paper, Table 7).
+``Shaping`` moves that balance.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ WORST = LOWEST_GRADE / HIGHEST_GRADE
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """How precision (few mistakes) and recall (few omissions) make a reward in [0.2, 1]."""
+    """How precision (few mistakes) and recall (few omissions) make a reward in [0.2, 1].
+
+    Higher is better.
+    """
 
     objective: Literal["f1", "weighted"] = "f1"
-    """f1: weighted harmonic mean, the paper's. weighted: weighted arithmetic mean."""
+    """f1: the weighted harmonic mean, as in the paper. weighted: the weighted arithmetic mean."""
     precision_weight: float = 1.0
     recall_weight: float = 1.0
     mistake_floor: float | None = None
-    """Below this precision the reward is scaled down, to the worst at precision 0.2."""
+    """Below this precision the reward falls, down to the worst at precision 0.2."""
     length_limit: float | None = None
-    """Words per word of the reference that are free; twice as many get the worst reward."""
+    """Words per word of the reference that cost nothing; twice as many get the worst reward."""
 
     def __post_init__(self) -> None:
         if self.objective not in ("f1", "weighted"):
@@ -39,9 +43,9 @@ class Shaping:
                 f"{self.recall_weight:g}: neither may be negative, nor both 0"
             )
         if self.mistake_floor is not None and not WORST < self.mistake_floor <= 1:
-            raise ConfigError(f"mistake_floor is {self.mistake_floor:g}: it lies in (0.2, 1]")
+            raise ConfigError(f"mistake_floor is {self.mistake_floor:g}: give one in (0.2, 1]")
         if self.length_limit is not None and self.length_limit <= 0:
-            raise ConfigError(f"length_limit is {self.length_limit:g}: it is a positive ratio")
+            raise ConfigError(f"length_limit is {self.length_limit:g}: give a ratio above 0")
 
     @property
     def _weight(self) -> float:
@@ -51,9 +55,9 @@ class Shaping:
 def shape(scores: Scores, shaping: Shaping) -> float | None:
     """The reward of one scored generation; None if it has no scores.
 
-    A generation that says nothing (empty, blank, or without any element of a scene graph) made
-    no mistake, and POSH gives it precision 1. As a reward that would teach silence, so it gets
-    the worst.
+    A generation that says nothing (empty, blank, or without any element of a scene graph) makes
+    no mistake, so POSH gives it precision 1. As a reward that would teach silence, so it gets the
+    worst one.
     """
     precision, recall = scores.precision, scores.recall
     if precision is None or recall is None:
@@ -77,5 +81,5 @@ def _combined(precision: float, recall: float, shaping: Shaping) -> float:
 
 
 def _towards_worst(reward: float, share: float) -> float:
-    """Keeps ``share`` (0 to 1) of what the reward has above the worst."""
+    """Keeps ``share`` (clipped to 0-1) of the reward's distance from the worst."""
     return WORST + (reward - WORST) * min(max(share, 0.0), 1.0)

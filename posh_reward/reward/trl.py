@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError, PoshError
 from posh_reward.metrics.posh.metric import PoSh
+from posh_reward.reward.giving_up import GivesUp
 from posh_reward.reward.logged import Work, extras, metrics, usage_now
 from posh_reward.reward.shaping import Shaping, shape
 from posh_reward.types import Failure, Scores
@@ -20,22 +20,25 @@ LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
 
 
-class PoshReward:
+class PoshReward(GivesUp):
     """A callable for ``GRPOTrainer(reward_funcs=...)``.
 
     The dataset has a column with each image's reference. A completion that cannot be judged
     gets ``None``, which TRL leaves out of its group. A reference is parsed once for all its
-    generations. The object pickles; what it has loaded or cached stays behind.
+    generations. The object pickles; what it has loaded or cached is left out.
 
-    A judge that is gone for good must end the run. Without help this object can only raise, on
-    its own rank: add ``training.stopping.StopWithCheckpoint`` to the trainer, and all ranks stop
+    A judge that is gone for good must end the run. On its own this object can only raise, on one
+    rank: add ``training.stopping.StopWithCheckpoint`` to the trainer, and all ranks stop
     together, with a checkpoint.
 
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
         shaping: how scores make a reward; by default their f1, as in the paper.
         reference_column: the dataset's column of references.
-        max_failed_calls: after so many calls in a row in which every completion failed, stop.
+        max_failed_calls: after this many calls in a row in which every completion failed, stop.
+
+    Raises:
+        InputError: ``max_failed_calls`` is less than 1.
 
     Example:
         ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
@@ -54,8 +57,7 @@ class PoshReward:
         self.posh = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
-        self.max_failed_calls = max_failed_calls
-        self.begin()
+        super().__init__(max_failed_calls)
 
     def __call__(
         self,
@@ -71,15 +73,15 @@ class PoshReward:
         Args:
             prompts: unused; part of TRL's contract.
             completions: strings, or conversations whose assistant turns are the description.
-            log_metric: TRL's; is given the same names on every rank at every call
+            log_metric: TRL's; gets the same names on every rank at every call
                 (``reward.logged.metrics``).
             log_extra: TRL's; likewise (``reward.logged.extras``).
-            columns: the dataset's columns, among them that of references; others are ignored.
+            columns: the dataset's columns. Only the references are used.
 
         Raises:
             InputError: the column of references is missing or of another length.
-            JudgeError: nothing could be judged for ``max_failed_calls`` calls in a row, and no
-                ``StopWithCheckpoint`` is there to stop the run.
+            JudgeError: nothing could be judged for ``max_failed_calls`` calls in a row, and
+                there is no ``StopWithCheckpoint`` to stop the run.
         """
         references = self._references(columns, len(completions))
         before, started = usage_now(self.posh.usage), time.perf_counter()
@@ -91,20 +93,8 @@ class PoshReward:
         if log_extra is not None:
             for name, values in extras(self.posh, scores).items():
                 log_extra(name, values)
-        self._note_failures(scores)
+        self.note_failures([score.failure for score in scores])
         return [shape(score, self.shaping) for score in scores]
-
-    def begin(self, *, supervised: bool = False) -> None:
-        """Forgets earlier failures, since a run begins.
-
-        Args:
-            supervised: somebody else stops the run when ``failure`` is set
-                (``StopWithCheckpoint``); otherwise this object raises.
-        """
-        self.failure: Failure | None = None
-        """Why the run should stop: set after ``max_failed_calls``."""
-        self._supervised = supervised
-        self._failed_calls = 0
 
     def check(self) -> None:
         """Scores one pair, so that a judge that cannot work fails before the first step.
@@ -133,8 +123,8 @@ class PoshReward:
         return references
 
     def _score(self, texts: list[Any], references: list[Any]) -> list[Scores]:
-        if self.failure is not None and self._supervised:
-            return _unscored(texts, self.failure)  # the run is about to stop: ask no more
+        if self.failure is not None and self.stopping:
+            return _unscored(texts, self.failure)
         try:
             return self.posh.score(texts, references)
         except JudgeError as error:
@@ -147,26 +137,6 @@ class PoshReward:
                 texts, Failure("error", f"scoring raised {type(error).__name__}: {error}")
             )
 
-    def _note_failures(self, scores: Sequence[Scores]) -> None:
-        """Logs why completions failed, and notes when a run is getting no reward at all."""
-        reasons = Counter(str(score.failure) for score in scores if score.failure is not None)
-        if not reasons:
-            self._failed_calls = 0
-            return
-        failed = sum(reasons.values())
-        listed = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
-        logger.warning("%d of %d completions have no reward: %s", failed, len(scores), listed)
-        self._failed_calls = self._failed_calls + 1 if failed == len(scores) else 0
-        if self._failed_calls >= self.max_failed_calls:
-            self.failure = self.failure or Failure(
-                "engine",
-                f"no completion could be judged in {self._failed_calls} calls in a row; the last "
-                f"reason: {reasons.most_common(1)[0][0]}. Fix that and resume from the last "
-                "checkpoint, or raise max_failed_calls",
-            )
-            if not self._supervised:
-                raise JudgeError(str(self.failure))
-
 
 def _unscored(texts: Sequence[object], why: Failure) -> list[Scores]:
     return [Scores.failed(why, signature="") for _ in texts]
@@ -175,26 +145,28 @@ def _unscored(texts: Sequence[object], why: Failure) -> list[Scores]:
 def completion_text(completion: object) -> Any:
     """The description in a completion: a string, or the assistant's turns of a conversation.
 
-    Anything else is returned as it is, for the metric to fail with its reason.
+    Turns without text, such as calls of tools, are skipped.
+
+    Returns:
+        The text; None if the assistant wrote none; anything that is not a conversation as it is,
+        for the metric to fail with its reason.
     """
     if not isinstance(completion, list | tuple):
         return completion
-    turns = [
-        turn["content"]
-        for turn in completion
-        if isinstance(turn, dict) and turn.get("role") == "assistant" and "content" in turn
-    ]
-    texts = [_content_text(turn) for turn in turns]
-    if not texts or any(text is None for text in texts):
-        return completion
-    return "\n".join(text for text in texts if text is not None)
+    turns = [turn for turn in completion if isinstance(turn, dict)]
+    written = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
+    texts = [text for content in written if (text := _content_text(content)) is not None]
+    if not texts:
+        return None if written else completion
+    return "\n".join(texts)
 
 
 def _content_text(content: object) -> str | None:
-    """Text of a message's content, which is a string or a list of typed parts."""
+    """Text of a message's content, which is a string or a list of typed parts; None without."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list | tuple):
-        parts = [p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text"]
-        return "".join(part for part in parts if isinstance(part, str))
-    return None
+    if not isinstance(content, list | tuple):
+        return None
+    parts = [p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text"]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if texts else None

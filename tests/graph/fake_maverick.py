@@ -1,7 +1,7 @@
-"""Obeys the protocol of Maverick's worker without a model: it links equal words.
+"""Follows the protocol of Maverick's worker without a model: it links equal words.
 
-A test writes it as the interpreter of an environment. What it is told to do stands in the weights
-("slow", "mute", "deaf", "broken", "missing", "absent") and in the words of a text ("die", ...).
+A test writes it as the interpreter of an environment. The name of the weights ("slow", "mute",
+"deaf", "broken", "missing", "absent") and the words of a text ("die", ...) say what goes wrong.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def answer(request: dict[str, object]) -> None:
     elif "stumble" in words:
         say({"id": request["id"], "error": "ValueError: no mentions"})
     elif "variables" in words:
-        odd = [name for name in os.environ if "RANK" in name or name.startswith("MASTER_")]
-        say({"id": request["id"], "error": f"{odd} {os.environ['CUDA_VISIBLE_DEVICES']!r}"})
+        told = [name for name, value in os.environ.items() if value == "not for all"]
+        say({"id": request["id"], "error": f"{told} {os.environ['CUDA_VISIBLE_DEVICES']!r}"})
     elif "pid" in words:
         say({"id": request["id"], "error": f"pid {os.getpid()}"})
     else:

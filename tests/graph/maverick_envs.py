@@ -54,7 +54,7 @@ def fake_env(folder: Path) -> Path:
 
 
 def environment_with_stub(folder: Path) -> Path:
-    """One where the real worker script runs, with a package ``maverick`` of a few lines."""
+    """One where the real worker script runs, with a small package ``maverick``."""
     info = folder / "stub" / "maverick_coref-1.0.7.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: maverick-coref\nVersion: 1.0.7\n")

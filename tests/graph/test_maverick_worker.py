@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def stub_env(tmp_path: Path) -> Path:
-    """An environment for the real worker script, with a package ``maverick`` of a few lines."""
+    """An environment for the real worker script, with a small package ``maverick``."""
     (tmp_path / "weights.ckpt").write_text("weights")
     return environment_with_stub(tmp_path / "env")
 

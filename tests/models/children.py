@@ -1,4 +1,4 @@
-"""Asking a ``VllmModel``, and looking after its child."""
+"""Helpers that ask a ``VllmModel`` and its child."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models whose child is a real process with an engine of a few lines in it."""
+"""Models whose child is a real process with a small engine in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.models.children import Make
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter that runs ``stand_in.py`` whatever it is given to run."""
+    """An interpreter that runs ``stand_in.py``, whatever script it is given."""
     path = tmp_path_factory.mktemp("stand_in") / "python"
     code = Path(__file__).with_name("stand_in.py").read_text(encoding="utf-8")
     path.write_text(f"#!{sys.executable}\n{code}", encoding="utf-8")

@@ -1,15 +1,17 @@
-"""An engine of a few lines in vLLM's place, with faults on demand.
+"""A small engine in place of vLLM, with faults on demand.
 
-Run as the child's interpreter, it is given the script to run, and runs the real worker with
-another engine: ``stand_in.py BOOT serve|probe SETTINGS``.
+It runs as the child's interpreter: it gets the script to run, and runs the real worker with this
+engine: ``stand_in.py BOOT serve|probe SETTINGS``.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,17 +20,17 @@ from typing import Any
 
 WORDS_THAT_KILL = ("die", "exit", "stop", "stuck", "garbage", "list", "raise", "half", "outside")
 RAW = os.dup(1)
-"""The pipe itself, which no engine should know."""
+"""The pipe itself, which an engine should not write to."""
 
 
 def masses(text: str, labels: int) -> tuple[float, ...]:
-    """Something that differs with the text, and is the same in every process."""
+    """Different for each text, and the same in every process."""
     weights = [(sum(map(ord, text)) * (label + 3)) % 17 + 1 for label in range(labels)]
     return tuple(weight / sum(weights) / 2 for weight in weights)
 
 
 class StandIn:
-    """Answers by arithmetic; does what a word of a prompt's suffix tells it to."""
+    """Answers by arithmetic, and does what a word in a prompt's suffix tells it to."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         start(settings["model"])
@@ -77,6 +79,10 @@ class StandIn:
             "asked": json.dumps(self.asked),
             "settings": json.dumps(self.settings),
         }
+        if suffix == "offspring":
+            return str(subprocess.Popen(["sleep", "600"]).pid)
+        if suffix == "escaped offspring":
+            return str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
         return told.get(suffix, f"the {suffix}")
 
     def _obey(self, words: Sequence[str]) -> None:
@@ -99,6 +105,8 @@ def obey(word: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
     elif word == "stuck":
         time.sleep(3600)
+    elif word == "deaf":
+        ctypes.PyDLL(None).sleep(600)  # holds the interpreter's lock: no other thread runs
     elif word == "slowly":
         time.sleep(1.5)
     elif word == "raise":

@@ -1,4 +1,4 @@
-"""Packed prompts are answered as each would be alone, and each token is computed once."""
+"""Packed prompts get the answers that each would get alone, and each token is computed once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def described(text: str) -> Description:
 
 
 def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
-    """Of both directions, about several generations of one reference, of unequal length."""
+    """Questions in both directions, about generations of unequal length for one reference."""
     reference = described(SCENE)
     prompts = []
     for number in range(generations):
@@ -77,7 +77,7 @@ def qwen(shared: Path) -> PreTrainedTokenizerBase:
 
 @torch.inference_mode()
 def alone(model: PreTrainedModel, prompts: Sequence[Prompt], tokenizer: Any) -> torch.Tensor:
-    """(prompts, labels) probabilities of the labels, each prompt in a forward of its own."""
+    """(prompts, labels) probabilities of the labels, with a forward pass for each prompt."""
     tokens = label_tokens(tokenizer, DIGITS)
     rows = []
     for ids in Chat(tokenizer).encode(prompts):
@@ -198,8 +198,8 @@ def test_prompts_too_long_fail_alone_for_one_reason() -> None:
     assert failures == [why if length > room else None for length in lengths]
 
 
-def test_no_numbers_fail_alone() -> None:
-    """Weights of one word that are no numbers spoil the prompts with that word, and no other."""
+def test_nan_fails_only_the_prompts_that_hold_it() -> None:
+    """One word's weights are NaN: prompts with that word fail, and no other."""
     tokenizer = byte_tokenizer()
     model = tiny_model(tokenizer)
     with torch.no_grad():
@@ -215,7 +215,7 @@ def test_no_numbers_fail_alone() -> None:
 
 
 def memory_for(model: PreTrainedModel, tokens: int) -> None:
-    """From now on, passes of more tokens run out of memory."""
+    """Makes passes with more tokens than this run out of memory."""
 
     def check(_module: object, _inputs: object, given: dict[str, Any]) -> None:
         if given["input_ids"].shape[1] > tokens:
@@ -296,7 +296,7 @@ def test_replies_that_memory_cuts_short_fail() -> None:
 
 
 def test_a_reply_ends_at_the_end_of_the_turn() -> None:
-    """Which the template knows, even where neither the tokenizer nor the model says so."""
+    """The template knows it, even if neither the tokenizer nor the model says so."""
     tokenizer, [asked, *_] = byte_tokenizer(), phrases()
     tokenizer.eos_token = "</think>"
     model = tiny_model(tokenizer)
@@ -403,7 +403,7 @@ def test_a_saved_model_is_loaded_and_pickled(tmp_path: Path) -> None:
 def test_what_the_name_says_is_what_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if the branch moves in between, in this process or in one that got a pickle."""
+    """Even if the branch moves in between, in this process or in one that got a pickle."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
@@ -472,7 +472,7 @@ def test_a_model_from_memory_does_not_outlive_its_process() -> None:
         again.wake()
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="there is no folder"):
         TransformersModel(str(tmp_path / "nowhere")).wake()
     folder = saved(tmp_path)
@@ -499,7 +499,7 @@ def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 
 def test_models_that_cannot_be_packed_are_refused() -> None:
-    """One has no attention; one has, but mixes tokens elsewhere, too."""
+    """One has no attention; the other has, but mixes tokens elsewhere as well."""
     from transformers import MambaConfig, MambaForCausalLM
 
     mamba = MambaForCausalLM(
@@ -526,7 +526,7 @@ def test_a_pair_is_scored(preset: str) -> None:
 
 
 @pytest.mark.gpu
-def test_asleep_the_card_is_free() -> None:
+def test_while_it_sleeps_the_card_is_free() -> None:
     model = tiny_model(TOKENIZER, hidden_size=1024, intermediate_size=4096).to("cuda")
     judge, prompts = judge_of(model), questions()
     before = masses(judge.choose(prompts, DIGITS))

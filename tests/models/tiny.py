@@ -1,4 +1,4 @@
-"""Random language models and a tokenizer of bytes, small enough to be made anew in each test."""
+"""Random language models and a tokenizer of bytes, small enough to be made in each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def byte_tokenizer() -> PreTrainedTokenizerBase:
-    """One token a byte, and Qwen's markers and template."""
+    """One token per byte, with Qwen's markers and template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

@@ -26,7 +26,7 @@ def test_weights_move_the_balance() -> None:
     assert shape(scores(0.8, 0.4), weighted) == pytest.approx(0.7)
 
 
-def test_a_failure_is_no_reward() -> None:
+def test_a_failure_has_no_reward() -> None:
     assert shape(scores(None, 0.4), Shaping()) is None
 
 

@@ -19,6 +19,8 @@ REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
 
 GONE = Failure("engine", "gone")
+CALL_OF_A_TOOL = {"role": "assistant", "content": None, "tool_calls": [{"function": "zoom"}]}
+TOOL = {"role": "tool", "content": "a picture"}
 
 
 class Log:
@@ -166,7 +168,26 @@ def test_one_good_completion_ends_a_run_of_failures() -> None:
         ([{"role": "assistant", "content": "turn"}], "turn"),
         ([{"role": "tool", "content": "no"}, {"role": "assistant", "content": "yes"}], "yes"),
         ([{"role": "assistant", "content": [{"type": "text", "text": "part"}]}], "part"),
+        ([CALL_OF_A_TOOL, TOOL, {"role": "assistant", "content": "yes"}], "yes"),
+        ([{"role": "assistant", "tool_calls": []}, {"role": "assistant", "content": "yes"}], "yes"),
+        ([{"role": "assistant", "content": ""}], ""),
+        ([CALL_OF_A_TOOL, TOOL], None),
+        ([{"role": "assistant", "content": [{"type": "image"}]}], None),
+        ([1, 2], [1, 2]),
     ],
 )
-def test_the_description_is_found_in_a_completion(completion: object, text: str) -> None:
+def test_the_description_is_found_in_a_completion(completion: object, text: object) -> None:
     assert completion_text(completion) == text
+
+
+def test_a_call_of_a_tool_does_not_cost_the_answer_its_reward(reward: PoshReward) -> None:
+    log = Log()
+    answer = {"role": "assistant", "content": TEXTS[0]}
+    rewards = call(reward, [[CALL_OF_A_TOOL, TOOL, answer], [CALL_OF_A_TOOL, TOOL]], log)
+    assert rewards == [call(reward, TEXTS)[0], None]
+    assert "is missing" in log.extras["posh_failure"][1]
+
+
+def test_fewer_than_one_failed_call_is_refused() -> None:
+    with pytest.raises(InputError, match="max_failed_calls is 0"):
+        PoshReward(max_failed_calls=0)

@@ -19,6 +19,7 @@ from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.coref.words import read_words
 from posh_reward.process import ChildFailureError, ChildProcess
+from posh_reward.process.environment import passed_on
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
 DEADLY = 2
 """Fresh workers that a text may cost before it is given up."""
-LEAKING = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_", "VLLM_", "PYTHON")
-"""Starts of variables that steer the parent's launcher and interpreter, not the worker."""
 
 
 class CorefError(PoshError, RuntimeError):
@@ -50,7 +49,7 @@ class MaverickCoref:
         weights: a repository on the hub, also as ``"repository@revision"``; or a checkpoint
             file, or a folder with a ``weights.ckpt``. Checkpoints are *unpickled*, which can run
             code: take them from whom you trust.
-        env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
+        env: the folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
             ``posh-reward/maverick`` in the user's cache directory.
         device: where the model runs, e.g. "cpu" or "cuda:0".
         timeout: seconds for one text.
@@ -174,11 +173,10 @@ class MaverickCoref:
 
     def _started(self) -> ChildProcess:
         check_env(self._env)
-        options = {"weights": self._pinned(), "device": self._device, "parent": str(os.getpid())}
-        flags = [part for key, value in options.items() for part in (f"--{key}", value)]
+        python, weights = str(python_of(self._env)), self._pinned()
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
-        command = [str(python_of(self._env)), "-I", str(WORKER), *flags]
-        worker = ChildProcess(command, environment(self._device))
+        command = [python, "-I", str(WORKER), "--weights", weights, "--device", self._device]
+        worker = ChildProcess(command, environment(python, weights, self._device))
         reply = worker.receive(self._start_timeout)
         if "ready" not in reply:
             worker.stop()
@@ -245,17 +243,13 @@ def say_licence() -> None:
     )
 
 
-def environment(device: str) -> dict[str, str]:
-    """The worker's variables: the user's, without what the trainer's launcher added."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if "RANK" not in key and "WORLD_SIZE" not in key and not key.startswith(LEAKING)
-    }
+def environment(python: str, weights: str, device: str) -> dict[str, str]:
+    """The worker's variables; the key to the hub only if the weights are on the hub."""
+    kept = passed_on(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
     # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
-    # That can run any code that the file brings along, so it is set for the worker alone.
+    # That can run any code in the file, so the variable is set for the worker alone.
     return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 

@@ -7,7 +7,7 @@ It imports nothing of posh_reward. One JSON object a line, on stdin and stdout:
     worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
 
 Clusters hold (first, last) token indices into the whole text, both inclusive. It ends when stdin
-does, and at the latest a second after its parent, whatever it is doing then.
+does; ``process/keeper.py`` ends it with its parent, whatever it is doing then.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import hashlib
 import json
 import os
 import sys
-import threading
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -31,20 +29,6 @@ def claim_stdout() -> IO[str]:
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
-
-
-def end_with_parent(parent: int) -> None:
-    """Ends this process when its parent is gone, also in the middle of a text.
-
-    Not left to PR_SET_PDEATHSIG: that fires when the parent's *thread* ends.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def find_checkpoint(weights: str) -> Path:
@@ -116,14 +100,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", default="")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--parent", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.check:
         import maverick  # noqa: F401
 
         print(f"maverick-coref {version('maverick-coref')} can be imported")
         return
-    end_with_parent(arguments.parent)
     serve(arguments.weights, arguments.device, claim_stdout())
 
 

@@ -1,10 +1,10 @@
-"""A language model in this process: prompts packed, what they share computed once.
+"""A language model in this process: prompts are packed, and what they share is computed once.
 
 ::
 
-    model --> runner --> packing --> slots, rows      questions -> passes -> states of prefixes
-      `-> checkpoint --> placement                    loads, places, puts to sleep
-          logits                                      last states -> labels
+    transformers_model --> runner --> packing --> slots, segments   prompts -> passes -> states
+      `-> checkpoint, placement                                     loads, places, puts to sleep
+          logits                                                    last states -> labels
 """
 
 from posh_reward.models.packed.transformers_model import TransformersModel

@@ -1,4 +1,4 @@
-"""Loads a language model for the judge, or says what is missing. Safetensors only, no code."""
+"""Loads a language model, or says what is missing. Reads safetensors only, and runs no code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SPARE = 1.1
-"""Memory that is asked for, per memory of the weights."""
+"""Memory to ask for, per memory of the weights."""
 
 
 def require_libraries() -> None:
@@ -34,7 +34,7 @@ def require_libraries() -> None:
 
 
 def chosen_device(device: str) -> torch.device:
-    """The device of that name; by "auto" this process's own card, or the CPU without one.
+    """The device of that name; for "auto" this process's own card, or the CPU without one.
 
     Raises:
         ConfigError: there is no such device.
@@ -45,7 +45,7 @@ def chosen_device(device: str) -> torch.device:
         if not torch.cuda.is_available():
             return torch.device("cpu")
         current, rank = torch.cuda.current_device(), int(os.environ.get("LOCAL_RANK", "0"))
-        # A trainer makes its card the current one; a launcher alone only says which rank it is.
+        # A trainer makes its card the current one; a launcher only says which rank this is.
         return torch.device("cuda", current or (rank if rank < torch.cuda.device_count() else 0))
     try:
         chosen = torch.device(device)
@@ -59,7 +59,7 @@ def chosen_device(device: str) -> torch.device:
 
 
 def chosen_dtype(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
-    """The number format of that name; by "auto" the checkpoint's, on a CPU float32.
+    """The number format of that name; for "auto" the checkpoint's, on a CPU float32.
 
     Raises:
         ConfigError: there is no such format.
@@ -92,14 +92,14 @@ def load_config(model: str, revision: str | None) -> PretrainedConfig:
 
 
 def identity(model: str, revision: str | None) -> str:
-    """The commit of a model on the hub, or a fingerprint of a folder."""
+    """The commit of a model on the hub, or a folder's fingerprint."""
     from posh_reward.models.revision import commit, fingerprint
 
     if Path(model).is_dir():
         return f"sha256-{fingerprint(Path(model))}"
     try:
         return commit(model, revision)
-    except Exception as error:  # of the hub's client, of which there are many
+    except Exception as error:  # the hub's client raises many kinds
         raise JudgeError(_not_loaded(model, revision, error)) from error
 
 
@@ -153,10 +153,10 @@ def check_room(
 
 @contextmanager
 def whole_weights() -> Iterator[None]:
-    """Loads all of a model in each process meanwhile, however the trainer divides its own.
+    """In this context each process loads a whole model, however the trainer divides its own.
 
-    Under ZeRO-3 transformers would divide every model that is loaded, under FSDP leave it empty
-    on all ranks but one.
+    Otherwise transformers would divide every model that is loaded under ZeRO-3, and leave it
+    empty on all ranks but one under FSDP.
     """
     from transformers.integrations import deepspeed
 
@@ -174,7 +174,7 @@ def whole_weights() -> Iterator[None]:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that can be had on a device; None if it cannot be told."""
+    """Free bytes on a device; None if unknown."""
     import torch
 
     if device.type == "cuda":
@@ -193,6 +193,6 @@ def _not_loaded(model: str, revision: str | None, error: Exception) -> str:
     at = f" at revision {revision!r}" if revision else ""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return (
-        f"{model!r}{at} is no model that can be loaded: {reason} (a folder with config.json, "
-        "tokenizer and *.safetensors, or a name on the hub; offline it must be in the cache)"
+        f"{model!r}{at} cannot be loaded: {reason} (give a folder with config.json, tokenizer "
+        "and *.safetensors, or a name on the hub; offline it must be in the cache)"
     )

@@ -1,4 +1,4 @@
-"""What is read of a model's logits."""
+"""What is read from a model's logits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEAD_CHUNK = 16384
 """Tokens of the vocabulary whose weights are cast to float32 at once."""
 NOTHING = -1
-"""Stands for a token where logits are no numbers."""
+"""In place of a token where logits are NaN."""
 
 
 def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0) -> torch.Tensor:
@@ -26,7 +26,7 @@ def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0)
     Args:
         logits: (prompts, vocabulary).
         tokens: ids.
-        top: if not 0, tokens that are not among so many likeliest have none.
+        top: if not 0, only this many of the likeliest tokens count; others get minus infinity.
     """
     logits = logits.float()
     chosen = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))
@@ -34,19 +34,19 @@ def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0)
     if not top:
         return wanted
     least = logits.topk(min(top, logits.shape[-1])).values[:, -1:]
-    # Written so that what is no number stays none.
+    # A comparison with NaN is false, so NaN is not masked and stays NaN.
     return wanted.masked_fill(chosen < least, float("-inf"))
 
 
 def likeliest(logits: torch.Tensor) -> torch.Tensor:
-    """(prompts, 1) the token with the highest logit; ``NOTHING`` where some are no numbers."""
+    """(prompts, 1) the token with the highest logit; ``NOTHING`` where some are NaN."""
     unsound = logits.isnan().any(-1)
     return torch.where(unsound, NOTHING, logits.argmax(-1))[:, None]
 
 
 @contextmanager
 def float32_head(model: PreTrainedModel) -> Iterator[None]:
-    """Logits in float32 meanwhile, whatever the weights are in.
+    """In this context logits are computed in float32, whatever the weights are stored in.
 
     In bfloat16 a logit between 16 and 32 is a multiple of 1/8: too coarse for a mean of five.
     """

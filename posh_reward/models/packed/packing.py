@@ -1,8 +1,8 @@
-"""Many prompts in one forward pass: every token once, beside those of all the others.
+"""Many prompts in one forward pass, each token computed once.
 
-The tokens to compute stand in one long row, so that no weight is multiplied with padding. Only
-attention sees which belong together: each stretch of tokens attends to its own path, the slots
-of all tokens from its prompt's first to itself, whichever prompt or earlier pass computed them.
+The tokens to compute form one long row, so that no weight is multiplied with padding. Only
+attention sees which of them belong together: each stretch of tokens attends to its own path, the
+slots of its prompt's tokens up to itself, whichever prompt or earlier pass computed them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "posh_reward_paths"
-"""What transformers knows this attention by."""
+"""This attention's name in transformers."""
 ALIGNED = 16
-"""Keys of a group are padded to a multiple of this, as fast kernels want their masks."""
+"""Keys of a group are padded to a multiple of this, which fast kernels want for their masks."""
 SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Kernels that take a mask and need not be planned anew for each shape."""
+"""Kernels that take a mask and need no new plan for each shape."""
 
 
 class States:
@@ -43,12 +43,12 @@ class States:
 
     @property
     def layers(self) -> int:
-        """How many have been written so far."""
+        """How many layers have been written so far."""
         return len(self._layers)
 
     @property
     def bytes_per_slot(self) -> int:
-        """Of all layers that have been written so far."""
+        """Bytes of one slot, in all layers written so far."""
         tensors = (tensor for pair in self._layers.values() for tensor in pair)
         return sum(each.nbytes for each in tensors) // self.capacity
 
@@ -71,15 +71,15 @@ class States:
         return like.new_empty((self.capacity, *like.shape[1:]))
 
 
-class Group:
-    """Rows of much the same lengths, padded to one: what attention computes at once."""
+class RowGroup:
+    """Rows of similar lengths, padded to the same length: what attention computes at once."""
 
     def __init__(
         self, rows: Sequence[Segment], offsets: Sequence[int], device: torch.device
     ) -> None:
         width = max(len(row.ids) for row in rows)
         keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
-        # Padding repeats a token of the row itself: no prompt ever touches another's states.
+        # Padding repeats a token of the same row: no prompt ever touches another's states.
         column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]
         query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
         starts = [len(row.path) - len(row.ids) for row in rows]
@@ -93,9 +93,9 @@ class Group:
         self.key = on(device, key)
         """(rows, keys) slots."""
         self.real = on(device, real)
-        """(tokens,) which of the rows x width queries are no padding, in order."""
+        """(tokens,) which of the rows x width queries are not padding, in order."""
         self.target = on(device, query.reshape(-1)[real])
-        """(tokens,) where in the pass each of them stands."""
+        """(tokens,) the index in the pass of each of them."""
         self._position = on(device, position)
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
@@ -123,7 +123,7 @@ class Pack:
     """One forward pass.
 
     Args:
-        rows: what to compute; a row's path lies in slots written before, or by these rows.
+        rows: what to compute; a row's path is in slots written earlier, or by these rows.
         states: where keys and values are.
         device: of the model.
     """
@@ -146,7 +146,7 @@ class Pack:
         last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
         self.last = on(device, np.asarray(last, np.int64))
         self.groups = [
-            Group([rows[i] for i in which], [offsets[i] for i in which], device)
+            RowGroup([rows[i] for i in which], [offsets[i] for i in which], device)
             for which in alike(rows)
         ]
 
@@ -175,7 +175,7 @@ class Pack:
 
         Args:
             layer: index of the layer.
-            query: (heads, tokens, size); ``key`` and ``value`` have fewer heads, or as many.
+            query: (heads, tokens, size); ``key`` and ``value`` may have fewer heads.
             key: of this pass's tokens.
             value: of this pass's tokens.
             scaling: of the products.
@@ -196,14 +196,14 @@ class Pack:
 
 
 def attend_group(
-    group: Group,
+    group: RowGroup,
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
     scaling: float | None,
     window: int | None,
 ) -> torch.Tensor:
-    """(tokens of the group, heads, size); heads that share keys stand as more queries."""
+    """(tokens of the group, heads, size); heads that share keys are laid out as more queries."""
     heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
     rows, width = group.query.shape
     asked = picked(query, group.query).view(rows, width, heads, shared, -1).permute(0, 2, 3, 1, 4)
@@ -235,10 +235,10 @@ def attention(
     pack: Pack | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls in each layer, with (1, heads, tokens, size) of each.
+    """What transformers calls in each layer; ``query`` is (1, heads, tokens, size).
 
     Raises:
-        JudgeError: the layer wants something that is not there.
+        JudgeError: the layer wants something that packed attention does not have.
     """
     wanted = [
         name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None
@@ -256,7 +256,7 @@ def attention(
 
 @contextmanager
 def packed_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Lets the model attend by paths meanwhile."""
+    """In this context the model attends along paths."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attention)
@@ -269,7 +269,7 @@ def packed_attention(model: PreTrainedModel) -> Iterator[None]:
 
 
 def on(device: torch.device, values: Ints) -> torch.Tensor:
-    """An array on a device, without waiting for what the device still does."""
+    """An array on a device, without waiting for the device's earlier work."""
     tensor = torch.from_numpy(values)
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""A language model's place: its weights on a device, and the room that is left for states."""
+"""Where a language model is: its weights on a device, and the room left there for states."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CPU_BYTES = 2 * 2**30
-"""Room for states on a CPU, unless it is said."""
+"""Room for states on a CPU, unless it is given."""
 CUDA_SHARE = 0.5
-"""Of what is free on a card with the weights on it, the part for states."""
+"""The part for states of what is free on a card with the weights on it."""
 MOST_TOKENS = 2**20
-"""More states than this are never kept."""
+"""Most states that are ever kept."""
 SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
 """Two prompts that share a beginning."""
 TOLERANCE = 0.1
-"""Most by which packed logits may differ from plain ones, as a share of their spread. Bfloat16
-rounding makes a few hundredths; a token that sees another prompt's makes about 1."""
+"""The most by which packed logits may differ from plain ones, as a share of their spread. Rounding
+in bfloat16 makes a few hundredths; seeing another prompt's token makes about 1."""
 
 
 class PlacedWeights:
@@ -54,7 +54,7 @@ class PlacedWeights:
         """Undoes ``put_away``.
 
         Raises:
-            JudgeError: there is no room any more.
+            JudgeError: there is not enough room any more.
         """
         try:
             for parameter in self._parameters:
@@ -63,8 +63,8 @@ class PlacedWeights:
         except torch.OutOfMemoryError as error:
             self.put_away()
             raise JudgeError(
-                f"the judge's weights do not fit on {self._device} beside what has been put there "
-                f"meanwhile ({error}): leave it more memory, or use the judge 'server'"
+                f"the judge's weights do not fit back on {self._device}, which is fuller now "
+                f"({error}): leave it more memory, or use the judge 'server'"
             ) from error
 
 
@@ -80,7 +80,7 @@ def states_room(device: torch.device, per_token: int, memory_gb: float | None) -
     Args:
         device: of the model, which is on it.
         per_token: bytes of a token's states.
-        memory_gb: room in GiB; None for as much as is sensible.
+        memory_gb: room in GiB; None for the default.
     """
     if memory_gb is not None:
         room: float = memory_gb * 2**30
@@ -114,8 +114,8 @@ def check_packing(model: PreTrainedModel, chat: Chat) -> int:
         raise _unfit(model, f"{type(error).__name__}: {error}") from error
     layers = model.config.get_text_config().num_hidden_layers
     if states.layers != layers:
-        raise _unfit(model, f"{states.layers} of its {layers} layers attend in the common way")
-    if not alike:  # also if they are no numbers
+        raise _unfit(model, f"{states.layers} of its {layers} layers use the common attention")
+    if not alike:  # also if they are NaN
         raise _unfit(model, "its answers differ")
     return states.bytes_per_slot
 
@@ -128,7 +128,7 @@ def _plain(model: PreTrainedModel, ids: Ints) -> torch.Tensor:
 
 
 def _packed(model: PreTrainedModel, first: Encoded, second: Encoded) -> tuple[torch.Tensor, States]:
-    """Logits after both prompts, what they share computed once."""
+    """Logits after both prompts, with what they share computed once."""
     shared = common(first.key, second.key)
     own = np.arange(len(first), len(first) + len(second) - shared)
     paths = np.arange(len(first)), np.concatenate([np.arange(shared), own])

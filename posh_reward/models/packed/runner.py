@@ -1,4 +1,4 @@
-"""A causal language model that computes what prompts share once, within and across calls."""
+"""Runs a causal language model, computing what prompts share once, within and across calls."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Read = Callable[[torch.Tensor], torch.Tensor]
-"""Logits (prompts, vocabulary) -> what is wanted of them, (prompts, some)."""
-Told = tuple[list[int], torch.Tensor]
-"""Which prompts a pass came to the end of, and what was read there, (prompts, some)."""
-Answer = list[float] | Failure
-"""What was read after a prompt, or why nothing was."""
+"""Logits (prompts, vocabulary) -> the values wanted from them, (prompts, some)."""
+PassValues = tuple[list[int], torch.Tensor]
+"""Which prompts ended in a pass, and the values read there, (prompts, some)."""
+PromptValues = list[float] | Failure
+"""The values read after a prompt, or why there are none."""
 
 REPLIES_AT_ONCE = 512
 """Enough to keep a large card busy; their logits take 150 MB."""
@@ -40,9 +40,9 @@ OUT_OF_MEMORY = Failure(
 class Runner:
     """Reads the ends of prompts and writes greedy replies.
 
-    Results do not depend on the order of the prompts. What stands beside a prompt, and what is
-    already known of it, changes the shapes of products and so the rounding: about 1e-6 of a
-    logit in float32, a few hundredths in bfloat16.
+    Results do not depend on the order of the prompts. The other prompts of a pass, and how much
+    of a prompt is already known, change the shapes of products and so the rounding: about 1e-6 of
+    a logit in float32, a few hundredths in bfloat16.
 
     Args:
         model: in evaluation mode, on one device.
@@ -60,10 +60,10 @@ class Runner:
         self.clear(0)
 
     def clear(self, capacity: int) -> None:
-        """Gives up all states, and their memory; what was out of memory is tried again.
+        """Gives up all states and their memory, and returns to passes of full size.
 
         Args:
-            capacity: how many tokens' states there is room for from now on; longer prompts fail.
+            capacity: from now on, how many tokens' states there is room for; longer prompts fail.
         """
         self.states = States(capacity)
         self._budget = self._wanted
@@ -71,12 +71,12 @@ class Runner:
         self._forget()
 
     @torch.inference_mode()
-    def read(self, prompts: Sequence[Encoded], read: Read) -> list[Answer]:
-        """What ``read`` makes of the logits after each prompt; or why there are none."""
+    def read(self, prompts: Sequence[Encoded], read: Read) -> list[PromptValues]:
+        """``read`` of the logits after each prompt, or why there are none."""
         with packed_attention(self.model), float32_head(self.model), self._sound():
-            answers, paths = self._prefill(prompts, read, hold=False)
+            values, paths = self._prefill(prompts, read, hold=False)
         assert not paths
-        return answers
+        return values
 
     @torch.inference_mode()
     def write(
@@ -97,9 +97,9 @@ class Runner:
 
     def _prefill(
         self, prompts: Sequence[Encoded], read: Read, *, hold: bool
-    ) -> tuple[list[Answer], dict[int, Ints]]:
-        """What is read after each prompt and, if to be held, the paths of those that were."""
-        told: list[Told] = []
+    ) -> tuple[list[PromptValues], dict[int, Ints]]:
+        """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
+        done: list[PassValues] = []
         paths: dict[int, Ints] = {}
         rows: list[Segment] = []
         failures: dict[int, Failure] = {}
@@ -107,8 +107,8 @@ class Runner:
         try:
             for index in self._order(prompts):
                 placed = self._place(prompts[index], index)
-                if placed is None:  # passes give room
-                    self._compute(rows, paths, read, told, hold)
+                if placed is None:  # computing what waits frees slots
+                    self._compute(rows, paths, read, done, hold)
                     waiting = 0
                     self._forget_last()
                     placed = self._place(prompts[index], index)
@@ -119,31 +119,36 @@ class Runner:
                 rows.extend(placed)
                 waiting += sum(len(row.ids) for row in placed)
                 if waiting >= self._budget:
-                    self._compute(rows, paths, read, told, hold)
+                    self._compute(rows, paths, read, done, hold)
                     waiting = 0
-            self._compute(rows, paths, read, told, hold)
+            self._compute(rows, paths, read, done, hold)
         except torch.OutOfMemoryError:
             self._forget()
             paths = {}
-        known = {i: values for which, tensor in told for i, values in each_of(which, tensor)}
-        answers: dict[int, Answer] = {**known, **failures}
-        return [answers.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
+        known = {i: values for which, tensor in done for i, values in each_of(which, tensor)}
+        found: dict[int, PromptValues] = {**known, **failures}
+        return [found.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
     def _compute(
-        self, rows: list[Segment], paths: dict[int, Ints], read: Read, told: list[Told], hold: bool
+        self,
+        rows: list[Segment],
+        paths: dict[int, Ints],
+        read: Read,
+        done: list[PassValues],
+        hold: bool,
     ) -> None:
-        """Computes what is waiting, and gives back the slots of prompts that have been read."""
+        """Computes the waiting rows and, without ``hold``, frees the slots of prompts now read."""
         if not rows:
             return
         for prompts, values in self._passes(rows, read):
-            told.append((prompts, values))
+            done.append((prompts, values))
             for prompt in () if hold else prompts:
                 self._slots.release(paths.pop(prompt))
         self.computed += sum(len(row.ids) for row in rows)
         rows.clear()
 
     def _order(self, prompts: Sequence[Encoded]) -> list[int]:
-        """First those whose prefix is kept, before it is given up for others; then in order."""
+        """Prompts whose prefix is kept first, before it makes room for others; then by tokens."""
 
         def place(index: int) -> tuple[bool, bytes]:
             each = prompts[index]
@@ -153,10 +158,10 @@ class Runner:
         return sorted(range(len(prompts)), key=place)
 
     def _place(self, prompt: Encoded, index: int) -> list[Segment] | None:
-        """Finds a prompt's tokens slots; returns what is to be computed, None without room."""
+        """Finds slots for a prompt's tokens; returns the rows to compute, None without room."""
         key, last = self._last
         known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
-        known = known[: len(prompt) - 1]  # the last token has to be computed, to be read
+        known = known[: len(prompt) - 1]  # the last token must be computed: it is read
         self._slots.hold(known)
         new = self._slots.take(len(prompt) - len(known))
         if new is None:
@@ -169,21 +174,21 @@ class Runner:
         self._slots.keep(prompt.key[: prompt.shared * TOKEN.itemsize], path[: prompt.shared])
         return segments(prompt.ids, path, len(known), index)
 
-    def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[Told]:
-        """Computes rows in one pass; in more, if memory does not suffice.
+    def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
+        """Computes rows in one pass, or in more if memory is too small.
 
         Raises:
-            torch.OutOfMemoryError: it does not suffice for a single row.
+            torch.OutOfMemoryError: it is too small for a single row.
         """
         try:
-            told = self._pass(rows, read)
+            done = self._pass(rows, read)
         except torch.OutOfMemoryError:
             if len(rows) == 1:
                 raise
         else:
-            yield told
+            yield done
             return
-        torch.cuda.empty_cache()  # nothing without CUDA
+        torch.cuda.empty_cache()  # does nothing without CUDA
         tokens = sum(len(row.ids) for row in rows)
         self._budget = max(min(self._budget, tokens) // 2, 1)
         logger.warning("the judge is out of memory: passes of %d tokens from now", self._budget)
@@ -191,7 +196,7 @@ class Runner:
         yield from self._passes(rows[:half], read)
         yield from self._passes(rows[half:], read)
 
-    def _pass(self, rows: Sequence[Segment], read: Read) -> Told:
+    def _pass(self, rows: Sequence[Segment], read: Read) -> PassValues:
         pack = Pack(rows, self.states, self.model.device)
         return pack.prompts, read(pack.run(self.model))
 
@@ -240,7 +245,7 @@ class Runner:
         return replies
 
     def _step(self, replies: list[Any], paths: dict[int, Ints], going: Sequence[int]) -> None:
-        """One more token of each reply that has not come to its end."""
+        """One more token of each reply that has not ended."""
         slots = self._slots.take(len(going))
         assert slots is not None, "groups are only as large as there is room"
         for index, slot in zip(going, slots, strict=True):
@@ -250,13 +255,13 @@ class Runner:
             for index in going
         ]
         for start in range(0, len(rows), self._budget):
-            for told in self._passes(rows[start : start + self._budget], likeliest):
-                for index, values in each_of(*told):
+            for done in self._passes(rows[start : start + self._budget], likeliest):
+                for index, values in each_of(*done):
                     replies[index].extend(values)
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """After an error nothing is known of the slots."""
+        """Forgets all slots after an error, since what they hold is then unknown."""
         try:
             yield
         except BaseException:
@@ -273,5 +278,5 @@ class Runner:
 
 
 def each_of(prompts: Sequence[int], values: torch.Tensor) -> Iterator[tuple[int, list[float]]]:
-    """Each prompt with what was read after it; waits for the device."""
+    """Each prompt with the values read after it; waits for the device."""
     return zip(prompts, values.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Stretches of prompts that are computed together, and which of them go well side by side."""
+"""Stretches of prompts that are computed together, and which of them fit well in one group."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from posh_reward.models.packed.slots import Ints
 
 STRETCH = 128
-"""Most tokens of a row; longer runs are cut, so that rows of one group are much alike."""
+"""Most tokens in a row; longer runs are cut, so that the rows of a group are similar."""
 GROUP_KEYS = 2**16
-"""Most keys that are gathered at once, padding included; bounds memory."""
+"""Most keys gathered at once, padding included; bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Segment:
 
 
 def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
-    """The tokens of a prompt from ``start`` on, as rows of much the same length."""
+    """The tokens of a prompt from ``start`` on, as rows of about equal length."""
     pieces = -(-(len(ids) - start) // STRETCH)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
     return [
@@ -39,7 +39,7 @@ def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
 
 
 def alike(rows: Sequence[Segment]) -> Iterator[list[int]]:
-    """Indices of rows, in groups that waste little on padding and fit into memory."""
+    """Indices of rows, in groups that need little padding and fit into memory."""
     group: list[int] = []
     longest = 0
     for index in sorted(

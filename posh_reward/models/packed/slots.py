@@ -1,6 +1,6 @@
-"""Where the states of tokens are kept: one slot a token, shared by all that begin alike.
+"""Where the states of tokens are kept: one slot per token, shared by prompts that begin alike.
 
-Only the bookkeeping, in slot numbers; the states themselves are tensors of ``packing``.
+This is only the bookkeeping, in slot numbers; the states themselves are tensors in ``packing``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 NO_SLOTS: Ints = np.zeros(0, np.int64)
 TOKEN = np.dtype(">u4")
-"""How tokens are written in keys: so that bytes sort as the tokens do."""
+"""How tokens are written in keys, so that the bytes sort as the tokens do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Encoded:
     """A prompt in tokens."""
 
     key: bytes
-    """The token ids, four bytes each, the highest first."""
+    """The token ids, four bytes each, most significant first."""
     shared: int
-    """How many tokens stand before what is this prompt's own."""
+    """How many tokens precede this prompt's own part."""
 
     @staticmethod
     def of(ids: Sequence[int], shared: int) -> Encoded:
@@ -43,9 +43,9 @@ class Encoded:
 
 
 class Slots:
-    """Hands out slots, counts who uses each, and keeps what prefixes were computed.
+    """Hands out slots, counts the users of each, and keeps prefixes that were computed.
 
-    What is kept is given up, least recently used first, when slots run out.
+    When slots run out, kept prefixes are given up, least recently used first.
 
     Args:
         capacity: how many slots there are.
@@ -60,7 +60,7 @@ class Slots:
         self._keys: list[bytes] = []
 
     def take(self, count: int) -> Ints | None:
-        """Slots that nobody uses, now used once; None if there are not enough."""
+        """Unused slots, which now have one user; None if there are not enough."""
         while self._left < count and self._kept:
             self._give_up()
         if self._left < count:
@@ -71,11 +71,11 @@ class Slots:
         return taken
 
     def hold(self, path: Ints) -> None:
-        """One more user of each slot; ``path`` has none twice."""
+        """One more user of each slot; none is in ``path`` twice."""
         self._users[path] += 1
 
     def release(self, path: Ints) -> None:
-        """One user less; slots that nobody uses are free."""
+        """One user fewer of each slot; unused ones are free."""
         self._users[path] -= 1
         idle = path[self._users[path] == 0]
         self._free[self._left : self._left + len(idle)] = idle
@@ -91,7 +91,7 @@ class Slots:
         self._keys.insert(bisect_left(self._keys, key), key)
 
     def known(self, key: bytes) -> Ints:
-        """Slots of the longest beginning of these tokens that is kept."""
+        """Slots of the longest kept beginning of these tokens."""
         nearest = self.nearest(key)
         if not nearest:
             return NO_SLOTS
@@ -99,7 +99,7 @@ class Slots:
         return self._kept[nearest][: common(nearest, key)]
 
     def nearest(self, key: bytes) -> bytes:
-        """Of the tokens that are kept those that begin most like these; nothing if none are."""
+        """The kept key that shares the longest beginning with this one; empty if none is kept."""
         # Among sorted sequences, one of the two neighbours shares the longest beginning.
         at = bisect_left(self._keys, key)
         near = self._keys[max(at - 1, 0) : at + 1]
@@ -112,7 +112,7 @@ class Slots:
 
 
 def common(first: bytes, second: bytes) -> int:
-    """With how many tokens both begin."""
+    """How many tokens at the beginning both have in common."""
     length = min(len(first), len(second)) // TOKEN.itemsize
     different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
     return int(different.argmax()) if different.any() else length

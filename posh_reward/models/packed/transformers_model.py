@@ -1,4 +1,4 @@
-"""A causal language model in this process, by transformers: on one GPU, or on the CPU."""
+"""A causal language model in this process, with transformers: on one GPU, or on the CPU."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from posh_reward.models.packed.placement import PlacedWeights
-    from posh_reward.models.packed.runner import Answer, Runner
+    from posh_reward.models.packed.runner import PromptValues, Runner
     from posh_reward.models.packed.slots import Encoded
 
     Given = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 
 class TransformersModel:
-    """Computes what prompts share once, and reads the probabilities of the labels alone.
+    """Computes what prompts share once, and reads only the probabilities of the labels.
 
-    All prompts of a call, of whatever pair, are packed into passes of up to
-    ``max_batch_tokens`` without padding (``packing``); what precedes the questions is kept for
-    later calls until its room is needed or ``sleep`` drops it: for the waves of one batch. The
-    order of the prompts does not matter. What else is in a call changes only rounding: nothing
-    beyond 1e-5 of a probability in float32, in bfloat16 up to some hundredths of a grade.
+    All prompts of a call, whichever pair they are about, are packed into passes of up to
+    ``max_batch_tokens`` without padding (``packing``). What precedes the questions is kept for
+    later calls, until its room is needed or ``sleep`` drops it. The order of the prompts does not
+    matter. What else is in a call changes only rounding: by less than 1e-5 of a probability in
+    float32, by up to some hundredths of a grade in bfloat16.
 
     Args:
         model: a folder, or a name on the hub. Safetensors only; no code of theirs is run.
         revision: branch, tag or commit on the hub.
         device: "auto" is this process's card, or the CPU without one.
         dtype: "auto" is the checkpoint's own, on a CPU float32.
-        reading: how the label probabilities are read; see ``labels.Reading``.
+        reading: how the label probabilities are read; see ``models.labels.LabelReading``.
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
         memory_gb: GiB for the states of tokens; the weights come on top of it. None is half of
             what is free on a card with the weights on it, or 2 on a CPU.
-        sleep: between batches move the weights from the card to the host's memory (28 GB for 14
-            billion in bfloat16, in every process).
+        sleep: between batches move the weights from the card to the host's memory (28 GB per
+            process for 14 billion parameters in bfloat16).
 
     Raises:
         InputError: there is no such reading, or a size is not above 0.
@@ -95,13 +95,13 @@ class TransformersModel:
     def of(
         cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, **options: Any
     ) -> TransformersModel:
-        """A judge of a model that is in memory; it is put into evaluation mode.
+        """Wraps a model that is already in memory; puts it into evaluation mode.
 
         Args:
             model: a causal language model, on one device.
             tokenizer: its own, with a chat template.
-            name: what signatures and stores say: other weights want another name.
-            **options: as of the class, but for ``revision``, ``device`` and ``dtype``.
+            name: for signatures and stores; other weights need another name.
+            **options: the class's, except ``revision``, ``device`` and ``dtype``.
         """
         made = cls(name, **options)
         made._from_memory = True
@@ -110,7 +110,7 @@ class TransformersModel:
 
     @cached_property
     def name(self) -> str:
-        """transformers, model, commit (or fingerprint of a folder), dtype and reading.
+        """Transformers' version, model, commit (or a folder's fingerprint), dtype and reading.
 
         Raises:
             JudgeError: there is no such model.
@@ -162,7 +162,7 @@ class TransformersModel:
         return [reply_of(loaded, answers[index]) for index in range(len(prompts))]
 
     def sleep(self) -> None:
-        """Gives up kept states and, on a card, moves the weights to the host's memory."""
+        """Drops kept states and, on a card, moves the weights to the host's memory."""
         if self._loaded is None:
             return
         self._loaded.runner.clear(0)
@@ -170,7 +170,7 @@ class TransformersModel:
             self._loaded.weights.put_away()
 
     def wake(self) -> None:
-        """Loads the model at first; later moves its weights back to their device.
+        """Loads the model the first time; later moves its weights back to their device.
 
         Raises:
             JudgeError: it cannot be loaded; the message names what is missing or too big.
@@ -189,7 +189,7 @@ class TransformersModel:
             self._loaded = self._load()
         loaded, runner = self._loaded, self._loaded.runner
         loaded.weights.bring_back()
-        if not runner.states.layers:  # asleep until now: what else is on a card may have changed
+        if not runner.states.layers:  # it was asleep: what else is on the card may have changed
             runner.clear(states_room(runner.model.device, loaded.per_token, self._memory_gb))
         return loaded
 
@@ -208,8 +208,8 @@ class TransformersModel:
     def _from_checkpoint(self) -> Given:
         if self._from_memory:
             raise JudgeError(
-                f"the judge's model {self._model!r} was given in memory, where it is no more "
-                "(pickles leave it out): make the judge anew with TransformersModel.of"
+                f"the judge's model {self._model!r} was given in memory, and pickles leave it "
+                "out: make the judge again with TransformersModel.of"
             )
         device = checkpoint.chosen_device(self._device)
         config = checkpoint.load_config(self._model, self._commit)
@@ -218,7 +218,7 @@ class TransformersModel:
 
     @cached_property
     def _identity(self) -> str:
-        """Asked once and kept in pickles: a branch may move between a name and a loading."""
+        """Asked once and kept in pickles: a branch may move between naming and loading."""
         return checkpoint.identity(self._model, self._revision)
 
     @property
@@ -232,7 +232,7 @@ class TransformersModel:
     def _encode(
         self, loaded: Loaded, prompts: Sequence[Prompt], reply: int
     ) -> tuple[dict[int, Encoded], dict[int, Any]]:
-        """By index, prompts in tokens, and why others are too long for the model."""
+        """By index: prompts in tokens, and failures of those too long for the model."""
         from posh_reward.models.packed.slots import Encoded
 
         encoded: dict[int, Encoded] = {}
@@ -254,7 +254,7 @@ class TransformersModel:
         return self._tokens[labels]
 
     def _verdict(
-        self, answer: Answer, flat: Sequence[int], tokens: Sequence[Sequence[int]]
+        self, answer: PromptValues, flat: Sequence[int], tokens: Sequence[Sequence[int]]
     ) -> Verdict:
         if isinstance(answer, Failure):
             return Verdict(None, answer)
@@ -270,14 +270,14 @@ class TransformersModel:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What there is once the model is loaded."""
+    """Everything that exists once the model is loaded."""
 
     tokenizer: PreTrainedTokenizerBase
     chat: Chat
     runner: Runner
     weights: PlacedWeights
     context: float
-    """How many tokens the model can read; infinite if it does not say."""
+    """How many tokens the model can read; infinity if it does not say."""
     per_token: int
     """Bytes of a token's states."""
 

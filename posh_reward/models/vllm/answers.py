@@ -1,13 +1,13 @@
 """What crosses the pipe: one JSON object a line.
 
 child:   {"ready": true}                           or {"fatal": "why"}, and it exits
-         {"refused": "why, and what mends it"}     likewise: the settings are at fault
+         {"refused": "why, and the remedy"}        and it exits: the settings are at fault
 parent:  {"id": 7, "do": "choose", "labels": ["1", ...], "prompts": [["prefix", "suffix"], ...]}
          {"id": 8, "do": "write", "max_tokens": 20, "prompts": [...]}
          {"id": 9, "do": "sleep"}                  or "wake"
-child:   {"id": 7, "beat": true}                   it lives; twice a second meanwhile
+child:   {"id": 7, "beat": true}                   it is alive; twice a second while it works
          {"id": 7, "answers": [[0, {"masses": [0.1, ...], ...}], ...]}   as they come
-         {"id": 7, "done": true}                   nothing more to 7
+         {"id": 7, "done": true}                   there are no more answers to 7
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from posh_reward.types import Failure
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine made of one prompt: masses, a text, or a failure."""
+    """The engine's answer to one prompt: masses, a text, or a failure."""
 
     masses: tuple[float, ...] | None = None
     """Probability of each label."""
@@ -30,12 +30,12 @@ class Answer:
     submitted: int = 0
     """Tokens of the prompt."""
     computed: int = 0
-    """Those whose state was in no cache."""
+    """Those whose state was not in a cache."""
     decoded: int = 0
 
 
 def written(answer: Answer) -> dict[str, Any]:
-    """An answer as JSON, what is empty left out."""
+    """An answer as JSON, without its empty fields."""
     return {name: value for name, value in asdict(answer).items() if value not in (None, 0)}
 
 
@@ -44,7 +44,7 @@ def read(answer: Mapping[str, Any], labels: int) -> Answer:
 
     Args:
         answer: what came over the pipe.
-        labels: how many masses are due; 0 if a text is.
+        labels: how many masses were asked for; 0 if a text was.
 
     Raises:
         TypeError: it is not an answer.

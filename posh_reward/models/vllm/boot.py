@@ -1,7 +1,7 @@
-"""The child's first lines: a script for an interpreter that need not know posh_reward.
+"""The child's first lines: a script for an interpreter without posh_reward installed.
 
-It loads this package from where it lies, and nothing else from there: beside it may lie another
-torch. Run as ``python boot.py serve|probe SETTINGS``, settings as JSON.
+It loads this package from its folder, and nothing else from there: the folder around it may hold
+another torch. Run as ``python boot.py serve|probe SETTINGS``, with the settings as JSON.
 """
 
 import importlib.util
@@ -21,8 +21,8 @@ def load_package(folder: Path) -> None:
 
 
 def main() -> None:
-    """Serves, or says what vLLM and the model are."""
-    del sys.path[0]  # this folder: its modules are to be found by their full names only
+    """Serves, or says which vLLM and which model this is."""
+    del sys.path[0]  # this folder: its modules must only be found by their full names
     load_package(Path(__file__).resolve().parents[2])
     what, settings = sys.argv[1], json.loads(sys.argv[2])
     if what == "probe":

@@ -17,10 +17,10 @@ from posh_reward.models.vllm.worker import Answers
 from posh_reward.types import Failure
 
 AT_ONCE = 512
-"""Prompts that one call of the engine gets: what is lost if it dies, and how often it pauses."""
+"""Prompts in one call of the engine. More are lost if it dies; with fewer it pauses more often."""
 SHARE = 0.01
-"""Of a card's memory, that vLLM wants to find free, even where the cache's size is given in bytes
-(vllm#39852). Its default, most of the card, is what the trainer has taken."""
+"""The part of a card's memory that vLLM wants to find free, even if the cache's size is given in
+bytes (vllm#39852). By default it wants most of the card, which the trainer has taken."""
 TOO_LONG = Failure("prompt", "the prompt is longer than the model's context")
 UNTOKENISED = Failure("prompt", "the prompt cannot be tokenised")
 INCOMPLETE = Failure("reply", "the engine left out labels that were asked for")
@@ -107,7 +107,7 @@ class VllmEngine:
     def _answers(
         self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], Answer]
     ) -> Answers:
-        """What ``read`` makes of each prompt's output; prompts that cannot be asked fail."""
+        """``read`` of each prompt's output; prompts that cannot be asked fail."""
         self.wake()
         failed: list[tuple[int, Answer]] = []
         sound: list[tuple[int, list[int]]] = []
@@ -129,7 +129,7 @@ class VllmEngine:
             ]
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
-        """Token ids of each prompt; None for text that a tokenizer refuses, e.g. half a pair."""
+        """Token ids of each prompt; None for text that the tokenizer refuses (a lone surrogate)."""
         try:
             return [*self._chat.encode(prompts)]
         except Exception:
@@ -139,7 +139,7 @@ class VllmEngine:
 
 
 def charged(answer: Answer, reply: Any, submitted: int) -> Answer:
-    """An answer with what its reply has cost."""
+    """An answer with the tokens that it cost."""
     computed = submitted - (reply.num_cached_tokens or 0)
     decoded = len(reply.outputs[0].token_ids)
     return replace(answer, submitted=submitted, computed=computed, decoded=decoded)
@@ -148,7 +148,7 @@ def charged(answer: Answer, reply: Any, submitted: int) -> Answer:
 def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) -> Answer:
     """Masses of labels whose tokens were all asked for.
 
-    One that is missing, or minus infinity (vllm#51789), was not computed: it is not improbable.
+    A token that is missing, or minus infinity (vllm#51789), was not computed; it may be likely.
     """
     found = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
     if not all(i in found for ids in tokens for i in ids):

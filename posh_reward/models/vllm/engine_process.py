@@ -1,10 +1,8 @@
-"""One life of the child: it starts, answers, and at some time dies."""
+"""One life of the child: it starts, answers, and at some point dies."""
 
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,11 +14,11 @@ from posh_reward.models.vllm.environment import boot_command
 from posh_reward.process import ChildProcess
 
 SILENCE = 60.0
-"""Seconds without a sign of life after which the child is taken for stuck."""
+"""Seconds without a sign of life after which the child counts as stuck."""
 
 
 class EngineProcess:
-    """A child with a loaded engine. All its failures are ``ChildFailureError``; it is gone then.
+    """A child with a loaded engine. All its failures are ``ChildFailureError``, and end it.
 
     Args:
         python: interpreter that has vLLM.
@@ -42,9 +40,7 @@ class EngineProcess:
         start_timeout: float,
         timeout: float,
     ) -> None:
-        tied = threading.current_thread() is threading.main_thread()
-        told = {**settings, "parent": os.getpid(), "tied": tied}
-        self._child = ChildProcess(boot_command(python, "serve", told), environment)
+        self._child = ChildProcess(boot_command(python, "serve", settings), environment)
         self._timeout = timeout
         self._ids = itertools.count(1)
         heard = self._child.receive(start_timeout)
@@ -60,11 +56,11 @@ class EngineProcess:
         """(place, answer) of each prompt as they come.
 
         Args:
-            prompts: in the order in which the engine is to get them.
+            prompts: in the order in which the engine gets them.
             what: the rest of the request; see ``answers``.
 
         Raises:
-            ChildFailureError: it died, stuck or talked nonsense before all were answered.
+            ChildFailureError: it died, hung or talked nonsense before all were answered.
         """
         labels = len(what.get("labels", ()))
         missing = set(range(len(prompts)))
@@ -75,14 +71,14 @@ class EngineProcess:
                 for place, _ in answers:
                     missing.remove(place)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                told = f"answered with what is no answer: {type(error).__name__}: {error}"
+                told = f"sent something that is not an answer: {type(error).__name__}: {error}"
                 raise self._child.failed(told[:300]) from None
             yield from answers
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
     def tell(self, what: str) -> None:
-        """Has it do something without an answer: "sleep" or "wake".
+        """Tells it to "sleep" or "wake", which have no answer.
 
         Raises:
             ChildFailureError: it did not.
@@ -91,11 +87,11 @@ class EngineProcess:
             raise self._child.failed(f"answered something else: {str(heard)[:200]}")
 
     def end(self) -> None:
-        """Kills it, and all that it has started."""
+        """Kills it, and everything that it has started."""
         self._child.stop()
 
     def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """What it says to a request until it is done, signs of life apart."""
+        """What it says to a request until it is done, without the signs of life."""
         number = next(self._ids)
         silence = min(SILENCE, self._timeout)
         last = time.monotonic()

@@ -5,41 +5,37 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.process import secrets_of, without
+from posh_reward.process.environment import passed_on, secrets_of, without
 
 BOOT = Path(__file__).with_name("boot.py")
 
-LAUNCHERS = (
-    *"RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK".split(),
-    *"GROUP_ ROLE_ MASTER_ TORCHELASTIC_ ACCELERATE_ FSDP_ DEEPSPEED_ PMI_ PMIX_ OMPI_".split(),
-    *"TORCH_NCCL_ NCCL_ASYNC_ERROR_HANDLING".split(),
-)
-"""Variables, or starts of them, by which launchers tell a process its place among the ranks."""
+ENGINES = ("VLLM_", "FLASHINFER_")
+"""Starts of the names of variables that steer an engine."""
 OTHER_ENGINE = (
     *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
+    "VLLM_API_KEY",  # a server's
 )
-"""Those by which TRL, or a user, steers the engine inside the trainer. Other ``VLLM_`` variables
-are the user's wishes for all engines, and reach the child."""
+"""Starts of variables by which TRL, or a user, steers the engine inside the trainer, or a server.
+Other ``VLLM_`` variables are the user's wishes for all engines, and reach the child."""
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 PROBE_SECONDS = 120.0
-"""To import nothing, and to ask the hub for a commit."""
+"""Enough to ask the hub for a commit; nothing heavy is imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an interpreter's vLLM and a model are, found out without loading either."""
+    """Which vLLM an interpreter has, and which model, found out without loading either."""
 
     version: str
     """Of vLLM."""
     revision: str
-    """The model's commit; of a local folder, ``sha256-`` and the start of its fingerprint."""
+    """The model's commit; for a local folder, ``sha256-`` and the start of its fingerprint."""
 
 
 @lru_cache(maxsize=32)
@@ -47,10 +43,10 @@ def probe(python: str, model: str, revision: str | None) -> About:
     """Asks an interpreter which vLLM it has, and which commit of the model it would load.
 
     Raises:
-        JudgeError: it has none, or there is no such model; the message says how to mend it.
+        JudgeError: it has none, or there is no such model; the message names the remedy.
     """
     wanted = {"model": model, "revision": revision}
-    environment = child_environment(os.environ, python)
+    environment = child_environment(os.environ, python, model)
     try:
         done = subprocess.run(  # noqa: S603
             boot_command(python, "probe", wanted),
@@ -74,22 +70,27 @@ def probe(python: str, model: str, revision: str | None) -> About:
 
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
-    """What starts the child, no shell."""
+    """The command that starts the child, without a shell."""
     return [python, str(BOOT), what, json.dumps(settings)]
 
 
 def child_environment(
-    base: Mapping[str, str], python: str, *, batch_invariant: bool = False
+    base: Mapping[str, str], python: str, model: str, *, batch_invariant: bool = False
 ) -> dict[str, str]:
-    """The child's variables: the user's, without what makes the parent one rank of many.
+    """The child's variables: what it needs of the user's, its card, and how the engine is to run.
 
     Args:
         base: the parent's.
-        python: the child's interpreter. Another than this one gets no ``PYTHON...`` variables.
-        batch_invariant: whether results may not depend on what else is in a batch.
+        python: the child's interpreter.
+        model: a folder, or a name on the hub; only a child that may download it gets ``HF_TOKEN``.
+        batch_invariant: whether results must not depend on what else is in a batch.
     """
-    leaking = (*LAUNCHERS, *OTHER_ENGINE, *(() if same_python(python) else ("PYTHON",)))
-    kept = {key: value for key, value in base.items() if not key.startswith(leaking)}
+    hub = not Path(model).is_dir()
+    kept = {
+        name: value
+        for name, value in passed_on(base, python, hub=hub, also=ENGINES).items()
+        if not name.startswith(OTHER_ENGINE)
+    }
     for name in ALLOCATOR:
         if name in kept and (rest := without_expandable_segments(kept.pop(name))):
             kept[name] = rest
@@ -107,8 +108,8 @@ def child_environment(
 def card_of(base: Mapping[str, str]) -> str:
     """The one card that the child sees: the one that the parent's rank trains on.
 
-    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, where a
-    launcher shows each rank just its own; and card ``LOCAL_RANK`` where all are visible.
+    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, if the
+    launcher shows each rank just its own card; and card ``LOCAL_RANK`` if all are visible.
 
     Raises:
         InputError: there are several entries, but none for this rank.
@@ -123,17 +124,12 @@ def card_of(base: Mapping[str, str]) -> str:
     if rank >= len(cards):
         raise InputError(
             f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(cards)} cards: "
-            "make as many visible as there are ranks"
+            "make as many cards visible as there are ranks"
         )
     return cards[rank]
 
 
 def without_expandable_segments(settings: str) -> str:
-    """The allocator's settings less the one that excludes sleeping."""
+    """The allocator's settings, without the one under which vLLM cannot sleep."""
     kept = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
     return ",".join(kept)
-
-
-def same_python(python: str) -> bool:
-    """Whether an interpreter is the one that runs this, by its path: links are environments."""
-    return os.path.abspath(python) == os.path.abspath(sys.executable)

@@ -1,4 +1,4 @@
-"""Which vLLM is here, and which commit of a model: asked in the child's interpreter."""
+"""Which vLLM is here, and which commit of a model: runs in the child's interpreter."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def about(model: str, revision: str | None) -> dict[str, str]:
     except Exception as error:
         return {
             "fatal": f"the model {model!r} at revision {revision or 'main'!r} is neither in the "
-            f"cache nor to be had from the hub ({type(error).__name__}): check its name, the "
-            "connection, and HF_TOKEN if it is gated"
+            f"cache nor on the hub as seen from here ({type(error).__name__}): check its name, "
+            "the connection, and HF_TOKEN if it is gated"
         }
 
 
 def vllm_version() -> str:
-    """Of whichever distribution brings the package: ``vllm``, or a build by another name."""
+    """The version of the distribution that has the package, which may not be called ``vllm``."""
     names = metadata.packages_distributions().get("vllm", ["vllm"])
     return metadata.version(names[0])

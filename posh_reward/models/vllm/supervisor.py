@@ -1,4 +1,4 @@
-"""What becomes of a batch when the child dies: who is asked again, and who is given up."""
+"""What happens to a batch when the child dies: which prompts are asked again, which fail."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from posh_reward.types import Failure
 logger = logging.getLogger(__name__)
 
 PAYING = 100
-"""Answers in a batch that allow for one death more: a start takes as long as thousands."""
+"""Answers in a batch that allow for one more death: a start takes as long as thousands."""
 REMEDY = (
-    "`memory_gb` and `max_model_len` say what memory it takes beside the weights, `python` and "
+    "`memory_gb` and `max_model_len` set what memory it takes on top of the weights, `python` and "
     "`model` what it loads"
 )
-DEADLY = Failure("engine", "vLLM's process fails on this prompt")
-STICKING = Failure("engine", "vLLM's process answers nothing to this prompt in time")
+DEADLY = Failure("engine", "vLLM's process dies of this prompt")
+STICKING = Failure("engine", "vLLM's process does not answer this prompt in time")
 ENDED = Failure("engine", "vLLM's process failed too often in one batch")
 GIVEN_UP = Failure(
     "engine", "the judge has given up: vLLM's process failed too often in two batches"
 )
 
-Group = tuple[list[int], int]
-"""Places of prompts that are asked together, and how far they are under suspicion: 0 at first,
+Part = tuple[list[int], int]
+"""Places of prompts that are asked together, and how strongly they are suspected: 0 at first,
 1 after a death, 2 once divided, 3 alone."""
 
 
 class Supervisor:
     """Keeps a child at work. It starts when first needed.
 
-    What a dead child has answered is kept. The rest is asked again: all of it once (not after a
-    child that stuck, which costs its whole timeout), then in parts, then those of a part that
-    one died of alone. The prompts that children die of fail, now and later; parts under more
-    suspicion come last, so that it is they who lose if the batch ends.
+    What a child answered before it died is kept. The rest is asked again: all of it once (not
+    after a child that hung, which costs its whole timeout), then in parts, then the prompts of a
+    part that one died of, each alone. The prompts that children die of fail, now and later. Parts
+    under more suspicion come last, so that they are the ones that lose if the batch ends.
 
     Args:
         start: makes a child, or raises ``ChildFailureError``.
-        max_restarts: deaths, and starts that failed, that one batch may cost, one more for every
-            ``PAYING`` answers in it; half as many may be for being too slow. Then the batch
-            ends. After two in a row that ended with most of it unanswered it is for good.
+        max_restarts: deaths, and starts that failed, that one batch may cost, and one more for
+            every ``PAYING`` answers in it; half as many may be for being too slow. Then the batch
+            ends. If two in a row ended with most of their prompts unanswered, that is for good.
     """
 
     def __init__(self, start: Callable[[], EngineProcess], max_restarts: int) -> None:
@@ -54,8 +54,8 @@ class Supervisor:
         self._max_restarts = max_restarts
         self._process: EngineProcess | None = None
         self._worked = False
-        self._failures = self._slow = 0  # of the batch at hand
-        self._ended = False  # the batch at hand
+        self._failures = self._slow = 0  # of the current batch
+        self._ended = False  # the current batch
         self._lost = 0  # batches in a row
         self._deadly: dict[Prompt, Failure] = {}
 
@@ -70,7 +70,7 @@ class Supervisor:
             for place, prompt in enumerate(prompts)
             if prompt in self._deadly
         }
-        waiting: list[Group] = parts(
+        waiting: list[Part] = parts(
             [place for place in range(len(prompts)) if place not in answers], 0
         )
         self._failures, self._slow, self._ended = 0, 0, False
@@ -85,7 +85,7 @@ class Supervisor:
                     answers[left[0]] = self._convict(prompts[left[0]], failure)
                 else:
                     waiting += parts(left, max(suspicion + 1, 2 if failure.slow else 1))
-            except BaseException:  # an interrupt: what it was asked is nobody's question any more
+            except BaseException:  # an interrupt: nobody waits for these answers any more
                 self.end()
                 raise
         self._note_end(len(answers), len(prompts))
@@ -104,13 +104,13 @@ class Supervisor:
             self._ready()
 
     def tell(self, what: str) -> None:
-        """Has the child sleep or wake, if there is one."""
+        """Tells the child to sleep or wake, if there is one."""
         if self._process is None:
             return
         try:
             self._process.tell(what)
-        except ChildFailureError as failure:  # its memory is free now, too
-            logger.warning("vLLM's process did not %s and will be started anew: %s", what, failure)
+        except ChildFailureError as failure:  # which has freed its memory, too
+            logger.warning("vLLM's process did not %s and will be restarted: %s", what, failure)
             self.end()
 
     def end(self) -> None:
@@ -154,7 +154,7 @@ class Supervisor:
         return Answer(failure=self._deadly[prompt])
 
     def _count(self, failure: ChildFailureError, answered: int) -> None:
-        """Ends the child that failed, and the batch if that is once too often."""
+        """Ends the child that failed, and the batch if that was one failure too many."""
         logger.warning("vLLM's process failed: %s", failure)
         self.end()
         self._failures += 1
@@ -163,7 +163,7 @@ class Supervisor:
         self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
 
     def _note_end(self, answered: int, asked: int) -> None:
-        """Notes whether the batch was lost; a second one in a row is the last."""
+        """Notes whether the batch was lost; the second in a row is the last."""
         if self._given_up or not asked:
             return
         self._lost = self._lost + 1 if self._ended and answered < asked / 2 else 0
@@ -177,11 +177,11 @@ class Supervisor:
             )
 
 
-def parts(places: list[int], suspicion: int) -> list[Group]:
-    """Places in the groups in which to ask them: together, in about equal parts, or alone.
+def parts(places: list[int], suspicion: int) -> list[Part]:
+    """Places in the parts in which to ask them: together, in about equal parts, or alone.
 
-    As many parts as each has prompts: with one culprit two deaths find it, and asking a hundred
-    small groups takes less time than one more start.
+    There are as many parts as each has prompts: two deaths find a single culprit, and asking a
+    hundred small parts takes less time than one more start.
     """
     together, divided = len(places), math.isqrt(len(places))
     size = max(1, (together, together, divided, 1)[min(suspicion, 3)])

@@ -22,30 +22,29 @@ from posh_reward.types import Reply, Usage, Verdict
 class VllmModel:
     """A language model in vLLM, in a child process of its own on this rank's card.
 
-    The child starts with the first ``wake`` (or question), and ends with this object, with its
-    parent, or by ``close``. It is left out of pickles, and a fork of the parent leaves it alone.
-    If it dies, a fresh one is asked what was not answered; a prompt that it keeps dying of fails,
-    and no other with it.
+    The child starts with the first ``wake`` (or question). It ends with this object, with its
+    parent, or by ``close``. Pickles leave it out, and a fork of the parent leaves it alone. If it
+    dies, a fresh one is asked what was not answered; a prompt that it keeps dying of fails alone.
 
     Args:
         model: a folder, or a name on the hub.
-        revision: branch, tag or commit on the hub. Held to the commit that it is at first.
+        revision: branch, tag or commit on the hub. The commit that it names at first is kept.
         python: interpreter of the environment that has vLLM; by default this one.
         dtype: of weights and states, such as "bfloat16".
         memory_gb: GiB of the card for the cache of prefixes. The weights come on top of it.
         max_model_len: longest prompt with its reply, in tokens; a longer one fails.
-        reading: how probabilities of labels are read; see ``judge.llm.labels.Reading``.
+        reading: how probabilities of labels are read; see ``models.labels.LabelReading``.
         batch_invariant: make answers independent of what else is in a batch, at a cost.
-        sleep: between batches move the weights to the host's memory (28 GB for 14 billion in
-            bfloat16, on every rank) and drop the cache, where vLLM can.
+        sleep: between batches move the weights to the host's memory (28 GB per rank for 14
+            billion parameters in bfloat16) and drop the cache, where vLLM can.
         enforce_eager: start sooner, answer slower.
         start_timeout: seconds until the model is loaded, with its download.
-        timeout: seconds within which the next prompt must be answered. One that never is costs
-            three times as long, once.
-        max_restarts: how often the child may die or fail to start within one batch, and half as
-            often be too slow; each 100 answers allow for one death more. After that the rest of
-            the batch fails. If most of two batches in a row did, the judge has given up: what is
-            asked fails at once, with that for a reason.
+        timeout: seconds within which the next prompt must be answered. A prompt that never is
+            costs three times as long, once.
+        max_restarts: how often the child may die or fail to start within one batch; half as
+            often it may be too slow, and every 100 answers allow for one more death. After that
+            the rest of the batch fails. If most of two batches in a row did, the judge gives up:
+            every question then fails at once, with that reason.
 
     Raises:
         InputError: an argument has a value that cannot be used.
@@ -132,7 +131,7 @@ class VllmModel:
         return [Reply(answer.text, answer.failure) for answer in answers]
 
     def sleep(self) -> None:
-        """Has the engine give back its card's memory; nothing if there is no engine."""
+        """Has the engine give back its card's memory, if there is an engine."""
         with self._mine():
             if self._settings["sleep"]:
                 self._supervisor.tell("sleep")
@@ -165,7 +164,7 @@ class VllmModel:
         folder = Path(self._model).is_dir()
         settings = {**self._settings, "revision": None if folder else about.revision}
         environment = child_environment(
-            os.environ, self._python, batch_invariant=self._batch_invariant
+            os.environ, self._python, self._model, batch_invariant=self._batch_invariant
         )
         return EngineProcess(self._python, settings, environment, *self._timeouts)
 
@@ -173,7 +172,7 @@ class VllmModel:
         return probe(self._python, self._model, self._revision)
 
     def _mine(self) -> threading.Lock:
-        """The lock; in a fork a new one, and a supervisor without its parent's child."""
+        """The lock; in a fork a new one, with a supervisor that leaves the parent's child alone."""
         if self._owner != os.getpid():
             self._forget_process()
         return self._lock

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -20,15 +18,13 @@ from posh_reward.models.vllm.answers import Answer, written
 
 BEAT = 0.5
 """Seconds between signs of life."""
-DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 Answers = Iterator[list[tuple[int, Answer]]]
 """Answers as they come, each with the place of its prompt."""
 
 
 class Engine(Protocol):
-    """What answers prompts in the child."""
+    """Answers prompts in the child."""
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels."""
@@ -48,7 +44,7 @@ class Engine(Protocol):
 
 
 class Pipe:
-    """Both ends: requests come in whole, replies of two threads go out whole."""
+    """Both directions: requests come in whole, and replies of two threads go out whole."""
 
     def __init__(self, requests: IO[str], replies: IO[str]) -> None:
         self._replies = replies
@@ -74,7 +70,7 @@ class Pipe:
 
 
 class Heart:
-    """Beats while there is work: a process that is stopped or stuck falls silent."""
+    """Beats while there is work; in a process that is stopped or stuck it falls silent."""
 
     def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
         self._say = say
@@ -101,17 +97,16 @@ class Heart:
 def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
     """Loads the engine, says so, and answers until the parent ends.
 
-    What goes wrong with all prompts ends the process, with its traceback on stderr: the parent
-    starts a fresh one. An engine after an error on its card is not to be trusted.
+    An error that is not of a single prompt ends the process, with a traceback on stderr, and the
+    parent starts a fresh one: an engine is not to be trusted after an error on its card.
     """
-    end_with_parent(settings["parent"], tied=settings["tied"])
     pipe = Pipe(*claim_pipes())
     try:
         engine = make(settings)
-    except PoshError as error:  # it names what mends it, and needs no traceback
+    except PoshError as error:  # it names the remedy, and needs no traceback
         pipe.say({"refused": str(error)})
         os._exit(1)
-    except Exception as error:  # the parent tells the user, with what mends it
+    except Exception as error:  # the parent tells the user, with the remedy
         traceback.print_exc()
         pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
         os._exit(1)
@@ -128,11 +123,11 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
-        os._exit(1)  # not by way of exit handlers, which may wait for a card that hangs
+        os._exit(1)  # without exit handlers, which may wait for a card that hangs
 
 
 def answered(engine: Engine, request: Mapping[str, Any]) -> Answers:
-    """What the engine says to one request."""
+    """The engine's answers to one request."""
     what = request["do"]
     if what == "sleep":
         engine.sleep()
@@ -149,7 +144,7 @@ def answered(engine: Engine, request: Mapping[str, Any]) -> Answers:
 def claim_pipes() -> tuple[IO[str], IO[str]]:
     """(requests, replies): stdin and stdout, kept for the protocol.
 
-    Whatever libraries print goes to stderr instead, and what they read is empty.
+    Whatever libraries print goes to stderr instead, and their stdin is empty.
     """
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -158,24 +153,3 @@ def claim_pipes() -> tuple[IO[str], IO[str]]:
     os.close(nothing)
     os.dup2(2, 1)
     return requests, replies
-
-
-def end_with_parent(parent: int, *, tied: bool) -> None:
-    """Ends this process when its parent is gone, whatever it is doing then.
-
-    Not by the end of stdin alone: a fork of the parent may hold its other end open.
-
-    Args:
-        parent: process id.
-        tied: have the kernel do it, also to a process that is stopped or stuck. It does so when
-            the *thread* ends that started this process, so only if that was the main thread.
-    """
-    if tied and sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -1,49 +1,47 @@
-"""A child process that answers JSON lines, with a deadline on every line.
-
-What libraries cannot do inside a trainer (old pins, one engine a process, global switches) runs
-in a process of its own: Maverick, and vLLM beside a trainer.
-"""
+"""A child process that answers JSON lines, with a deadline for every line."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
+from posh_reward.process.environment import secrets_of, without
+
+KEEPER = Path(__file__).with_name("keeper.py")
 STDERR_TAIL = 2000
-"""Bytes of the process's last words that an error repeats."""
-SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY\b", re.IGNORECASE)
-"""Names of variables whose values are never repeated."""
-SHORTEST_SECRET = 8
-"""A shorter value (``"1"``, ``"true"``) is none."""
+"""Bytes of the child's last words that an error repeats."""
+GRACE = 10.0
+"""Seconds within which the keeper has to end a child; dying with much memory takes seconds."""
 
 
 class ChildFailureError(Exception):
-    """The process died, was too slow, or said what is no answer. It is gone now."""
+    """The child died, was too slow, or said something that is not an answer. It is gone now."""
 
     def __init__(self, reason: str, last_words: str = "", *, slow: bool = False) -> None:
         super().__init__(f"it {reason}; its last words:\n{last_words}")
         self.reason = reason
-        """One line, what "it" did."""
+        """One line: what "it" did."""
         self.last_words = last_words
         self.slow = slow
 
 
 class ChildProcess:
-    """One child process, and its process group.
+    """One child process, with everything that it starts.
 
-    It ends with this object, and at the latest with the interpreter.
+    It ends with this object, and at the latest with this process: a keeper between the two sees
+    to that, however this process ends and whatever the child is doing (``keeper.py``).
 
     Args:
-        command: what to run, no shell.
+        command: what to run, without a shell.
         environment: all of the child's environment variables.
     """
 
@@ -52,8 +50,10 @@ class ChildProcess:
         """Only this process may talk to the child; a fork of it needs a child of its own."""
         self._secrets = secrets_of(environment)
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._child = subprocess.Popen(  # noqa: S603
-            command,
+        # -I -S: only the keeper's own imports, none from its folder or the user's.
+        keeper = [sys.executable, "-I", "-S", str(KEEPER), str(self.owner)]
+        self._keeper = subprocess.Popen(  # noqa: S603
+            [*keeper, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -62,7 +62,7 @@ class ChildProcess:
             env=dict(environment),
             start_new_session=True,  # Ctrl-C is for the parent, which then ends the child
         )
-        self.stop = weakref.finalize(self, end, self._child, self._stderr, self.owner)
+        self.stop = weakref.finalize(self, end, self._keeper, self._stderr, self.owner)
 
     def ask(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
         """Sends a request and waits at most ``timeout`` seconds for the answer to it.
@@ -76,7 +76,7 @@ class ChildProcess:
         return reply
 
     def exchange(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
-        """Sends a request; what the process says next, within ``timeout`` seconds.
+        """Sends a request; returns what the child says next, within ``timeout`` seconds.
 
         Raises:
             ChildFailureError: It said nothing.
@@ -84,7 +84,7 @@ class ChildProcess:
         return self._exchange(json.dumps(request) + "\n", timeout)
 
     def receive(self, timeout: float) -> dict[str, Any]:
-        """What the process says unasked, within ``timeout`` seconds.
+        """Returns what the child says without being asked, within ``timeout`` seconds.
 
         Raises:
             ChildFailureError: It said nothing.
@@ -92,23 +92,23 @@ class ChildProcess:
         return self._exchange("", timeout)
 
     def _exchange(self, line: str, timeout: float) -> dict[str, Any]:
-        child = self._child
-        assert child.stdin is not None
-        assert child.stdout is not None
+        keeper = self._keeper
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
         expired = threading.Event()
 
         def give_up() -> None:  # unblocks both: a pipe that is not read, and one that is silent
             expired.set()
-            kill(child)
+            kill(keeper)
 
         deadline = threading.Timer(timeout, give_up)
         deadline.daemon = True
         deadline.start()
         reply = ""
         try:
-            child.stdin.write(line)
-            child.stdin.flush()
-            reply = child.stdout.readline()
+            keeper.stdin.write(line)
+            keeper.stdin.flush()
+            reply = keeper.stdout.readline()
         except OSError:
             pass  # it died before it read the request
         finally:
@@ -121,12 +121,11 @@ class ChildProcess:
             answer = json.loads(reply)
             if isinstance(answer, dict):
                 return answer
-        raise self.failed(f"said what is no JSON object: {reply[:200]!r}")
+        raise self.failed(f"said something that is not a JSON object: {reply[:200]!r}")
 
     def failed(self, reason: str, *, slow: bool = False) -> ChildFailureError:
-        """Ends the process, and says why: the error to raise."""
-        kill(self._child)
-        code = self._child.wait()
+        """Ends the child, and returns the error to raise, with its last words."""
+        code = kill(self._keeper)
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - STDERR_TAIL))
         words = self._stderr.read().decode("utf-8", "replace").strip()
         self.stop()
@@ -134,37 +133,25 @@ class ChildProcess:
         return ChildFailureError(f"{reason} (exit status {code})", words, slow=slow)
 
 
-def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """Values that no message may repeat, e.g. that of ``HF_TOKEN``; longest first."""
-    found = {
-        value
-        for name, value in environment.items()
-        if SECRET.search(name) and len(value) >= SHORTEST_SECRET
-    }
-    return sorted(found, key=len, reverse=True)
+def kill(keeper: subprocess.Popen[str]) -> int:
+    """Has a child ended with everything that it has started; its exit status.
+
+    When this returns, the child's memory, on a card too, is free.
+    """
+    keeper.terminate()
+    try:
+        return keeper.wait(GRACE)
+    except subprocess.TimeoutExpired:  # it is stopped, or the child hangs in the kernel
+        keeper.kill()  # the child is killed with it
+        return keeper.wait()
 
 
-def without(secrets: Sequence[str], text: str) -> str:
-    """A text with stars in place of secrets."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
-
-
-def kill(child: subprocess.Popen[str]) -> None:
-    """Kills a child and its process group. It must not have been reaped: its pid is its own."""
-    if child.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-
-
-def end(child: subprocess.Popen[str], stderr: IO[bytes], owner: int) -> None:
-    """Kills and reaps a child, if it is this process's own and no fork's."""
+def end(keeper: subprocess.Popen[str], stderr: IO[bytes], owner: int) -> None:
+    """Ends a child, if it is this process's own and not its parent's."""
     if os.getpid() != owner:
         return
-    kill(child)
-    for pipe in (child.stdin, child.stdout, stderr):
+    kill(keeper)
+    for pipe in (keeper.stdin, keeper.stdout, stderr):
         with suppress(OSError):  # a request that was never read is still in the pipe's buffer
             if pipe is not None:
                 pipe.close()
-    child.wait()

@@ -1,0 +1,13 @@
+"""Child processes that may crash, hang or be killed, and never outlive this one.
+
+What libraries cannot do inside a trainer (old pins, one engine per process, global switches) runs
+in a process of its own: Maverick, and vLLM next to a trainer::
+
+    child.py        one child: requests and answers as JSON lines, each with a deadline
+    keeper.py       the small process between: ends the child with its parent, whatever happens
+    environment.py  which of the user's variables a child gets, and what no message repeats
+"""
+
+from posh_reward.process.child import ChildFailureError, ChildProcess
+
+__all__ = ["ChildFailureError", "ChildProcess"]

@@ -1,0 +1,83 @@
+"""Which of the user's variables a child process gets, and which values no message repeats.
+
+A child gets what it needs by name. Keys of trackers, clouds and other judges stay here, and so
+does what makes this process one rank of many.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+SYSTEM = (
+    *"PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR TEMP TMP LD_LIBRARY_PATH".split(),
+    *"LD_PRELOAD DYLD_LIBRARY_PATH CC CXX".split(),  # kernels are compiled when first used
+    *"XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME".split(),
+    *"SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE".split(),
+    *"HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY".split(),
+    *"http_proxy https_proxy all_proxy no_proxy".split(),
+)
+"""Variables of any program that computes and downloads."""
+FAMILIES = (
+    *"LC_ CUDA_ CUDNN_ CUBLAS_ NVIDIA_ NVTE_ ROCM_ ROCR_ HIP_ HSA_ NCCL_ GLOO_".split(),
+    *"OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ TOKENIZERS_".split(),
+    *"TORCH_ TORCHINDUCTOR_ TORCHDYNAMO_ PYTORCH_ TRITON_".split(),
+    *"HF_ HUGGINGFACE_ HUGGING_FACE_ TRANSFORMERS_".split(),
+)
+"""Starts of the names of variables that steer the libraries below a model."""
+LAUNCHER = ("TORCH_NCCL_", "NCCL_ASYNC_ERROR_HANDLING")
+"""Starts of those in the families that a launcher sets for the trainer's own process group."""
+HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HUGGINGFACE_TOKEN")
+"""Starts of the names of keys to the hub, as its clients read them."""
+
+SECRET = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY\b|(HTTPS?|ALL)_PROXY",  # a proxy's may hold a password
+    re.IGNORECASE,
+)
+"""Names of variables whose values are never repeated."""
+SHORTEST_SECRET = 8
+"""A shorter value (``"1"``, ``"true"``) is not a secret."""
+
+
+def passed_on(
+    base: Mapping[str, str], python: str, *, hub: bool, also: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """The variables that a child gets of the user's.
+
+    Args:
+        base: the parent's.
+        python: the child's interpreter. ``PYTHON...`` variables are for this one only.
+        hub: whether the child may download from the hub, and so needs the key to it.
+        also: starts of the names of more variables that it needs.
+    """
+    wanted = (*FAMILIES, *also, *(("PYTHON",) if same_python(python) else ()))
+    unwanted = (*LAUNCHER, *(() if hub else HUB_TOKENS))
+    return {
+        name: value
+        for name, value in base.items()
+        if name in SYSTEM or (name.startswith(wanted) and not name.startswith(unwanted))
+    }
+
+
+def same_python(python: str) -> bool:
+    """Whether an interpreter is the one that runs this, by its path: links are environments."""
+    return os.path.abspath(python) == os.path.abspath(sys.executable)
+
+
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
+    """Values that no message may repeat, such as the one of ``HF_TOKEN``; longest first."""
+    found = {
+        value
+        for name, value in environment.items()
+        if SECRET.search(name) and len(value) >= SHORTEST_SECRET
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def without(secrets: Sequence[str], text: str) -> str:
+    """A text with stars in place of secrets."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

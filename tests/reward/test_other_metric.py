@@ -1,0 +1,88 @@
+"""A second metric is logged, and given up on, by the code that does so for POSH."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from posh_reward import JudgeError
+from posh_reward.reward.giving_up import GivesUp
+from posh_reward.reward.logged import CALL, Work, extras, metrics
+from posh_reward.types import Failure, Usage
+
+GONE = Failure("engine", "gone")
+
+
+@dataclass(frozen=True)
+class OtherScore:
+    fluency: float | None
+    failure: Failure | None = None
+
+
+class OtherMetric:
+    """Scores a text by its length, and fails on an empty one."""
+
+    name = "other"
+    signature = "other|version:1"
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+
+    def score(self, texts: Sequence[str]) -> list[OtherScore]:
+        self.usage.requests += len(texts)
+        return [OtherScore(len(text) / 10) if text else OtherScore(None, GONE) for text in texts]
+
+    def figures(self, scores: Sequence[OtherScore]) -> dict[str, float]:
+        return {"longest": max((score.fluency or 0.0 for score in scores), default=math.nan)}
+
+    def columns(self, scores: Sequence[OtherScore]) -> dict[str, list[float | None]]:
+        return {"fluency": [score.fluency for score in scores]}
+
+
+class OtherReward(GivesUp):
+    def __init__(self, max_failed_calls: int) -> None:
+        super().__init__(max_failed_calls)
+        self.metric = OtherMetric()
+
+    def __call__(self, texts: Sequence[str]) -> list[float | None]:
+        scores = self.metric.score(texts)
+        self.note_failures([score.failure for score in scores])
+        return [score.fluency for score in scores]
+
+
+def test_its_figures_are_logged_under_its_name() -> None:
+    metric = OtherMetric()
+    scores = metric.score(["a dog", ""])
+    work = Work.between(Usage(), metric.usage, seconds=2.0)
+    found = metrics(metric, scores, work)
+    assert list(found) == ["other/longest", *(f"other/{name}" for name in CALL)]
+    assert (found["other/longest"], found["other/failed_share"]) == (0.5, 0.5)
+    assert (found["other/judge_requests"], found["other/judge_cached_share"]) == (2.0, 0.0)
+    assert extras(metric, scores) == {"other_fluency": [0.5, None], "other_failure": ["", "gone"]}
+    assert list(metrics(metric, [], work)) == list(found), "the same names at every call"
+
+
+def test_its_reward_gives_up_after_calls_without_a_score(caplog: pytest.LogCaptureFixture) -> None:
+    reward = OtherReward(max_failed_calls=2)
+    with caplog.at_level(logging.WARNING):
+        assert reward(["", "a dog"]) == [None, 0.5]
+        assert reward([""]) == [None]
+        assert reward(["a dog"]) == [0.5], "which starts the count again"
+        assert reward([""]) == [None]
+        with pytest.raises(JudgeError, match=r"2 calls in a row.*gone"):
+            reward([""])
+    assert "1 of 2 completions have no reward: 1 x gone" in caplog.text
+
+
+def test_its_reward_leaves_stopping_to_a_supervisor() -> None:
+    reward = OtherReward(max_failed_calls=1)
+    reward.begin(supervised=True)
+    assert reward([""]) == [None]
+    assert reward.stopping
+    assert reward.failure is not None
+    reward.begin(supervised=True)
+    assert not reward.stopping
