@@ -16,7 +16,8 @@ def patient_collector() -> Iterator[None]:
 
     A batch makes hundreds of thousands of records that live until its end, and hardly a cycle;
     each look walks them, and now and then all that the libraries have loaded: a quarter of the
-    time (``python -m tools.bench.text speed``). A collector that is off or more patient already is left alone.
+    time (``python -m tools.bench.text speed``). A collector that is off or more patient already is
+    left alone.
     """
     first, *others = gc.get_threshold()
     if not 0 < first < PATIENCE:
