@@ -154,6 +154,8 @@ class Description:
     graph: SceneGraph
     tokens: tuple[Token, ...] = ()
     clusters: Clusters = ()
+    given: str | None = None
+    """The text before it was stripped, if that made a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,8 @@ class Request:
     """How the object entity is called; None unless a relation."""
     other_entity: int | None = None
     """Index of the object entity; None unless a relation."""
+    raw: str | None = None
+    """What ``identifier`` was rewritten from; None if it was not."""
 
 
 @dataclass(frozen=True, slots=True)

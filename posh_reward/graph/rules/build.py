@@ -56,17 +56,17 @@ def graph_of(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Sce
     """The scene graph of a text: possessions and actions in text order, then positions."""
     if mended:
         syntax = mended_parse(syntax)
-    reading = read_components(syntax, clusters, mended=mended)
-    described = attributes(reading, [*qualities(reading), *states(reading)])
+    known = read_components(syntax, clusters, mended=mended)
+    described = attributes(known, [*qualities(known), *states(known)])
     used: set[int] = set()
-    told = [*possessions(reading), *actions(reading, used)]
+    told = [*possessions(known), *actions(known, used)]
     told.sort(key=lambda connection: connection.component)
     return SceneGraph(
         entities=tuple(
-            entity(reading, mentions, its)
-            for mentions, its in zip(reading.mentions, described, strict=True)
+            entity(known, mentions, its)
+            for mentions, its in zip(known.mentions, described, strict=True)
         ),
-        relations=relations(reading, [*told, *positions(reading, used)]),
+        relations=relations(known, [*told, *positions(known, used)]),
     )
 
 

@@ -125,7 +125,7 @@ def particles_and_adverbs(syntax: Syntax, verb: int) -> Iterable[int]:
     return (
         child
         for child in syntax.children[verb]
-        if child > verb and syntax.dep[child] in ("prt", "advmod")
+        if child > verb and syntax.dep[child] in ("prt", "compound:prt", "advmod")
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from posh_reward.graph.rules.components import Component, find_components
-from posh_reward.graph.rules.links import Links, Role, find_links
-from posh_reward.graph.rules.mentions import LEFT, RIGHT, cluster_of_tokens
+from posh_reward.graph.rules.links import find_links
+from posh_reward.graph.rules.mentions import Coreference, coreference
+from posh_reward.graph.rules.roles import Links, Role
 from posh_reward.graph.rules.syntax import Syntax
 from posh_reward.types import Attribute, Clusters, Entity, Span
 
@@ -16,8 +18,8 @@ VIEWER = frozenset({"us", "our", "we"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A text whose components are known, linked, and grouped into entities.
+class Components:
+    """The components of a text, linked, and grouped into entities.
 
     Components are named by index, in text order; entities too, by first mention.
     """
@@ -25,24 +27,31 @@ class Reading:
     syntax: Syntax
     components: tuple[Component, ...]
     links: Links
-    cluster_of: Mapping[int, int]
-    """Coreference cluster of a token, if it has one."""
+    coreference: Coreference
     mentions: tuple[tuple[int, ...], ...]
     """Components of each entity, in text order."""
     entity_of: Mapping[int, int]
     """Entity of a noun component, if it is one."""
     entity_of_cluster: Mapping[int, int]
+    """The first entity that a cluster lists a mention of."""
+    sides: frozenset[int]
+    """Clusters of the viewer's sides that the text names often enough."""
     mended: bool = False
-    """Whether clear mistakes of the release are mended (preset "mended")."""
+    """Whether clear mistakes of the release are left out (preset "mended")."""
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Components of some kinds, in text order."""
         return [i for i, component in enumerate(self.components) if component.kind in kinds]
 
     def entities(self, component: int, role: Role) -> list[int]:
-        """Entities that have a role for a component, one for each of their mentions."""
+        """Entities that have a role for a component, once for each link."""
         ends = self.links.ends(component, role)
         return [self.entity_of[end] for end in ends if end in self.entity_of]
+
+    def clusters(self, component: int) -> list[int]:
+        """Clusters of a component's tokens."""
+        owner = self.coreference.cluster_of
+        return [owner[token] for token in self.components[component].tokens if token in owner]
 
     def tokens(self, components: Iterable[int]) -> tuple[int, ...]:
         """Tokens of components, one component after the other."""
@@ -62,16 +71,17 @@ class Sighting(NamedTuple):
 
     component: int
     entity: int
+    text: str
     tokens: tuple[int, ...]
 
 
-def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Reading:
+def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Components:
     """Finds, links and groups the components of a text; ``mended``: as preset "mended" does.
 
     Raises:
         InputError: a mention of a cluster lies outside the text.
     """
-    cluster_of = cluster_of_tokens(syntax, clusters, mended=mended)
+    refers = coreference(syntax, clusters, mended=mended)
     components = find_components(syntax)
     links = find_links(syntax, components, mended=mended)
     mentions: list[list[int]] = []
@@ -80,36 +90,45 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
     for i, component in enumerate(components):
         if component.kind != "noun" or is_empty_pronoun(syntax, component, links, i):
             continue
-        if mended and is_unknown(syntax, component, links, i) and component.root not in cluster_of:
+        own = [refers.cluster_of[token] for token in component.tokens if token in refers.cluster_of]
+        if mended and not own and is_unknown(syntax, component, links, i):
             continue
-        own = [cluster_of[token] for token in component.tokens if token in cluster_of]
         known = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
         entity = min(known, default=len(mentions))
         if entity == len(mentions):
             mentions.append([])
         mentions[entity].append(i)
         entity_of[i] = entity
-        for cluster in own:
-            entity_of_cluster.setdefault(cluster, entity)
-    return Reading(
+        for token in component.tokens:
+            for cluster in refers.listing(token):
+                entity_of_cluster[cluster] = min(entity, entity_of_cluster.get(cluster, entity))
+    return Components(
         syntax=syntax,
         components=components,
         links=links,
-        cluster_of=cluster_of,
+        coreference=refers,
         mentions=tuple(map(tuple, mentions)),
         entity_of=entity_of,
         entity_of_cluster=entity_of_cluster,
+        sides=named_sides(components, refers, least=1 if mended else 2),
         mended=mended,
     )
 
 
+def named_sides(components: Sequence[Component], refers: Coreference, least: int) -> frozenset[int]:
+    """Which of "our left" and "our right" the text names that often at least."""
+    named = Counter(
+        cluster
+        for component in components
+        for cluster in {refers.cluster_of.get(token) for token in component.tokens}
+        if cluster is not None and cluster in (refers.left, refers.right)
+    )
+    return frozenset(cluster for cluster, times in named.items() if times >= least)
+
+
 def is_empty_pronoun(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
     """A pronoun that nothing is said of: "*There* is a tower", "a picture of *it*" is not."""
-    return (
-        len(component.tokens) == 1
-        and syntax.pos[component.root] == "PRON"
-        and not links.roles(index)
-    )
+    return syntax.pos[component.root] == "PRON" and not links.roles(index)
 
 
 def is_unknown(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
@@ -117,29 +136,29 @@ def is_unknown(syntax: Syntax, component: Component, links: Links, index: int) -
     return syntax.pos[component.root] == "PRON" and links.roles(index).keys() == {"described_by"}
 
 
-def is_possessive(reading: Reading, component: int) -> bool:
+def is_possessive(known: Components, component: int) -> bool:
     """Whether an adjective says whose, not how: "*her* head", "the *man*'s hat"."""
-    return reading.syntax.dep[reading.components[component].root] == "poss"
+    return known.syntax.dep[known.components[component].root] == "poss"
 
 
-def qualities(reading: Reading) -> Iterator[Sighting]:
+def qualities(known: Components) -> Iterator[Sighting]:
     """What adjectives say: "*red* coat", "*market* square", "the coat is *red*"."""
-    for i in reading.of_kind("adjective"):
-        if not is_possessive(reading, i):
-            for entity in reading.entities(i, "describes"):
-                yield Sighting(i, entity, reading.components[i].tokens)
+    for i in known.of_kind("adjective"):
+        if not is_possessive(known, i):
+            tokens = known.components[i].tokens
+            for entity in known.entities(i, "describes"):
+                yield Sighting(i, entity, known.syntax.phrase(tokens), tokens)
 
 
-def attributes(reading: Reading, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
+def attributes(known: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
     """Attributes of each entity: equal texts are one, in text order of their first."""
-    found: list[dict[str, tuple[list[int], list[Span]]]] = [{} for _ in reading.mentions]
-    for component, entity, tokens in sorted(descriptions, key=lambda seen: seen.component):
-        text = reading.syntax.phrase(tokens)
+    found: list[dict[str, tuple[list[int], list[Span]]]] = [{} for _ in known.mentions]
+    for component, entity, text, tokens in sorted(descriptions, key=lambda seen: seen.component):
         sentences, spans = found[entity].setdefault(text, ([], []))
-        if reading.mended and set(reading.spans(tokens)) <= set(spans):
+        if known.mended and set(known.spans(tokens)) <= set(spans):
             continue  # said of two mentions of one thing
-        sentences.append(reading.sentence(component))
-        spans.extend(reading.spans(tokens))
+        sentences.append(known.sentence(component))
+        spans.extend(known.spans(tokens))
     return [
         tuple(
             Attribute(text, tuple(sentences), tuple(spans))
@@ -149,18 +168,23 @@ def attributes(reading: Reading, descriptions: Iterable[Sighting]) -> list[tuple
     ]
 
 
-def entity(reading: Reading, mentions: Sequence[int], attributes: tuple[Attribute, ...]) -> Entity:
-    """The record of one entity."""
-    tokens = reading.tokens(mentions)
-    heads = tuple(reading.syntax.phrase(reading.components[i].tokens) for i in mentions)
-    clusters = {reading.cluster_of.get(token) for token in tokens}
+def entity(known: Components, mentions: Sequence[int], attributes: tuple[Attribute, ...]) -> Entity:
+    """The record of one entity.
+
+    As released its first mention alone says whether it is the viewer or one of the viewer's
+    sides: "The *viewer* stands. A dog faces *us*", with both one thing, is not the viewer.
+    ``mended``: any of its mentions does.
+    """
+    heads = tuple(known.syntax.phrase(known.components[i].tokens) for i in mentions)
+    telling = len(heads) if known.mended else 1
+    sides = {cluster for i in mentions[:telling] for cluster in known.clusters(i)}
     return Entity(
         head=heads[0],
         heads=heads,
         attributes=attributes,
-        sentences=tuple(reading.sentence(i) for i in mentions),
-        spans=reading.spans(tokens),
-        us=any(head.lower() in VIEWER for head in heads),
-        left=LEFT in clusters,
-        right=RIGHT in clusters,
+        sentences=tuple(known.sentence(i) for i in mentions),
+        spans=known.spans(known.tokens(mentions)),
+        us=any(head.lower() in VIEWER for head in heads[:telling]),
+        left=known.coreference.left in sides & known.sides,
+        right=known.coreference.right in sides & known.sides,
     )

@@ -2,98 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
 
 from posh_reward.graph.rules.components import Component
+from posh_reward.graph.rules.roles import Links, Role
+from posh_reward.graph.rules.sharing import (
+    conjuncts,
+    has_article,
+    share_justly,
+    share_links,
+    share_place,
+    share_place_justly,
+)
 from posh_reward.graph.rules.syntax import NOMINAL, Syntax
 
-Role = Literal[
-    "describes", "described_by", "subject", "subject_of", "object", "object_of",
-    "place_of", "preposition", "place", "placed_by",
-]  # fmt: skip
-"""What one component is to another. Read "verb: subject noun", "noun: subject_of verb"; a
-preposition is the ``place_of`` its head and has its ``place``: *a cup* (place_of) on *a table*."""
-
-INVERSE: dict[Role, Role] = {
-    "describes": "described_by", "described_by": "describes",
-    "subject": "subject_of", "subject_of": "subject",
-    "object": "object_of", "object_of": "object",
-    "place_of": "preposition", "preposition": "place_of",
-    "place": "placed_by", "placed_by": "place",
-}  # fmt: skip
-
-SINGLE = frozenset(INVERSE) - {"place", "placed_by"}
-"""Roles that a conjunct which has them already does not take over from the first."""
-
-MAX_DISTANCE = 8
-"""Tokens between conjuncts; farther ones are likely parsing errors (the release's limit)."""
-
-
-class Links:
-    """Links by role, each known from both of its ends. Components are named by index."""
-
-    def __init__(self, components: int) -> None:
-        self._ends: list[dict[Role, set[int]]] = [{} for _ in range(components)]
-
-    def join(self, first: int, role: Role, second: int) -> None:
-        """States that ``second`` is the ``role`` of ``first``; nothing is linked to itself."""
-        if first != second:
-            self._ends[first].setdefault(role, set()).add(second)
-            self._ends[second].setdefault(INVERSE[role], set()).add(first)
-
-    def part(self, first: int, role: Role) -> None:
-        """Removes all links of one role."""
-        for second in self._ends[first].pop(role, ()):
-            others = self._ends[second][INVERSE[role]]
-            others.discard(first)
-            if not others:
-                del self._ends[second][INVERSE[role]]
-
-    def ends(self, component: int, role: Role) -> list[int]:
-        """Components that have a role for this one, in text order."""
-        return sorted(self._ends[component].get(role, ()))
-
-    def roles(self, component: int) -> dict[Role, tuple[int, ...]]:
-        """All links of a component, as they are now."""
-        return {role: tuple(ends) for role, ends in self._ends[component].items()}
+SUBJECT = ("nsubj", "nsubjpass")
+THINGS = (*NOMINAL, "PRON")
 
 
 def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool = False) -> Links:
     """All links of a text; ``mended``: conjuncts share what is plainly said of both."""
     of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
-    links = Links(len(components))
+    links = Links(len(components), mended=mended)
+    describe(syntax, components, of_token, links, mended=mended)
     for i, component in enumerate(components):
         for role, token in attachments(syntax, component):
             if token in of_token:
                 links.join(i, role, of_token[token])
-        if component.kind == "verb":
-            head = of_token.get(syntax.head[component.root], i)
-            if components[head].kind == "noun":  # "a man *holding* a cup"
-                links.join(i, "subject", head)
     if mended:
         describe_pronouns(syntax, components, of_token, links)
     for token, head in conjuncts(syntax):
         first, second = of_token.get(head), of_token.get(token)
         if first is None or second is None or first == second:
             continue
-        if components[first].kind == components[second].kind == "preposition":
-            share_place(links, first, second)
-        elif components[first].kind == components[second].kind and mended:
+        if components[first].kind != components[second].kind:
+            continue
+        if components[first].kind == "preposition":
+            (share_place_justly if mended else share_place)(links, first, second)
+        elif mended:
             share_justly(links, first, second, own_article=has_article(syntax, token))
-        elif components[first].kind == components[second].kind:
+        else:
             share_links(links, first, second)
     return links
 
 
+def describe(
+    syntax: Syntax,
+    components: Sequence[Component],
+    of_token: Mapping[int, int],
+    links: Links,
+    *,
+    mended: bool,
+) -> None:
+    """Links adjectives to what they describe: nouns above them, or else below them.
+
+    As released, an adjective looks below only if it has no link at all, and what an adjective
+    before it says *of it* is a link, too: in "her sash is pink and her ribbon *flies*" (flies
+    joined to pink) it is described by "her" and "ribbon", so it does not describe "ribbon", and
+    takes over the sash from "pink". ``mended``: whenever nothing is found above.
+    """
+    for i, component in enumerate(components):
+        if component.kind != "adjective":
+            continue
+        above = described_above(syntax, component)
+        for token in above:
+            links.join(i, "describes", of_token[token])
+        if not (above if mended else links.roles(i)):
+            for token in described_below(syntax, component):
+                links.join(i, "describes", of_token[token])
+
+
 def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, int]]:
-    """Tokens that a component is linked to by its own dependencies, with their roles."""
+    """Tokens that a verb or preposition is linked to by its dependencies, with their roles.
+
+    Every verb of a component brings its own: "she runs *waving* flags" is one component, and
+    gives (she, runs waving, flags).
+    """
     root = component.root
-    if component.kind == "adjective":
-        yield from (("describes", token) for token in described(syntax, root))
-    elif component.kind == "verb":
-        yield from (("subject", token) for token in subjects(syntax, root))
-        yield from (("object", token) for token in children_as(syntax, root, "dobj", "obj"))
+    if component.kind == "verb":
+        for verb in component.tokens:
+            if syntax.pos[verb] == "VERB":
+                yield from (("subject", token) for token in subjects(syntax, verb))
+                yield from (("object", token) for token in children_as(syntax, verb, "dobj", "obj"))
     elif component.kind == "preposition":
         yield "place_of", syntax.head[root]
         yield from (("place", token) for token in children_as(syntax, root, "pobj", "obj"))
@@ -104,123 +94,80 @@ def children_as(syntax: Syntax, token: int, *labels: str) -> list[int]:
     return [child for child in syntax.children[token] if syntax.dep[child] in labels]
 
 
-def described(syntax: Syntax, adjective: int) -> list[int]:
-    """What an adjective describes: its noun, or its clause's nouns, or those below it.
+def described_above(syntax: Syntax, adjective: Component) -> list[int]:
+    """What the words of an adjective describe above them: a noun, or the nouns of its clause.
 
-    "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women.
-    "Her face *bare*, she smiles", with "bare" the root: face.
+    "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women. Each word
+    looks, so in "an *off*-*white* wall" both find the wall, and it is told twice. Pronouns are
+    not described: "a light *red* one".
     """
-    head = modified_head(syntax, adjective)
-    if head == adjective:
-        return nouns_below(syntax, adjective)
-    if syntax.pos[head] == "AUX":
-        others = [noun for noun in nouns_of_clause(syntax, head) if noun != adjective]
-        return others or nouns_below(syntax, adjective)
-    if syntax.pos[head] in NOMINAL or head != syntax.head[adjective]:
-        return [head]
-    return nouns_below(syntax, adjective)
+    found: list[int] = []
+    seen: set[int] = set()
+    for token in adjective.tokens:
+        head = modified_head(syntax, token, seen)
+        if head == token:
+            continue  # the root of its sentence
+        if syntax.pos[head] in NOMINAL and syntax.dep[head] != "amod":
+            found.append(head)
+        elif syntax.pos[head] == "AUX" and head not in seen:
+            found += [noun for noun in nouns_of_clause(syntax, head, seen) if noun != token]
+    return found
 
 
-def modified_head(syntax: Syntax, adjective: int) -> int:
-    """The head, or what it modifies in turn: "a *dark* blue coat", dark -> blue -> coat."""
+def modified_head(syntax: Syntax, adjective: int, seen: set[int]) -> int:
+    """The head, or what it modifies in turn: "a *dark* blue coat", dark -> blue -> coat.
+
+    Words that were passed are added to ``seen``, and not passed again.
+    """
     head = syntax.head[adjective]
-    climbed = {adjective}
-    while syntax.dep[head] == "amod" and head not in climbed:
-        climbed.add(head)
+    while syntax.dep[head] == "amod" and head not in seen:
+        seen.add(head)
         head = syntax.head[head]
     return head
 
 
-def nouns_of_clause(syntax: Syntax, auxiliary: int) -> list[int]:
-    """Nouns (no pronouns) right below an auxiliary, or below auxiliaries that hang on it."""
+def nouns_of_clause(syntax: Syntax, auxiliary: int, seen: set[int]) -> list[int]:
+    """Nouns (no pronouns) right below an auxiliary, or below auxiliaries that hang on it.
+
+    The last comes first, which shows in the order of possessions: "The *door* is a wall frame",
+    with "door" a possessive, gives (frame, part of, door) before (wall, part of, door).
+    """
     nouns: list[int] = []
-    seen = {auxiliary}
-    below = [auxiliary]
-    while below:
-        for child in syntax.children[below.pop()]:
-            if syntax.pos[child] in NOMINAL:
-                nouns.append(child)
-            elif syntax.pos[child] == "AUX" and child not in seen:
-                seen.add(child)
-                below.append(child)
+    todo = [auxiliary]
+    while todo:
+        token = todo.pop()
+        if syntax.pos[token] in NOMINAL:
+            nouns.append(token)
+        elif syntax.pos[token] == "AUX" and token not in seen:
+            seen.add(token)
+            todo += syntax.children[token]
     return nouns
 
 
-def nouns_below(syntax: Syntax, adjective: int) -> list[int]:
+def described_below(syntax: Syntax, adjective: Component) -> list[int]:
     """Nouns that hang on an adjective without modifying it: "*bare*, the *face* ..."."""
     return [
         child
-        for child in syntax.children[adjective]
+        for token in adjective.tokens
+        for child in syntax.children[token]
         if syntax.pos[child] in NOMINAL and syntax.dep[child] != "amod"
     ]
 
 
 def subjects(syntax: Syntax, verb: int) -> list[int]:
-    """Subjects of a verb, or of its auxiliary: "*she* runs", "the *font* is not carved"."""
-    own = children_as(syntax, verb, "nsubj", "nsubjpass")
-    if syntax.parent_pos(verb) != "AUX":
-        return own
-    return own + children_as(syntax, syntax.head[verb], "nsubj", "nsubjpass")
+    """Subjects of a verb, its own and its auxiliary's: "*she* runs", "the *font* is not carved".
 
-
-def conjuncts(syntax: Syntax) -> Iterable[tuple[int, int]]:
-    """Each token joined by "and", a comma or the like, with the one that it is joined to."""
-    return (
-        (token, head)
-        for token, head in enumerate(syntax.head)
-        if syntax.dep[token] == "conj" and abs(token - head) <= MAX_DISTANCE
-    )
-
-
-def share_place(links: Links, first: int, second: int) -> None:
-    """One head for both, and the second's object if the first has none: "to and from *us*"."""
-    heads = links.ends(first, "place_of")
-    if heads:
-        links.part(second, "place_of")
-    for head in heads:
-        links.join(second, "place_of", head)
-    if not links.ends(first, "place"):
-        for place in links.ends(second, "place"):
-            links.join(first, "place", place)
-
-
-def share_links(links: Links, first: int, second: int) -> None:
-    """What holds of one holds of both: "a red coat and *hat*", unless the hat is blue."""
-    held = links.roles(second)
-    for role, ends in links.roles(first).items():
-        if role in SINGLE and role in held:
-            continue
-        for end in ends:
-            links.join(second, role, end)
-
-
-def share_justly(links: Links, first: int, second: int, *, own_article: bool) -> None:
-    """As ``share_links``, but by where things stand (preset "mended").
-
-    What follows both describes or is done by both: "an old man and a bearded woman *read*".
-    What stands between them belongs to the first: "a man *with a hat* and a woman". What
-    describes the first from before ends at an article: "an *old* man and a woman". A joined
-    verb has no object from before: "the child has *shoes* and gazes at us".
+    Its head is one if it is a noun ("a man *holding* a cup"), or is itself labelled a subject,
+    whatever it is: "*dancing* holding ropes helps".
     """
-    held = links.roles(second)
-    for role, ends in links.roles(first).items():
-        free = role not in SINGLE or role not in held
-        for end in ends:
-            between, after = first < end < second, first < second < end
-            shared = free
-            if role == "object":
-                shared &= second < end
-            elif role in ("described_by", "subject_of", "preposition"):
-                shared &= not between
-            if role == "described_by":
-                shared &= not own_article
-            if shared or (after and role in ("described_by", "subject_of")):
-                links.join(second, role, end)
-
-
-def has_article(syntax: Syntax, noun: int) -> bool:
-    """Whether a noun has an article of its own: "an old man and *a* woman"."""
-    return any(syntax.dep[child] == "det" and child < noun for child in syntax.children[noun])
+    above = syntax.head[verb]
+    heads: list[int] = []
+    if syntax.pos[above] in THINGS or syntax.dep[above] in SUBJECT:
+        heads.append(above)
+    own = children_as(syntax, verb, *SUBJECT)
+    if syntax.parent_pos(verb) != "AUX":
+        return heads + own
+    return heads + own + children_as(syntax, above, *SUBJECT)
 
 
 def describe_pronouns(
@@ -230,6 +177,6 @@ def describe_pronouns(
     for i, component in enumerate(components):
         clause = syntax.head[component.root]
         if component.kind == "adjective" and syntax.pos[clause] == "AUX":
-            for child in children_as(syntax, clause, "nsubj", "nsubjpass"):
+            for child in children_as(syntax, clause, *SUBJECT):
                 if syntax.pos[child] == "PRON" and child in of_token:
                     links.join(i, "describes", of_token[child])

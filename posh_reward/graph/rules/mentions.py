@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from posh_reward.errors import InputError
 from posh_reward.graph.rules.syntax import NOMINAL, Syntax
@@ -11,18 +12,41 @@ from posh_reward.types import Clusters, Mention
 LEFT, RIGHT = -1, -2
 """Names of the clusters "our left" and "our right"; others are named by their index."""
 
+CUTS = frozenset({"\u2019s", "'s", "s", "-"})
+"""What the release takes for a possessive marker or a hyphen, whatever its tag."""
 
-def cluster_of_tokens(
-    syntax: Syntax, clusters: Clusters, *, mended: bool = False
-) -> dict[int, int]:
+
+@dataclass(frozen=True, slots=True)
+class Coreference:
+    """Which tokens stand for the same thing."""
+
+    cluster_of: Mapping[int, int]
+    """Cluster of a token, if it has one."""
+    former: Mapping[int, int]
+    """Cluster that a token of "our left" or "our right" has left, but which still lists it."""
+    left: int
+    right: int
+    """Clusters of the viewer's sides; one and the same if the release confuses them."""
+
+    def listing(self, token: int) -> list[int]:
+        """Clusters that list a token."""
+        return [each[token] for each in (self.cluster_of, self.former) if token in each]
+
+
+def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Coreference:
     """The cluster of each token that a mention is narrowed to.
 
     When several mentions claim a token, the shortest has it, and of equally short ones the
-    first: "the man" before "the man and his dog". "Our left" and "our right" go before all,
-    if named twice or more; ``mended``: once is enough.
+    first: "the man" before "the man and his dog". "Our left" and "our right" go before all.
+
+    As released, their old cluster goes on listing them: "On our left is a tree. The side glows",
+    with "our left" and "the side" in one cluster, makes the side our left. And without any "our
+    left" both sides have one name, so two mentions of "our right" are our left, too. Neither if
+    ``mended``.
 
     Raises:
-        InputError: a mention reaches outside the text, or ends before it starts.
+        InputError: a mention reaches outside the text, or ends before it starts. (The release
+            ignores those that end before they start.)
     """
     check(clusters, len(syntax))
     mentions = [
@@ -31,59 +55,98 @@ def cluster_of_tokens(
         if len(members) > 1
         for first, last in members
     ]
+    narrow = Narrowing(syntax, mended=mended)
     owner: dict[int, int] = {}
-    for token, side in our_sides(syntax, least=1 if mended else 2):
-        owner[token] = side
     for _, cluster, mention in sorted(mentions, key=lambda row: row[0]):
-        for token in narrowed(syntax, mention):
+        for token in narrow(mention):
             owner.setdefault(token, cluster)
-    return owner
+    left, right = our_sides(syntax)
+    right_cluster = RIGHT if mended or left else LEFT
+    sides = {**dict.fromkeys(left, LEFT), **dict.fromkeys(right, right_cluster)}
+    return Coreference(
+        cluster_of={**owner, **sides},
+        former={} if mended else {token: owner[token] for token in sides if token in owner},
+        left=LEFT,
+        right=right_cluster,
+    )
 
 
 def check(clusters: Clusters, tokens: int) -> None:
-    """Refuses mentions that are no spans of a text with so many tokens."""
+    """Refuses mentions that are not spans of a text with so many tokens."""
     for cluster in clusters:
         for first, last in cluster:
             if not 0 <= first <= last < tokens:
                 raise InputError(
-                    f"mention ({first}, {last}) is no span of a text with {tokens} tokens: "
+                    f"mention ({first}, {last}) is not a span of a text with {tokens} tokens: "
                     "clusters hold (first, last) token indices, both inclusive"
                 )
 
 
-def narrowed(syntax: Syntax, mention: Mention) -> Sequence[int]:
-    """The tokens of a mention that stand for the thing, within its first sentence.
+class Narrowing:
+    """A mention -> those of its tokens that stand for the thing, within its first sentence.
 
-    The first run of nouns ("the *market square* of the town"), but not one before a
-    possessive marker or a hyphen ("the man's *hat*"); else the first pronoun; else all.
+    The first run of nouns ("the *market square* of the town"), but not one before a possessive
+    marker or a hyphen ("the man's *hat*"); else the first pronoun; else all. What follows each
+    run is looked up once a text, so that mentions within mentions cost no more than others.
+
+    A marker is a word of ``CUTS``, so in "the *boys* ' hats" the boys stand for the hats; with
+    ``mended`` it is what is tagged as one.
     """
-    first, last = mention
-    tokens = range(first, last + 1)
-    if syntax.sentence[first] != syntax.sentence[last]:
-        tokens = range(first, syntax.sentence.index(syntax.sentence[first] + 1, first))
-    nouns = first_noun_run(syntax, tokens)
-    if nouns:
-        return nouns
-    return [token for token in tokens if syntax.pos[token] == "PRON"][:1] or tokens
+
+    def __init__(self, syntax: Syntax, *, mended: bool = False) -> None:
+        size = len(syntax)
+        self._nominal = [pos in NOMINAL for pos in syntax.pos]
+        self._run_end = _ends([(noun,) for noun in self._nominal])
+        self._sentence_end = _ends([(True, sentence) for sentence in syntax.sentence])
+        self._noun_from = [size] * (size + 1)
+        self._pronoun_from = [size] * (size + 1)
+        for token in range(size - 1, -1, -1):
+            after = self._run_end[token] + 1
+            kept = self._nominal[token] and not (after < size and is_cut(syntax, after, mended))
+            self._noun_from[token] = token if kept else self._noun_from[token + 1]
+            pronoun = syntax.pos[token] == "PRON"
+            self._pronoun_from[token] = token if pronoun else self._pronoun_from[token + 1]
+
+    def __call__(self, mention: Mention) -> Sequence[int]:
+        """The tokens, in text order."""
+        first, last = mention
+        last = min(last, self._sentence_end[first])
+        noun = self._noun_from[first]
+        if noun > last and self._nominal[last]:  # what cuts the last run off lies outside
+            noun = last
+            while noun > first and self._nominal[noun - 1]:
+                noun -= 1
+        if noun <= last:
+            return range(noun, min(last, self._run_end[noun]) + 1)
+        pronoun = self._pronoun_from[first]
+        return range(pronoun, pronoun + 1) if pronoun <= last else range(first, last + 1)
 
 
-def first_noun_run(syntax: Syntax, tokens: Sequence[int]) -> list[int]:
-    """The first run of nouns that is not cut off by a possessive marker or a hyphen."""
-    run: list[int] = []
-    for token in tokens:
-        if syntax.pos[token] in NOMINAL:
-            run.append(token)
-        elif run and (syntax.tag[token] == "POS" or syntax.text[token] == "-"):
-            run = []
-        elif run:
-            break
-    return run
+def _ends(keys: Sequence[tuple[object, ...]]) -> list[int]:
+    """For each token the last of the run of equal, adjacent keys that it is in."""
+    ends = list(range(len(keys)))
+    for token in range(len(keys) - 2, -1, -1):
+        if keys[token] == keys[token + 1]:
+            ends[token] = ends[token + 1]
+    return ends
 
 
-def our_sides(syntax: Syntax, least: int) -> Iterator[tuple[int, int]]:
-    """Tokens of "our *left*" and of "our *right*", for each side named that often at least."""
-    lower = [text.lower() for text in syntax.text]
-    for word, side in (("left", LEFT), ("right", RIGHT)):
-        tokens = [i for i in range(1, len(lower)) if lower[i] == word and lower[i - 1] == "our"]
-        if len(tokens) >= least:
-            yield from ((token, side) for token in tokens)
+def is_cut(syntax: Syntax, token: int, mended: bool) -> bool:
+    """Whether a token says that the nouns before it are not what a mention is about."""
+    if mended:
+        return syntax.tag[token] == "POS" or syntax.text[token] == "-"
+    return syntax.text[token] in CUTS
+
+
+def our_sides(syntax: Syntax) -> tuple[list[int], list[int]]:
+    """Tokens of "our *left*", and of "our *right*"."""
+    return sided(syntax, "left"), sided(syntax, "right")
+
+
+def sided(syntax: Syntax, side: str) -> list[int]:
+    """Tokens ``side`` right after "our"."""
+    return [
+        token
+        for token in range(1, len(syntax))
+        if syntax.text[token].lower() == side and syntax.text[token - 1].lower() == "our"
+    ]

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from posh_reward.graph.rules.entities import Reading, Sighting, is_possessive
+from posh_reward.graph.rules.entities import Components, Sighting, is_possessive
 from posh_reward.types import Relation, RelationSource, Span
 
 PART_OF = "part of"
+
+MOST_MEETINGS = 5_000
+"""How often the prepositions of one verb are met at most. Joined ones are met once more each,
+so 40 are met 820 times; hundreds would take minutes. The one limit that the release has not."""
 
 
 class Connection(NamedTuple):
@@ -24,120 +28,156 @@ class Connection(NamedTuple):
     tokens: tuple[int, ...]
 
 
-def possessions(reading: Reading) -> Iterator[Connection]:
+def possessions(known: Components) -> Iterator[Connection]:
     """Whose something is, if that is an entity: "*her* head" is (head, part of, woman)."""
-    for i in reading.of_kind("adjective"):
-        if not is_possessive(reading, i):
+    for i in known.of_kind("adjective"):
+        if not is_possessive(known, i):
             continue
-        owner = possessor(reading, i)
+        owner = possessor(known, i)
         if owner is not None:
-            tokens = reading.components[i].tokens
-            for possessed in reading.entities(i, "describes"):
+            tokens = known.components[i].tokens
+            for possessed in known.entities(i, "describes"):
                 yield Connection(i, possessed, owner, PART_OF, "poss", tokens)
 
 
-def possessor(reading: Reading, component: int) -> int | None:
+def possessor(known: Components, component: int) -> int | None:
     """The entity that a possessive refers to, mentioned before or after it."""
-    tokens = reading.components[component].tokens
-    clusters = [reading.cluster_of[token] for token in tokens if token in reading.cluster_of]
-    known = reading.entity_of_cluster
-    return next((known[cluster] for cluster in clusters if cluster in known), None)
+    owners = known.entity_of_cluster
+    return next((owners[each] for each in known.clusters(component) if each in owners), None)
 
 
-def prepositions_of(reading: Reading, verb: int) -> list[int]:
-    """Prepositions after a verb that hang on it, or on others that do: "comes *out* *of*"."""
-    found: set[int] = set()
+def prepositions_of(known: Components, verb: int) -> list[int]:
+    """Prepositions that hang on a verb, or on others that do: "comes *out* *of*".
+
+    Each has to come after what it hangs on ("fly *up* from trees", with "up" below "from", is
+    "fly from"), and one that two lead to is there twice. Those on the verb come first, then
+    those on the last of them: "fly *in* from *behind*", with "from" below "in", is (in, behind,
+    from). ``mended``: all that come after the verb, once each.
+    """
+    found: list[int] = []
     todo = [verb]
-    while todo:
-        hanging = set(reading.links.ends(todo.pop(), "preposition")) - found
-        found |= hanging
-        todo.extend(hanging)
-    return sorted(i for i in found if i > verb)
+    seen: set[int] = set()
+    while todo and len(found) < MOST_MEETINGS:
+        above = todo.pop()
+        if known.mended:
+            hanging = [i for i in known.links.ends(above, "preposition") if i not in seen]
+            seen.update(hanging)
+        else:
+            hanging = [i for i in known.links.ends(above, "preposition") if i > above]
+        found += hanging
+        todo += hanging
+    return [i for i in found if i > verb]
 
 
-def is_state(reading: Reading, verb: int) -> bool:
+def is_state(known: Components, verb: int) -> bool:
     """A verb with a subject but no object of its own or of its prepositions: "she *sleeps*"."""
-    links = reading.links
+    links = known.links
     return (
         bool(links.ends(verb, "subject"))
         and not links.ends(verb, "object")
-        and not any(links.ends(i, "place") for i in prepositions_of(reading, verb))
+        and not any(links.ends(i, "place") for i in prepositions_of(known, verb))
     )
 
 
-def states(reading: Reading) -> Iterator[Sighting]:
+def states(known: Components) -> Iterator[Sighting]:
     """Verbs that describe their subject: "the baby *sleeps*", "a man *bends over*"."""
-    for verb in reading.of_kind("verb"):
-        if is_state(reading, verb):
-            tokens = reading.tokens([verb, *prepositions_of(reading, verb)])
-            for entity in reading.entities(verb, "subject"):
-                yield Sighting(verb, entity, tokens)
+    for verb in known.of_kind("verb"):
+        if is_state(known, verb):
+            hanging = prepositions_of(known, verb)
+            text = known.syntax.phrase(known.tokens([verb, *sorted(set(hanging))]))
+            tokens = known.tokens([verb, *hanging])
+            for entity in known.entities(verb, "subject"):
+                yield Sighting(verb, entity, text, tokens)
 
 
-def actions(reading: Reading, used: set[int]) -> Iterator[Connection]:
+def actions(known: Components, used: set[int]) -> Iterator[Connection]:
     """What verbs relate; adds the prepositions that they take up to ``used``."""
-    for verb in reading.of_kind("verb"):
-        if not reading.links.ends(verb, "subject"):
+    for verb in known.of_kind("verb"):
+        if not known.links.ends(verb, "subject"):
             continue
-        if reading.links.ends(verb, "object"):
-            yield from transitive_actions(reading, verb, used)
+        if known.links.ends(verb, "object"):
+            yield from placed_objects(known, verb, used)
+            yield from transitive_actions(known, verb, used)
         else:
-            yield from placed_actions(reading, verb, used)
+            yield from placed_actions(known, verb, used)
 
 
-def transitive_actions(reading: Reading, verb: int, used: set[int]) -> list[Connection]:
-    """What a verb with a direct object relates, and where its prepositions put that object.
+def places(known: Components, prepositions: Iterable[int]) -> list[int]:
+    """What prepositions lead to, in text order; twice if two ways lead there."""
+    return sorted(place for i in prepositions for place in known.links.ends(i, "place"))
 
-    "She shields her eyes with a hand": (eyes, with, hand), (she, shields, eyes). A verb that
-    does not stand between subject and object goes with the prepositions: "she has no shoes
-    and gazes at us", where "gazes" shares the object of "has", gives (shoes, gazes at, us).
+
+def placed_objects(known: Components, verb: int, used: set[int]) -> list[Connection]:
+    """Where a verb's prepositions put its direct objects.
+
+    "She shields her eyes with a hand": (eyes, with, hand). A verb that does not stand between
+    subject and object goes with the prepositions: "she has no shoes and gazes at us", where
+    "gazes" shares the object of "has", gives (shoes, gazes at, us). What has placed one object
+    places no other; ``mended``: joined objects are all placed.
     """
-    hanging = prepositions_of(reading, verb)
-    objects = reading.links.ends(verb, "object")
-    deeds: list[Connection] = []
-    spent: set[int] = set()
-    for subject, target in product(reading.links.ends(verb, "subject"), objects):
-        words = between(bringing(reading, [verb, *hanging], target), subject, target)
-        spent.update(words)
-        deeds += connected(reading, verb, subject, target, words)
-    placed: list[Connection] = []
-    gone = set(used) if reading.mended else used  # mended: joined objects are all placed
-    for source, preposition in product(objects, hanging):
-        for target in reading.links.ends(preposition, "place"):
-            words = [
-                i
-                for i in between(bringing(reading, [verb, *hanging], target), source, target)
-                if i not in spent and i not in gone
-            ]
-            connection = connected(reading, verb, source, target, words)
-            placed += connection
-            used.update(i for i in words if connection and i != verb)
-    used |= spent
-    return placed + deeds
-
-
-def placed_actions(reading: Reading, verb: int, used: set[int]) -> list[Connection]:
-    """Where a subject acts: "rain falls on roofs by us" is (rain, falls on by, us) for "us"."""
-    hanging = prepositions_of(reading, verb)
+    hanging = prepositions_of(known, verb)
+    words = [verb, *sorted(set(hanging))]
     found: list[Connection] = []
-    for subject, preposition in product(reading.links.ends(verb, "subject"), hanging):
-        for target in reading.links.ends(preposition, "place"):
-            words = between(bringing(reading, [verb, *hanging], target), subject, target)
-            connection = connected(reading, verb, subject, target, words)
+    taken: set[int] = set()
+    for source, preposition in product(sorted(known.links.ends(verb, "object")), sorted(hanging)):
+        for target in places(known, [preposition]):
+            bring = [
+                i
+                for i in between(bringing(known, words, target), source, target)
+                if i == verb or (i not in used and (known.mended or i not in taken))
+            ]
+            connection = connected(known, verb, source, target, bring)
             found += connection
-            used.update(words if connection else ())
+            taken.update(bring if connection else ())
+    used |= taken - {verb}
     return found
 
 
-def bringing(reading: Reading, words: Sequence[int], target: int) -> Sequence[int]:
+def transitive_actions(known: Components, verb: int, used: set[int]) -> list[Connection]:
+    """What a verb with a direct object relates: "she shields her eyes", (she, shields, eyes).
+
+    What stands between the two is used up, but not for the places of the verb's own objects:
+    "She puts the cup *in* the box and the plate" is (cup, in, box), (She, puts, cup) and (She,
+    puts in, plate).
+    """
+    words = [verb, *sorted(set(prepositions_of(known, verb)))]
+    found: list[Connection] = []
+    subjects = sorted(known.links.ends(verb, "subject"))
+    for subject, target in product(subjects, sorted(known.links.ends(verb, "object"))):
+        bring = between(bringing(known, words, target), subject, target)
+        found += connected(known, verb, subject, target, bring)
+        used.update(bring)
+    return found
+
+
+def placed_actions(known: Components, verb: int, used: set[int]) -> list[Connection]:
+    """Where a subject acts: "rain falls on roofs by us" is (rain, falls on by, us) for "us".
+
+    In text order over all prepositions: "a vest adorned with buckles on one *side* and a
+    *belt*", with "belt" joined to "buckles", tells of the side before the belt.
+    """
+    hanging = prepositions_of(known, verb)
+    words = [verb, *sorted(set(hanging))]
+    found: list[Connection] = []
+    for subject, target in product(
+        sorted(known.links.ends(verb, "subject")), places(known, hanging)
+    ):
+        bring = between(bringing(known, words, target), subject, target)
+        connection = connected(known, verb, subject, target, bring)
+        found += connection
+        used.update(bring if connection else ())
+    return found
+
+
+def bringing(known: Components, words: Sequence[int], target: int) -> Sequence[int]:
     """A verb and those of its prepositions that lead to an object.
 
     All of them in the release: "sits on a chair *at* a table" is "sits on at". In preset
     "mended" not those with other objects: "sits at".
     """
-    if not reading.mended:
+    if not known.mended:
         return words
-    places = {i: reading.links.ends(i, "place") for i in words}
+    places = {i: known.links.ends(i, "place") for i in words}
     return [i for i in words if not places[i] or target in places[i]]
 
 
@@ -147,37 +187,37 @@ def between(components: Iterable[int], first: int, last: int) -> list[int]:
 
 
 def connected(
-    reading: Reading, verb: int, subject: int, target: int, words: Sequence[int]
+    known: Components, verb: int, subject: int, target: int, words: Sequence[int]
 ) -> list[Connection]:
     """The connection that words make between two components, if those are entities."""
-    if not words or subject not in reading.entity_of or target not in reading.entity_of:
+    if not words or subject not in known.entity_of or target not in known.entity_of:
         return []
-    tokens = reading.tokens(words)
-    first, second = reading.entity_of[subject], reading.entity_of[target]
-    return [Connection(verb, first, second, reading.syntax.phrase(tokens), "verb", tokens)]
+    tokens = known.tokens(words)
+    first, second = known.entity_of[subject], known.entity_of[target]
+    return [Connection(verb, first, second, known.syntax.phrase(tokens), "verb", tokens)]
 
 
-def positions(reading: Reading, used: set[int]) -> Iterator[Connection]:
+def positions(known: Components, used: set[int]) -> Iterator[Connection]:
     """What the prepositions relate that no verb took up: "a cup *on* a table"."""
-    for i in reading.of_kind("preposition"):
+    for i in known.of_kind("preposition"):
         if i in used:
             continue
-        tokens = reading.components[i].tokens
-        text = reading.syntax.phrase(tokens)
-        heads, places = reading.entities(i, "place_of"), reading.entities(i, "place")
+        tokens = known.components[i].tokens
+        text = known.syntax.phrase(tokens)
+        heads, places = known.entities(i, "place_of"), known.entities(i, "place")
         for head, place in product(heads, places):
             yield Connection(i, head, place, text, "prep", tokens)
 
 
-def relations(reading: Reading, connections: Iterable[Connection]) -> tuple[Relation, ...]:
+def relations(known: Components, connections: Iterable[Connection]) -> tuple[Relation, ...]:
     """Relations in order of their first connection: equal triples are one, with all spans."""
     found: dict[tuple[int, int, str], tuple[RelationSource, list[int], list[Span]]] = {}
     for component, subject, target, text, source, tokens in connections:
         _, sentences, spans = found.setdefault((subject, target, text), (source, [], []))
-        if reading.mended and set(reading.spans(tokens)) <= set(spans):
+        if known.mended and set(known.spans(tokens)) <= set(spans):
             continue  # told of two mentions of one thing
-        sentences.append(reading.sentence(component))
-        spans.extend(reading.spans(tokens))
+        sentences.append(known.sentence(component))
+        spans.extend(known.spans(tokens))
     return tuple(
         Relation(subject, target, text, source, tuple(sentences), tuple(spans))
         for (subject, target, text), (source, sentences, spans) in found.items()

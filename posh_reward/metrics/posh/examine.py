@@ -7,12 +7,14 @@ code knows about batches.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from posh_reward.metrics.posh import questions
-from posh_reward.metrics.posh.questions import Candidate, Finding, Roster
+from posh_reward.metrics.posh.questions import Candidate, Finding
+from posh_reward.metrics.posh.roster import Roster, is_containing, is_part_of, plain
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -83,16 +85,22 @@ class _Knowledge:
         text: str | None = None,
         other: str | None = None,
         other_entity: int | None = None,
+        raw: str | None = None,
     ) -> Request:
         """A question about one of the source's entities."""
         source, target = self.source, self.target
         return Request(
-            self.direction, kind, identifier, source, target, entity, text, other, other_entity
+            self.direction, kind, identifier, source, target, entity, text, other, other_entity, raw
         )
 
 
 def examine(
-    source: Description, target: Description, direction: Direction, *, lazy: bool = True
+    source: Description,
+    target: Description,
+    direction: Direction,
+    *,
+    lazy: bool = True,
+    mended: bool = False,
 ) -> Steps:
     """Looks for every element of ``source`` in ``target`` (paper, section 3, step 2).
 
@@ -101,6 +109,7 @@ def examine(
         target: the description that they are looked for in.
         direction: which of the two is the generation.
         lazy: ask only what can change the result; otherwise all that the release asks.
+        mended: without the release's clear mistakes (docs/released_quirks.md).
 
     Yields:
         Rewrites or questions that can be answered in one batch, and is sent their answers.
@@ -108,9 +117,12 @@ def examine(
     Returns:
         The graded elements and what each entity was found to be.
     """
-    roster = Roster(source.graph)
-    known = _Knowledge(source, target, direction, roster, questions.given(source.graph))
+    roster = Roster(source.graph, mended=mended)
+    viewer = questions.given(source.graph)
+    # In the release the viewer has no name of its own before the second pass: "boy runs toward us".
+    known = _Knowledge(source, target, direction, roster, dict(viewer) if mended else {})
     yield from _look_for(known, questions.wholes(roster), lazy)
+    known.found.update(viewer)
     yield from _look_for(known, questions.parts(roster), lazy)
     claims = list(_claims(known))
     idle = [] if lazy else _uncounted(known)
@@ -127,7 +139,7 @@ class _Search:
     """An entity that is being asked for: what has been asked, and what is left to ask."""
 
     entity: int
-    left: list[Candidate]
+    left: deque[Candidate]
     best: Finding | None = None
     failure: Failure | None = None
 
@@ -151,12 +163,13 @@ def _look_for(
 ) -> Generator[Ask, Answers, None]:
     """Asks for one pass's entities, candidate by candidate, all of them side by side."""
     searches = [
-        _Search(entity, questions.candidates(known.roster, entity, known.found))
+        _Search(entity, deque(questions.candidates(known.roster, entity, known.found)))
         for entity in entities
     ]
-    while asking := [search for search in searches if search.open]:
+    asking = searches
+    while asking := [search for search in asking if search.open]:
         wave = [
-            (search, search.left.pop(0))
+            (search, search.left.popleft())
             for search in asking
             for _ in range(1 if lazy else len(search.left))
         ]
@@ -173,20 +186,22 @@ def _ask_wave(
 ) -> Generator[Ask, Answers, None]:
     raw = [RewriteRequest(way.text, way.rewrite) for _, way in wave if way.rewrite is not None]
     fluent = iter((yield raw) if raw else ())
-    called = []
+    called: list[tuple[_Search, str, str | None]] = []
     for search, way in wave:
         if way.rewrite is None:
-            called.append((search, way.text))
+            called.append((search, way.text, None))
             continue
         rewrite = next(fluent)
         assert isinstance(rewrite, Reply)
         if rewrite.text is None:
             search.failure = search.failure or rewrite.failure
         else:
-            called.append((search, rewrite.text))
-    requests = [known.request("entity", search.entity, text) for search, text in called]
+            called.append((search, rewrite.text, way.text))
+    requests = [
+        known.request("entity", search.entity, text, raw=raw) for search, text, raw in called
+    ]
     verdicts = yield from _grade(known, requests)
-    for (search, text), verdict in zip(called, verdicts, strict=True):
+    for (search, text, _), verdict in zip(called, verdicts, strict=True):
         search.hear(text, verdict)
 
 
@@ -248,8 +263,7 @@ def _claims(known: _Knowledge) -> Iterator[_Claim]:
         if entity.flagged:
             continue
         yield _entity_claim(known, index)
-        for text, spans in _merged_attributes(known, index):
-            yield _dependent(known, "attribute", text, spans, (index,))
+        yield from _attribute_claims(known, index)
         for relation_index in touching[index]:
             if relation_index not in listed:
                 listed.add(relation_index)
@@ -258,26 +272,45 @@ def _claims(known: _Knowledge) -> Iterator[_Claim]:
 
 def _entity_claim(known: _Knowledge, index: int) -> _Claim:
     finding = known.found.get(index)
-    name = finding.identifier if finding else known.roster.names[index]
+    name = _called(known, index)
     grade = finding.grade if finding else None
     spans = known.source.graph.entities[index].spans
     return _Claim("entity", name, spans, name, grade=grade, failure=known.failed.get(index))
 
 
 def _relation_claim(known: _Knowledge, index: int) -> _Claim:
+    """A relation, its ends called as they were found (the release cuts some parts' names short)."""
     relation = known.source.graph.relations[index]
-    ends = (relation.subject, relation.object)
+    first, second = _called(known, relation.subject), _called(known, relation.object)
+    if not known.roster.mended and is_part_of(relation):
+        first = questions.shortened(first)
+    elif not known.roster.mended and is_containing(relation):
+        second = questions.shortened(second)
+    ends = ((relation.subject, first), (relation.object, second))
     return _dependent(known, "relation", relation.text, relation.spans, ends)
+
+
+def _attribute_claims(known: _Knowledge, index: int) -> Iterator[_Claim]:
+    """The attributes of one entity, in alphabetical order."""
+    ends = ((index, _called(known, index)),)
+    for text, spans in _merged_attributes(known, index):
+        yield _dependent(known, "attribute", text, spans, ends)
+
+
+def _called(known: _Knowledge, entity: int) -> str:
+    """What an entity was found under, or else its bare name."""
+    finding = known.found.get(entity)
+    return finding.identifier if finding else known.roster.names[entity]
 
 
 def _uncounted(known: _Knowledge) -> list[_Claim]:
     """What the release asks about the viewer and then leaves out of the mean."""
     graph = known.source.graph
     return [
-        _dependent(known, "attribute", text, spans, (index,))
+        claim
         for index, entity in enumerate(graph.entities)
         if entity.flagged
-        for text, spans in _merged_attributes(known, index)
+        for claim in _attribute_claims(known, index)
     ] + [
         _relation_claim(known, index)
         for index, relation in enumerate(graph.relations)
@@ -286,18 +319,26 @@ def _uncounted(known: _Knowledge) -> list[_Claim]:
 
 
 def _dependent(
-    known: _Knowledge, kind: Kind, text: str, spans: tuple[Span, ...], ends: tuple[int, ...]
+    known: _Knowledge,
+    kind: Kind,
+    text: str,
+    spans: tuple[Span, ...],
+    ends: tuple[tuple[int, str], ...],
 ) -> _Claim:
-    """An element that is asked about only if all the entities that it belongs to are present."""
-    failure = next((known.failed[end] for end in ends if end in known.failed), None)
-    names = [
-        known.found[end].identifier if end in known.found else known.roster.names[end]
-        for end in ends
-    ]
-    other, other_entity = (names[1], ends[1]) if len(ends) > 1 else (None, None)
-    claim = _Claim(kind, text, spans, names[0], other, failure=failure)
-    if failure is None and all(known.found[end].present for end in ends):
-        claim.request = known.request(kind, ends[0], names[0], text, other, other_entity)
+    """An element that is asked about only if all the entities that it belongs to are present.
+
+    Args:
+        known: what has been found out.
+        kind: attribute or relation.
+        text: its text.
+        spans: where it was read.
+        ends: the entities that it belongs to, each with what the question calls it.
+    """
+    failure = next((known.failed[end] for end, _ in ends if end in known.failed), None)
+    (first, name), (other_entity, other) = ends[0], ends[1] if len(ends) > 1 else (None, None)
+    claim = _Claim(kind, text, spans, name, other, failure=failure)
+    if failure is None and all(known.found[end].present for end, _ in ends):
+        claim.request = known.request(kind, first, name, text, other, other_entity)
     elif failure is None:
         claim.grade = LOWEST_GRADE  # it cannot be there: what it belongs to is absent
     return claim
@@ -308,6 +349,6 @@ def _merged_attributes(known: _Knowledge, index: int) -> Iterator[tuple[str, tup
     merged: dict[str, tuple[Span, ...]] = {}
     entity = known.source.graph.entities[index]
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
-        text = questions.plain(attribute.text)
+        text = plain(attribute.text)
         merged[text] = merged.get(text, ()) + attribute.spans
     return iter(merged.items())

@@ -142,8 +142,8 @@ class PoSh:
         return [scored[pair] if _hashable(pair) else self._score_chunk([pair])[0] for pair in pairs]
 
     def _score_chunk(self, pairs: list[tuple[str | None, str | None]]) -> list[Scores]:
-        generations = self.reader.read([generation for generation, _ in pairs])
-        references = self.reader.read([reference for _, reference in pairs], keep=True)
+        generations = self._read([generation for generation, _ in pairs])
+        references = self._read([reference for _, reference in pairs], keep=True)
         sound = [_sound(g, r) for g, r in zip(generations, references, strict=True)]
         examined = self._examine([pair for pair in sound if pair is not None])
         return [
@@ -153,18 +153,30 @@ class PoSh:
             for pair, generation, reference in zip(sound, generations, references, strict=True)
         ]
 
+    def _read(
+        self, texts: Sequence[str | None], *, keep: bool = False
+    ) -> list[Description | Failure]:
+        """A description of each text, which knows the text as it was given."""
+        return [
+            replace(read, given=text)
+            if isinstance(read, Description) and read.text != text
+            else read
+            for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)
+        ]
+
     def _examine(
         self, pairs: list[tuple[Description, Description]]
     ) -> Iterator[tuple[Examination, Examination]]:
         """(precision, recall) of each pair; the judge is awake only meanwhile."""
         if not pairs:
             return iter(())
+        mended = PRESET[self.preset].mended
         steps = [
             examination
             for generation, reference in pairs
             for examination in (
-                examine(generation, reference, "precision"),
-                examine(reference, generation, "recall"),
+                examine(generation, reference, "precision", mended=mended),
+                examine(reference, generation, "recall", mended=mended),
             )
         ]
         self.judge.wake()

@@ -10,7 +10,7 @@ from importlib import resources
 
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
-from posh_reward.types import Request, RewriteRequest
+from posh_reward.types import Description, Request, RewriteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,51 @@ PRESETS = tuple(PRESET)
 
 def question(request: Request, preset: str = "released") -> str:
     """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
-    template = _sections(preset)[f"{request.kind}.{request.direction}"]
-    return template.format(
-        identifier=request.identifier, text=request.text or "", other=request.other or ""
-    )
+    return _asking(request, preset)[0]
 
 
 def prompt(request: Request, preset: str = "released") -> Prompt:
     """The whole message: descriptions, question, guide and instruction."""
-    source, target = request.source.text, request.target.text
+    source, target = _shown(request.source, preset), _shown(request.target, preset)
     reference, generation = (
         (target, source) if request.direction == "precision" else (source, target)
     )
-    section = f"prompt.{request.direction}"
-    opening = _opening(preset, section, reference, generation)
-    _, after = _around(preset, section, "{question}")
-    return Prompt(opening, question(request, preset) + after)
+    opening = _opening(preset, f"prompt.{request.direction}", reference, generation)
+    return Prompt(opening, "".join(_asking(request, preset)))
+
+
+def _shown(description: Description, preset: str) -> str:
+    """A description as prompts show it: as released with the white space around it."""
+    if description.given is None or PRESET[preset].mended:
+        return description.text
+    return description.given
+
+
+def _asking(request: Request, preset: str) -> tuple[str, str]:
+    """The question, and what follows it in the prompt.
+
+    The release puts a rewritten identifier where the prompt holds the raw one for the last time.
+    That is the question, unless the rest of the prompt happens to hold it: of "a *weak hint*
+    glows" it asks about the "weak hint", with "2: the weak hint" in the scoring guide.
+    """
+    template = _sections(preset)[f"{request.kind}.{request.direction}"]
+    _, after = _around(preset, f"prompt.{request.direction}", "{question}")
+    raw = None if PRESET[preset].mended else request.raw
+    identifier = request.identifier if raw is None else raw
+    asked = template.format(
+        identifier=identifier, text=request.text or "", other=request.other or ""
+    )
+    if raw is None:
+        return asked, after
+    if raw in after:
+        return asked, _with_last(after, raw, request.identifier)
+    return _with_last(asked, raw, request.identifier), after
+
+
+def _with_last(text: str, old: str, new: str) -> str:
+    """A text with the last place where it holds ``old`` replaced."""
+    before, _, after = text.rpartition(old)
+    return before + new + after
 
 
 def rewrite_prompt(request: RewriteRequest, preset: str = "released") -> Prompt:

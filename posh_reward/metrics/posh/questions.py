@@ -7,28 +7,15 @@ passes found out; who answers, and when, is not this module's business.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from posh_reward.types import HIGHEST_GRADE, Entity, Relation, SceneGraph
+from posh_reward.metrics.posh.roster import Namesakes, Roster, done, suffered
+from posh_reward.types import HIGHEST_GRADE, Entity, SceneGraph
 
 PRESENT = 2.0
 """An entity is present when the grade of its best candidate is at least this."""
-
-PART_OF = "part of"
-CONTAINING = frozenset(
-    "have has had having hold holds held holding contain contains contained containing "
-    "wear wears wore worn wearing".split()
-)
-"""Relations that make their object a part of their subject."""
-
-PRONOUNS = frozenset(
-    "i me my mine myself we us our ours ourselves you your yours yourself yourselves "
-    "he him his himself she her hers herself it its itself they them their theirs themselves "
-    "this that these those who whom whose which what one ones".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,62 +44,6 @@ class Candidate:
 
 Findings = Mapping[int, Finding]
 """By entity index; entities of later passes are missing."""
-
-
-class Namesakes:
-    """Entities that share a name (in one frame), and what only one of them has.
-
-    That tells it from its rivals, the others. Counting once keeps a text that repeats one word
-    a thousand times linear; an entity without rivals, the usual case, needs no counts.
-    """
-
-    def __init__(self, roster: Roster, members: Sequence[int]) -> None:
-        self.size = len(members)
-        self._counts: Counter[tuple[str, object]] = Counter()
-        if self.size > 1:
-            for member in members:
-                self._counts.update(("attribute", text) for text in roster.attributes[member])
-                self._counts.update(("mention", text) for text in roster.mentions[member])
-                self._counts.update(("done", key) for key in _done(roster, member))
-                self._counts.update(("suffered", key) for key in _suffered(roster, member))
-
-    def only_one(self, kind: str, key: object) -> bool:
-        """Whether just one of them has an attribute, a mention, or a relation."""
-        return self.size == 1 or self._counts[kind, key] == 1
-
-
-class Roster:
-    """A graph as questions see it: lower-cased names, parents, and who shares a name."""
-
-    def __init__(self, graph: SceneGraph) -> None:
-        self.graph = graph
-        self.names = [plain(entity.head) for entity in graph.entities]
-        self.attributes = [_attributes(entity) for entity in graph.entities]
-        self.mentions = [_other_mentions(entity) for entity in graph.entities]
-        self.parents = _parents(graph)
-        self.outgoing: dict[int, list[Relation]] = defaultdict(list)
-        self.incoming: dict[int, list[Relation]] = defaultdict(list)
-        for relation in graph.relations:
-            if relation.text != PART_OF:
-                self.outgoing[relation.subject].append(relation)
-                self.incoming[relation.object].append(relation)
-        self._members: dict[tuple[str, int | None], list[int]] = defaultdict(list)
-        for index, name in enumerate(self.names):
-            for parent in [None, *self.parents[index]]:
-                self._members[name, parent].append(index)
-        self._namesakes: dict[tuple[str, int | None], Namesakes] = {}
-
-    def namesakes(self, name: str, parent: int | None = None) -> Namesakes:
-        """All entities of a name, or only those that are also parts of one parent."""
-        key = (name, parent)
-        if key not in self._namesakes:
-            self._namesakes[key] = Namesakes(self, self._members[key])
-        return self._namesakes[key]
-
-
-def plain(text: str) -> str:
-    """A text as names and attributes are compared: stripped and lower-cased."""
-    return text.strip().lower()
 
 
 def given(graph: SceneGraph) -> dict[int, Finding]:
@@ -145,70 +76,73 @@ def parts(roster: Roster) -> list[int]:
 def candidates(roster: Roster, entity: int, found: Findings) -> list[Candidate]:
     """All ways to call an entity, in rank order; never empty.
 
-    A part is called by its parents that were found, and by its bare name too if no parent
-    was found or nothing else has that name.
+    An entity is called in *frames*: a part as "robe of king" for each parent that was found, in
+    order of entities, and by its bare name too if no parent was found or nothing else has that
+    name. A text that an earlier frame has offered is not offered again, and does not keep a later
+    frame from trying relations. Only if no frame gives anything is the first one asked bare.
     """
     name = roster.names[entity]
     parents = [p for p in roster.parents[entity] if p in found and found[p].present]
-    ways: list[Candidate] = []
+    frames = [_Frame(f" of {found[p].identifier}", roster.namesakes(name, p)) for p in parents]
     if not parents or roster.namesakes(name).size == 1:
-        ways += _in_frame(roster, entity, name, roster.namesakes(name), found)
-    for parent in parents:
-        frame = f"{name} of {found[parent].identifier}"
-        ways += _in_frame(roster, entity, frame, roster.namesakes(name, parent), found)
+        frames.insert(0, _Frame("", roster.namesakes(name)))
+    offered: set[str] = set()
+    ways: list[Candidate] = []
+    for frame in frames:
+        bare = [] if frame.namesakes.size > 1 else [Candidate(0, name + frame.of, None)]
+        offered.update(way.text for way in bare)
+        ways += bare + _new(_by_description(roster, entity, frame), offered) or _new(
+            _by_relations(roster, entity, frame, found), offered
+        )
+    if not ways:
+        return [Candidate(0, name + frames[0].of, None)]
     return sorted(ways, key=lambda way: way.rank)
 
 
-def _in_frame(
-    roster: Roster, entity: int, frame: str, namesakes: Namesakes, found: Findings
-) -> list[Candidate]:
-    """Ranks 0 to 2, or, where they give nothing, ranks 3 and 4, or else the frame itself."""
-    ways = [] if namesakes.size > 1 else [Candidate(0, frame, None)]
-    ways += [
-        Candidate(1, f"{text} {frame}", "attribute")
-        for text in roster.attributes[entity]
-        if namesakes.only_one("attribute", text)
-    ]
-    ways += [
-        Candidate(2, text, None)
-        for text in roster.mentions[entity]
-        if namesakes.only_one("mention", text)
-    ]
-    return (
-        ways
-        or _by_relations(roster, entity, frame, namesakes, found)
-        or [Candidate(0, frame, None)]
-    )
+class _Frame(NamedTuple):
+    """In what connection an entity is called."""
+
+    of: str
+    """What follows its name: " of " and a parent, or nothing."""
+    namesakes: Namesakes
+
+
+def _new(ways: Iterable[Candidate], offered: set[str]) -> list[Candidate]:
+    """Those whose text is not among those ``offered``, to which they are added."""
+    new = []
+    for way in ways:
+        if way.text not in offered:
+            offered.add(way.text)
+            new.append(way)
+    return new
+
+
+def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[Candidate]:
+    """Ranks 1 and 2: "red robe of king", and "cloak of king" if it is also called a cloak."""
+    for text in roster.attributes[entity]:
+        if frame.namesakes.only_one("attribute", text):
+            yield Candidate(1, f"{text} {roster.names[entity]}{frame.of}", "attribute")
+    for text in roster.mentions[entity]:
+        if frame.namesakes.only_one("mention", text):
+            yield Candidate(2, text + frame.of, None)
 
 
 def _by_relations(
-    roster: Roster, entity: int, frame: str, namesakes: Namesakes, found: Findings
-) -> list[Candidate]:
+    roster: Roster, entity: int, frame: _Frame, found: Findings
+) -> Iterator[Candidate]:
     """Ranks 3 and 4: what the entity does or what is done to it, where no rival does the same."""
     name = roster.names[entity]
-    outward = [
-        Candidate(3, f"{name} {text} {other}", "relation")
-        for text, index in _done(roster, entity)
-        if namesakes.only_one("done", (text, index))
-        and (other := _called(roster, index, found)) is not None
-    ]
-    inward = [
-        Candidate(4, f'{frame} with relation "{other} {text} {name}"', "relation")
-        for text, index in _suffered(roster, entity)
-        if namesakes.only_one("suffered", (text, index))
-        and (other := _called(roster, index, found)) is not None
-    ]
-    return outward + inward
-
-
-def _done(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
-    """(relation text, object) of each relation that leaves the entity, in order, once."""
-    return dict.fromkeys((r.text, r.object) for r in roster.outgoing[entity])
-
-
-def _suffered(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
-    """(relation text, subject) of each relation that reaches the entity, in order, once."""
-    return dict.fromkeys((r.text, r.subject) for r in roster.incoming[entity])
+    for text, index in done(roster, entity):
+        if frame.namesakes.only_one("done", (text, index)):
+            other = _called(roster, index, found)
+            if other is not None:
+                yield Candidate(3, f"{name} {text} {other}", "relation")
+    for text, index in suffered(roster, entity):
+        if frame.namesakes.only_one("suffered", (text, index)):
+            other = _called(roster, index, found)
+            if other is not None:
+                told = f'{name}{frame.of} with relation "{other} {text} {name}"'
+                yield Candidate(4, told, "relation")
 
 
 def _called(roster: Roster, entity: int, found: Findings) -> str | None:
@@ -227,36 +161,12 @@ def _viewer_name(entity: Entity) -> str:
     return "our left" if entity.left else "our right"
 
 
-def _attributes(entity: Entity) -> dict[str, int]:
-    """Plain attribute text -> its first sentence; by first sentence, then alphabetically.
+def shortened(identifier: str) -> str:
+    """What the release leaves of a part's identifier in the question about its whole.
 
-    The release sorts before it lower-cases, so "Two" comes before "long".
+    If there is an " of " and a "]" in it, all from the first " of " to the first "]" goes: it
+    asks about "hand" for "hand of man]".
     """
-    first: dict[str, int] = {}
-    for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
-        text = plain(attribute.text)
-        sentence = min(attribute.sentences, default=0)
-        first[text] = min(sentence, first.get(text, sentence))
-    return dict(sorted(first.items(), key=lambda item: item[1]))
-
-
-def _other_mentions(entity: Entity) -> list[str]:
-    """What else the entity is called, pronouns apart, each once, in text order."""
-    name = plain(entity.head)
-    others = (plain(head) for head in entity.heads)
-    return list(dict.fromkeys(o for o in others if o != name and o not in PRONOUNS))
-
-
-def _parents(graph: SceneGraph) -> list[list[int]]:
-    """For each entity, those that it is part of or that have, hold, contain or wear it."""
-    parents: list[list[int]] = [[] for _ in graph.entities]
-    for relation in graph.relations:
-        if relation.text == PART_OF:
-            child, parent = relation.subject, relation.object
-        elif relation.text in CONTAINING:
-            child, parent = relation.object, relation.subject
-        else:
-            continue
-        if parent not in parents[child] and parent != child:
-            parents[child].append(parent)
-    return parents
+    if " of " not in identifier or "]" not in identifier:
+        return identifier
+    return identifier[: identifier.index(" of ")] + identifier[identifier.index("]") + 1 :]

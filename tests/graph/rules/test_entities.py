@@ -34,7 +34,7 @@ def test_mentions_of_one_thing_are_one_entity() -> None:
 
 def test_a_mention_of_two_known_entities_joins_the_earlier() -> None:
     two = "dogs/NOUN/nsubj/1 run/VERB/ROOT/1"
-    compound = "our/PRON/ROOT/0 dogs/NOUN/compound/0 cats/NOUN/compound/0"
+    compound = "our/PRON/nsubj/3 dogs/NOUN/compound/0 cats/NOUN/compound/0 run/VERB/ROOT/3"
     clusters = (((2, 2), (5, 5)), ((0, 0), (6, 6)))
     assert heads(two, two, compound, clusters=clusters)[:2] == [
         ("dogs", "our dogs cats"),

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.graph.rules.mentions import LEFT, RIGHT, cluster_of_tokens, narrowed
+from posh_reward.graph.rules.mentions import LEFT, RIGHT, Narrowing, coreference
 from posh_reward.graph.rules.syntax import read_syntax
+from posh_reward.types import Clusters
 from tests.parses import parse
 
 COUPLE = (
@@ -13,9 +16,14 @@ COUPLE = (
 )
 
 
-def words(sentence: str, first: int, last: int) -> list[str]:
+def words(sentence: str, first: int, last: int, *, mended: bool = False) -> list[str]:
     syntax = read_syntax(parse(sentence))
-    return [syntax.text[token] for token in narrowed(syntax, (first, last))]
+    return [syntax.text[token] for token in Narrowing(syntax, mended=mended)((first, last))]
+
+
+def owners(*sentences: str, clusters: Clusters, mended: bool = False) -> dict[int, int]:
+    found = coreference(read_syntax(parse(*sentences)), clusters, mended=mended)
+    return dict(found.cluster_of)
 
 
 def test_a_mention_is_narrowed_to_its_first_nouns() -> None:
@@ -45,29 +53,32 @@ def test_without_noun_or_pronoun_the_mention_stays_whole() -> None:
 
 def test_a_mention_ends_with_its_first_sentence() -> None:
     syntax = read_syntax(parse("the/DET/ROOT/0 old/ADJ/dep/0", "The/DET/det/1 dog/NOUN/ROOT/1"))
-    assert list(narrowed(syntax, (0, 3))) == [0, 1]
+    assert list(Narrowing(syntax)((0, 3))) == [0, 1]
 
 
 def test_clusters_of_one_mention_are_ignored() -> None:
-    assert cluster_of_tokens(read_syntax(parse(COUPLE)), (((0, 1),),)) == {}
+    assert owners(COUPLE, clusters=(((0, 1),),)) == {}
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_shorter_mention_has_a_disputed_token(swapped: bool) -> None:
     pair, man = ((0, 5), (6, 6)), ((0, 1), (3, 3))
     clusters = (man, pair) if swapped else (pair, man)
-    owner = cluster_of_tokens(read_syntax(parse(COUPLE)), clusters)
+    owner = owners(COUPLE, clusters=clusters)
     assert owner == {1: clusters.index(man), 3: clusters.index(man), 6: clusters.index(pair)}
 
 
 def test_of_equally_short_mentions_the_first_has_the_token() -> None:
-    owner = cluster_of_tokens(read_syntax(parse(COUPLE)), (((1, 1), (3, 3)), ((1, 1), (6, 6))))
+    owner = owners(COUPLE, clusters=(((1, 1), (3, 3)), ((1, 1), (6, 6))))
     assert owner == {1: 0, 3: 0, 6: 1}
 
 
-def sides(*words: str) -> dict[int, int]:
-    text = " ".join(f"{word}/NOUN/ROOT/{i}" for i, word in enumerate(words))
-    return cluster_of_tokens(read_syntax(parse(text)), ())
+def sides(*words: str, mended: bool = False) -> dict[int, int]:
+    return owners(
+        " ".join(f"{word}/NOUN/ROOT/{i}" for i, word in enumerate(words)),
+        clusters=(),
+        mended=mended,
+    )
 
 
 def test_our_left_and_our_right_are_clusters_of_their_own() -> None:
@@ -79,11 +90,64 @@ def test_our_left_and_our_right_are_clusters_of_their_own() -> None:
     }
 
 
-def test_a_side_that_is_named_once_is_no_cluster() -> None:
-    assert sides("our", "left", "our", "right", "the", "left") == {}
+def test_without_our_left_the_release_takes_our_right_for_it() -> None:
+    assert sides("our", "right", "our", "right") == {1: LEFT, 3: LEFT}
+    assert sides("our", "right", "our", "right", mended=True) == {1: RIGHT, 3: RIGHT}
+
+
+def test_a_side_leaves_its_cluster_which_lists_it_still() -> None:
+    sentence = "side/NOUN/ROOT/0 our/PRON/poss/2 left/NOUN/dep/0"
+    syntax, clusters = read_syntax(parse(sentence)), (((0, 0), (1, 2)),)
+    released, mended = coreference(syntax, clusters), coreference(syntax, clusters, mended=True)
+    assert released.cluster_of == mended.cluster_of == {0: 0, 2: LEFT}
+    assert (released.listing(2), mended.listing(2)) == ([LEFT, 0], [LEFT])
+
+
+def test_what_is_left_of_no_one_is_no_side() -> None:
+    assert sides("the", "left", "left", "our") == {}
 
 
 @pytest.mark.parametrize("mention", [(0, 7), (-1, 0), (2, 1)])
 def test_a_mention_outside_the_text_is_refused(mention: tuple[int, int]) -> None:
-    with pytest.raises(InputError, match=r"no span of a text with 7 tokens"):
-        cluster_of_tokens(read_syntax(parse(COUPLE)), ((mention, (0, 0)),))
+    with pytest.raises(InputError, match=r"is not a span of a text with 7 tokens"):
+        owners(COUPLE, clusters=((mention, (0, 0)),))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "released", "mended"),
+    [
+        ("the/DET/det/1 boys/NOUN/poss/3 '/PART/case/1 hats/NOUN/ROOT/3", ["boys"], ["hats"]),
+        ("a/DET/det/1 tree/NOUN/nsubj/2 's/AUX/ROOT/2 tall/NOUN/attr/2", ["tall"], ["tree"]),
+        ("man/NOUN/poss/2 \u2019s/PART/case/0 hat/NOUN/ROOT/2", ["hat"], ["hat"]),
+    ],
+)
+def test_a_possessive_marker_is_known_by_its_text(
+    sentence: str, released: list[str], mended: list[str]
+) -> None:
+    """G11: its tag plays no part, and a bare apostrophe is none."""
+    last = len(sentence.split()) - 1
+    assert words(sentence, 0, last) == released
+    assert words(sentence, 0, last, mended=True) == mended
+
+
+MARKED = st.sampled_from(["a/DET", "man/NOUN", "'s/PART", "-/PUNCT", "it/PRON", "red/ADJ"])
+
+
+@given(st.lists(MARKED, min_size=1, max_size=12), st.data())
+def test_a_mention_is_narrowed_as_if_read_word_by_word(
+    items: list[str], data: st.DataObject
+) -> None:
+    syntax = read_syntax(parse(" ".join(f"{item}/dep/0" for item in items)))
+    first = data.draw(st.integers(0, len(items) - 1))
+    last = data.draw(st.integers(first, len(items) - 1))
+    run: list[int] = []
+    for token in range(first, last + 1):
+        if items[token] == "man/NOUN":
+            run.append(token)
+        elif run and items[token] in ("'s/PART", "-/PUNCT"):
+            run = []
+        elif run:
+            break
+    pronouns = [token for token in range(first, last + 1) if items[token] == "it/PRON"]
+    expected = run or pronouns[:1] or list(range(first, last + 1))
+    assert list(Narrowing(syntax)((first, last))) == expected

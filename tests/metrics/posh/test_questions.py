@@ -7,12 +7,12 @@ import pytest
 from posh_reward.metrics.posh.questions import (
     Candidate,
     Finding,
-    Roster,
     candidates,
     given,
     parts,
     wholes,
 )
+from posh_reward.metrics.posh.roster import Roster
 from tests.graphs import attribute, entity, graph, relation
 
 
