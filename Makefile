@@ -27,12 +27,11 @@ lint: .venv/dev.stamp
 	.venv/bin/mypy
 
 .venv/train.stamp: pyproject.toml
-	@$(PYTHON) -m venv .venv
-	@$(PY) tools/install.py train,study
+	@$(PYTHON) tools/install.py .venv train,study
 	@touch $@
 
 .venv/dev.stamp: .venv/train.stamp
-	@$(PY) tools/install.py train,study,dev
+	@$(PYTHON) tools/install.py .venv train,study,dev
 	@touch $@
 
 clean:

@@ -112,26 +112,30 @@ def held_out(output: Path) -> dict[str, list[Row]]:
 
 
 def report(output: Path, rows: dict[str, list[Row]]) -> None:
-    """Prints the table and the gains; writes both, the plot and the page."""
-    ranked = standings(row for group in rows.values() for row in group)
+    """Writes the table and the gains, the plot and the page; prints the first two."""
     untrained, before, sft, dapo, control = (rows[name] for name in MODELS)
-    gains = {
-        "SFT over untrained": difference(sft, untrained),
-        "SFT over before": difference(sft, before),
-        "DAPO over SFT": difference(dapo, sft),
-        "DAPO over SFT, mistakes": difference(dapo, sft, "mistakes"),
-        "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),
-        "right over other pictures": difference(dapo, control),
-    }
-    text = summary(ranked, gains)
-    (output / "summary.txt").write_text(text + "\n", encoding="utf-8")
-    figures = {
-        "models": {each.model: asdict(each) for each in ranked},
-        "gains": {name: asdict(gain) for name, gain in gains.items()},
-    }
-    (output / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    training_plot(history(output / "dapo"), ranked, output / "reward.png")
-    (output / "page.html").write_text(page(items(sft, dapo), in_pairs=True), encoding="utf-8")
+    with stage("A table, a plot and a page", None):
+        ranked = standings(row for group in rows.values() for row in group)
+        gains = {
+            "SFT over untrained": difference(sft, untrained),
+            "SFT over before": difference(sft, before),
+            "DAPO over SFT": difference(dapo, sft),
+            "DAPO over SFT, mistakes": difference(dapo, sft, "mistakes"),
+            "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),
+            "right over other pictures": difference(dapo, control),
+        }
+        text = summary(ranked, gains)
+        figures = {
+            "models": {each.model: asdict(each) for each in ranked},
+            "gains": {name: asdict(gain) for name, gain in gains.items()},
+        }
+        training_plot(history(output / "dapo"), ranked, output / "reward.png")
+        for name, written in (
+            ("summary.txt", text),
+            ("summary.json", json.dumps(figures, indent=2)),
+            ("page.html", page(items(sft, dapo), in_pairs=True)),
+        ):
+            (output / name).write_text(written + "\n", encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
     print(
         f"done in {(time.time() - BEGUN) / 60:.1f} minutes, of which setting up took "
@@ -166,7 +170,7 @@ def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
         image = dataset[place[row["id"]]]["image"]
         image.resize((image.width * 3, image.height * 3)).save(picture, "PNG")
         for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
-            title = f"{row['uuid']}, {name}"
+            title = f"{row['id']}, {name}"
             shown.append(Item(title, scores_of(version), picture.getvalue(), row["reference"]))
     return shown
 

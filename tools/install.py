@@ -1,6 +1,6 @@
-"""Installs the checkout into the environment that runs this, and shows that it is at work.
+"""Makes the environment, installs the checkout into it, and shows that it is at work.
 
-    .venv/bin/python tools/install.py train,study
+    python3 tools/install.py .venv train,study
 
 torch is named first and exactly: left to itself, pip takes the newest one with its CUDA packages.
 """
@@ -8,15 +8,12 @@ torch is named first and exactly: left to itself, pip takes the newest one with 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 TORCH = "torch==2.13.0"
-PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 WIDTH = 78
 TICK = 2.0
 """Seconds between two signs of life."""
@@ -29,73 +26,89 @@ the CPU, whose build is a fifth of that. To have it, press Ctrl-C and run make a
 PIP_EXTRA_INDEX_URL set to the CPU index that pytorch.org names under "Get started"."""
 
 
-def main() -> int:
+class FailedError(Exception):
+    """A command ended with a status that is not 0."""
+
+
+def main(folder: str, extras: str) -> int:
     """Installs; returns an exit status."""
-    extras = sys.argv[1]
-    log = Path(sys.prefix) / "install.log"
-    print(f"Installing posh_reward[{extras}] into {sys.prefix}: {size()}", flush=True)
-    command = [*PIP, "install", TORCH, "--editable", f".[{extras}]"]
-    begun = time.monotonic()
-    with log.open("wb") as output:
-        pip = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            while (status := waited(pip)) is None:
-                show(f"{time.monotonic() - begun:4.0f} s  {last_line(log)}")
-        except KeyboardInterrupt:
-            pip.wait()
-            print("\nstopped; run make again to go on")
-            return 130
-    show(f"{time.monotonic() - begun:4.0f} s  {'installed' if status == 0 else 'failed'}", "\n")
-    if status:
-        print(log.read_text("utf-8", "replace")[-3000:], f"All of it: {log}", sep="\n")
-    return status
+    try:
+        install(Path(folder), extras)
+    except FailedError as error:
+        print(error)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; run make again to go on")
+        return 130
+    return 0
 
 
-def size() -> str:
-    """What will be downloaded: the CPU build of torch, or the one with CUDA."""
-    if find_spec("torch") is not None:
-        return "what is not there yet"
-    return CUDA_SIZE if with_cuda(*torch_metadata()) else CPU_SIZE
+def install(env: Path, extras: str) -> None:
+    """Makes the environment if it is not there, and installs the checkout with these extras."""
+    log = env / "install.log"
+    pip = [str(env / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    if not (env / "bin" / "python").exists():
+        env.mkdir(exist_ok=True)
+        at_work(f"making {env}", [sys.executable, "-m", "venv", str(env)], log)
+    if not list(env.glob("lib/*/site-packages/torch")):
+        report = env / "torch.json"
+        ask = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--report", str(report)]
+        at_work("asking pip for its torch", [*pip, *ask, TORCH], log)
+        metadata = json.loads(report.read_text("utf-8"))["install"][0]["metadata"]
+        cuda = with_cuda(metadata["version"], metadata.get("requires_dist", []))
+        print(CUDA_SIZE if cuda else CPU_SIZE, flush=True)
+    at_work(
+        f"installing posh_reward[{extras}]", [*pip, "install", TORCH, "-e", f".[{extras}]"], log
+    )
 
 
 def with_cuda(version: str, requires: list[str]) -> bool:
-    """Whether a build of torch brings CUDA. macOS takes the same wheels' requirements as Linux."""
+    """Whether a build of torch brings CUDA. Builds for macOS name what Linux would need, too."""
     brings = any(name.startswith(("nvidia", "cuda")) for name in requires)
     return brings and "+cpu" not in version and sys.platform == "linux"
 
 
-def torch_metadata() -> tuple[str, list[str]]:
-    """Version and requirements of the torch that pip would take; empty if pip cannot say."""
-    command = [*PIP, "install", "--dry-run", "--ignore-installed", "--no-deps", "--quiet",
-               "--report", "-", TORCH]  # fmt: skip
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    if asked.returncode:
-        return "", []
-    metadata = json.loads(asked.stdout)["install"][0]["metadata"]
-    return metadata["version"], metadata.get("requires_dist", [])
+def at_work(what: str, command: list[str], log: Path) -> None:
+    """Runs a command, showing every few seconds how long it has run and what it said last.
+
+    Raises:
+        FailedError: it failed; with its last words.
+    """
+    begun = time.monotonic()
+    show(what)
+    with log.open("wb") as output:
+        child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        while (status := waited(child)) is None:
+            show(f"{what}: {time.monotonic() - begun:.0f} s  {last_line(log)}")
+    show(f"{what}: {time.monotonic() - begun:.0f} s  {'failed' if status else 'done'}", "\n")
+    if status:
+        raise FailedError(f"{log.read_text('utf-8', 'replace')[-3000:]}\nAll of it: {log}")
 
 
-def waited(pip: subprocess.Popen[bytes]) -> int | None:
-    """The exit status, or None if pip is still at work after a tick."""
+def waited(child: subprocess.Popen[bytes]) -> int | None:
+    """The exit status, or None if the command is still at work after a tick."""
     try:
-        return pip.wait(TICK)
+        return child.wait(TICK)
     except subprocess.TimeoutExpired:
         return None
+    except KeyboardInterrupt:
+        child.wait()
+        raise
 
 
 def last_line(log: Path) -> str:
     """What pip said last about its work."""
     lines = map(str.strip, reversed(log.read_text("utf-8", "replace").splitlines()))
-    return next((line for line in lines if line.startswith(WORK)), "starting pip")
+    return next((line for line in lines if line.startswith(WORK)), "")
 
 
 def show(text: str, end: str = "") -> None:
     """Rewrites the last line on a terminal; elsewhere writes another."""
-    text = text[:WIDTH]
-    print(f"\r\033[K{text}" if sys.stdout.isatty() else text,
-          end=end if sys.stdout.isatty() else "\n", flush=True)  # fmt: skip
+    if sys.stdout.isatty():
+        print(f"\r\033[K{text[:WIDTH]}", end=end, flush=True)
+    else:
+        print(text[:WIDTH], flush=True)
 
 
 if __name__ == "__main__":
-    os.environ["PYTHONUNBUFFERED"] = "1"
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))
