@@ -71,7 +71,7 @@ def test_a_damaged_store_is_cleared_and_another_file_is_not(
 ) -> None:
     store.write_bytes(store.read_bytes()[:9000])
     assert main(["store", "info", str(store)]) == UNUSABLE
-    assert f"to start it anew: posh-reward store clear {store}" in capsys.readouterr().err
+    assert f"to start afresh: posh-reward store clear {store}" in capsys.readouterr().err
     assert main(["store", "clear", str(store), "--kind", "graph"]) == UNUSABLE
     assert main(["store", "clear", str(store)]) == OK
     assert "removed the whole file" in capsys.readouterr().err
