@@ -104,14 +104,18 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "remedy"),
     [
-        ("in.jsonl", b'{"generation": 1}\nnonsense', "line 2: no JSON"),
-        ("in.jsonl", b"[1]\n", "line 1: no JSON object"),
-        ("in.jsonl", b"\xff\n", "line 1: no JSON"),
+        ("in.jsonl", b'{"generation": 1}\nnonsense', "line 2: not JSON"),
+        ("in.jsonl", b"[1]\n", "line 1: not a JSON object"),
+        ("in.jsonl", b"\xff\n", "line 1: not JSON"),
         ("in.jsonl", b"", "has no rows"),
-        ("in.csv", b"generation,reference\na dog, a cat, a bird\n", "put texts with commas in quo"),
+        (
+            "in.csv",
+            b"generation,reference\na dog, a cat, a bird\n",
+            "that contain ',' in quotes",
+        ),
         ("in.csv", b"generation,reference\na caf\xe9,a dog\n", "save it as UTF-8"),
         ("in.txt", b"", "does not end in .jsonl"),
-        ("in.parquet", b"PAR1 not really", "no Parquet"),
+        ("in.parquet", b"PAR1 not really", "not Parquet"),
     ],
 )
 def test_an_unusable_input_is_named(

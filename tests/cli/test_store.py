@@ -50,7 +50,7 @@ def test_a_second_run_adds_nothing(
 def test_info_is_for_people(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "info", str(store)]) == OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"{store}: ")
+    assert lines[0].startswith(f"{str(store)!r}: ")
     assert [line.split()[0] for line in lines[1:]] == ["kind", "graph", "verdict", "all"]
     assert "  fake-model-1|1|1/2/3/4/5" in lines[3]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.pages.histogram import axis, counts
+from posh_reward.study.pages.histogram import axis_card, counts
 from posh_reward.study.pages.report import report
 from posh_reward.study.rows.pairs import Pair
-from posh_reward.study.rows.scored import scored_row
+from posh_reward.study.rows.scored import AXES, scored_row
 from posh_reward.types import Element, Failure, Scores
 from tests.chromium import Browser, find_chromium
 
@@ -44,14 +44,15 @@ def data(html: str, name: str) -> Any:
 
 def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
-    assert data(html, "rows")[0] == ["good", 0.9, 0.9, 0.9, 2, "A red dog 🐶."]
-    pair = data(html, "pair-0")
-    assert pair["written"] == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
-    assert pair["reference"] == [["A "], ["cat", 2.7, [1]], ["."]]
-    wording, side, kind, grade, *names = pair["elements"][0]
+    assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0]]]
+    written, reference, elements, failure, picture = data(html, "pair-0")
+    assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
+    assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
+    assert (failure, picture) == (None, None)
+    wording, side, kind, grade, *names = elements[0]
     assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
     assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
-    assert data(html, "pair-1")["failure"] == "the reference is empty"
+    assert data(html, "pair-1")[3] == "the reference is empty"
 
 
 def test_texts_cannot_end_their_element() -> None:
@@ -70,7 +71,7 @@ def test_different_signatures_are_pointed_out() -> None:
 def test_rows_without_elements_are_shown_unmarked() -> None:
     bare = {key: value for key, value in ROWS[0].items() if key != "elements"}
     assert "scored without --elements" in report([bare])
-    assert data(report([bare]), "pair-0")["written"] == [["A red dog 🐶."]]
+    assert data(report([bare]), "pair-0")[0] == [["A red dog 🐶."]]
 
 
 @pytest.mark.parametrize("bad", [{}, {**ROWS[0], "elements": [{"kind": "x"}]}])
@@ -81,8 +82,8 @@ def test_what_is_no_scored_row_is_named(bad: dict[str, Any]) -> None:
 
 def test_bins_hold_their_lower_edge() -> None:
     assert counts([0.2, 0.2499, 0.25, 0.6, 0.95, 1.0]) == [2, 1, 0, 0, 0, 0, 0, 0, 1, *[0] * 6, 2]
-    assert "<title>0.60 to 0.65: 2</title>" in axis("Overall", "f1", [0.6, 0.64, 0.9])
-    assert "none" in axis("Overall", "f1", [])
+    assert "<title>0.60 to 0.65: 2</title>" in axis_card(AXES[2], [0.6, 0.64, 0.9])
+    assert "none" in axis_card(AXES[2], [])
 
 
 # ---- in a browser
