@@ -97,7 +97,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
     add("--reference", metavar="TEXT", required=True, help="what it is compared with")
     add("--worst", type=_positive, default=10, metavar="N", help="elements to list; default: 10")
     add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
-        "heeds NO_COLOR")  # fmt: skip
+        "respects NO_COLOR")  # fmt: skip
     _metric(command)
     command.set_defaults(command=commands.explain)
 

@@ -173,7 +173,7 @@ class Store:
 
 
 def _checked(path: str | os.PathLike[str]) -> str:
-    # A worker process may run in another folder, and SQLite puts its log beside a link's target.
+    # A worker process may run in another folder, and SQLite puts its log next to a link's target.
     whole = Path(os.path.realpath(path))
     if not whole.parent.is_dir():
         raise InputError(f"no folder {str(whole.parent)!r} for the store: make it, or name another")

@@ -114,7 +114,7 @@ def _cleared(connection: sqlite3.Connection, kind: str | None, space: str) -> in
 
 
 def _required(path: str) -> str:
-    """The file itself, if the path is a link: SQLite keeps its log beside that."""
+    """The file itself, if the path is a link: SQLite keeps its log next to that."""
     if not Path(path).is_file():
         raise InputError(f"there is no store {path!r}")
     return os.path.realpath(path)

@@ -16,8 +16,8 @@ VERSION = 1
 """Of the tables. A file of a higher one is left alone."""
 LOCK_SECONDS = 20.0
 """How long to wait for other processes; each holds the file for milliseconds."""
-BESIDE = ("-wal", "-shm")
-"""Endings of the files that SQLite keeps beside the store while it is in use."""
+LOGS = ("-wal", "-shm")
+"""Endings of the files that SQLite keeps next to the store while it is in use."""
 
 TABLES = """
 CREATE TABLE spaces(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, space TEXT NOT NULL,
@@ -113,7 +113,7 @@ def delete(path: str) -> None:
     """
 
     def remove() -> None:
-        for ending in ("", *BESIDE):
+        for ending in ("", *LOGS):
             Path(path + ending).unlink(missing_ok=True)
 
     _alone_in_folder(path, remove)
@@ -128,7 +128,7 @@ def _make(path: str) -> None:
     def make() -> None:
         if os.path.exists(path):
             return  # another process was faster
-        for ending in BESIDE:
+        for ending in LOGS:
             Path(path + ending).unlink(missing_ok=True)
         Path(path).touch()
 

@@ -29,7 +29,7 @@ def counts(values: Sequence[float]) -> list[int]:
 def axis_card(axis: Axis, values: Sequence[float]) -> str:
     """A card for a page: the mean of an axis and the distribution of its scores."""
     name = axis.name.capitalize()
-    title = f"<h2>{name} ({axis.field})</h2><p>{axis.meaning}; higher is better</p>"
+    title = f"<h2>{name} ({axis.field})</h2><p>{axis.meaning}</p>"
     if not len(values):
         return f'<div class="card axis">{title}<p class="mean">none</p></div>'
     mean = fmean(values)
@@ -38,7 +38,8 @@ def axis_card(axis: Axis, values: Sequence[float]) -> str:
         interval = bootstrap_mean(values, resamples=1000)
         spread = f"mean, 95 % [{interval.low:.3f}, {interval.high:.3f}] · {spread}"
     return (
-        f'<div class="card axis"><div>{title}<p class="mean">{mean:.3f}</p><p>{spread}</p></div>'
+        f'<div class="card axis"><div>{title}<p class="mean">{mean:.3f} '
+        f"<small>higher is better</small></p><p>{spread}</p></div>"
         f"{_histogram(name, values, mean)}</div>"
     )
 

@@ -31,8 +31,9 @@ def _table(standings: list[Standing], gain: Interval | None) -> str:
     return (
         f'<section class="card standings" aria-label="Models"><table><caption>{SCALE}; means with '
         f"95 % intervals</caption><thead><tr><th>Model</th>{heads}"
-        '<th class="n wide">Words</th><th class="n">Scored</th><th class="n">No score</th></tr>'
-        f"</thead><tbody>{rows}</tbody></table>{said}</section>"
+        '<th class="n wide">Words</th><th class="n wide">Scored</th>'
+        f'<th class="n wide">No score</th></tr></thead><tbody>{rows}</tbody></table>{said}'
+        "</section>"
     )
 
 
@@ -40,8 +41,8 @@ def _row(standing: Standing) -> str:
     cells = "".join(_mean(standing.axes.get(axis.name)) for axis in AXES)
     return (
         f"<tr><td>{escape(standing.model or '(no model)')}</td>{cells}"
-        f'<td class="n wide">{standing.words:.1f}</td><td class="n">{standing.scored:,}</td>'
-        f'<td class="n">{standing.failed:,}</td></tr>'
+        f'<td class="n wide">{standing.words:.1f}</td><td class="n wide">{standing.scored:,}</td>'
+        f'<td class="n wide">{standing.failed:,}</td></tr>'
     )
 
 

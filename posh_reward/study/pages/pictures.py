@@ -23,7 +23,7 @@ class Pictures:
     """Small copies of picture files on this machine; nothing is ever fetched.
 
     Args:
-        folder: where relative paths may begin, besides the working folder.
+        folder: where relative paths may begin, after the working folder.
         most: copies to make.
     """
 

@@ -15,7 +15,7 @@ from posh_reward.study.pages.marks import (
     worst_first,
 )
 from posh_reward.study.pages.page import NAMES, TITLES, number
-from posh_reward.study.rows.scored import AXES, EXPLAINED, SCALE
+from posh_reward.study.rows.scored import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores
 
 COLORS = {"absent": "31;1", "weak": "33", "partial": "36", "failed": "35", "clear": "32"}
@@ -109,7 +109,7 @@ def _figures(scores: Scores) -> list[Paragraph]:
     lines: list[Paragraph] = [(0, [*pieces, (SCALE, DIM)])]
     if scores.failure is not None:
         lines += [(0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])])]
-    return [*lines, (0, [(EXPLAINED, DIM)]), (0, [(scores.signature, DIM)])]
+    return [*lines, (0, [(MEANINGS, DIM)]), (0, [(scores.signature, DIM)])]
 
 
 def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:

@@ -40,10 +40,9 @@ AXES = (
 NAMES = tuple(axis.name for axis in AXES)
 SCALE = "0.2 to 1, higher is better"
 """Said wherever scores are shown: without it "mistakes 0.95" reads as many mistakes."""
-EXPLAINED = "Scores are " + "; ".join(
-    (SCALE, *(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES))
-)
-"""Said once on each page: 1 in mistakes means that there are none."""
+MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES)
+EXPLAINED = f"Scores are {SCALE}; {MEANINGS}"
+"""Said once on each page and under each table: 1 in mistakes means that there are none."""
 COUNTS = ("generation_elements", "reference_elements", "unparsed")
 NEEDED = ("generation", "reference", "failure", "signature", *NAMES)
 
@@ -110,7 +109,7 @@ def typed(row: Row) -> Row:
         except (ValueError, RecursionError) as error:
             raise InputError(f"its elements are not JSON ({error})") from None
     for column in ("failure", "failure_kind"):
-        read[column] = read.get(column) or None
+        read[column] = None if read.get(column) == "" else read.get(column)
     return read
 
 

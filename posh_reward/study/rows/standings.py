@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from textwrap import fill
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -15,6 +16,8 @@ from posh_reward.study.statistics import Interval, bootstrap_mean, paired_differ
 
 NAMED = 3
 """Rows that a summary names for each reason why there is no score."""
+WIDTH = 90
+"""Columns of what is explained in a terminal."""
 REASONS = 5
 """Reasons that a summary lists."""
 
@@ -84,7 +87,7 @@ class Tally:
         elif done:
             [model] = self.models.values()
             means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
-            said += f"; means: {', '.join(means)}\n{EXPLAINED}"
+            said += f"; means: {', '.join(means)}\n{fill(EXPLAINED, WIDTH)}"
         failures = sorted(self.failures.items(), key=lambda each: -each[1].count)
         for reason, unscored in failures[:REASONS]:
             said += f"\nno score for {unscored}: {reason}"
@@ -140,7 +143,7 @@ def leaderboard(standings: Sequence[Standing]) -> str:
     """A table in plain text, in the order given."""
     width = max(len("model"), *(len(s.model) for s in standings))
     lines = [
-        EXPLAINED,
+        fill(EXPLAINED, WIDTH),
         f"{'model':<{width}}  {'overall [95 %]':>20}  mistakes  omissions  words  scored  failed",
     ]
     for s in standings:

@@ -148,7 +148,8 @@ function draw(index) {
   const plain = (text) => make("div", { class: "line" }, text);
   const button = make("button", { "aria-expanded": "false" }, name);
   const cells = [make("td", { class: "name" }, button)];
-  if (several) cells.push(make("td", { class: "model wide" }, ...models.map(plain)));
+  if (several) cells.push(make("td", { class: "model wide" }, ...models.map((model) =>
+    make("div", { class: "line", title: model }, make("bdi", {}, model)))));
   for (const field of [0, 1, 2]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
   if (models.length === 2) {
     const value = gain(rows[index]);
