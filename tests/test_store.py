@@ -7,11 +7,14 @@ import os
 import pickle
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -525,3 +528,129 @@ def test_clearing_gives_the_room_back(path: str) -> None:
     kept.put("verdict", "one|released", items(9))
     assert kept.get("verdict", "one|released", list(items(9))) == items(9)
     assert os.path.exists(path)
+
+
+def interrupted(path: str, kept: Store, rng: random.Random) -> int:
+    """Interrupts puts and gets at random points until one comes through; how many did not."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 + rng.random() * 1.5e-3)
+        for i in range(100):
+            kept.put("verdict", "a", items(10, f"{rng.random()}."))
+            kept.get("verdict", "a", list(items(10, f"{i}.")))
+        return 0
+    except KeyboardInterrupt:
+        return 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def interrupt_often(path: str, times: int, caplog: pytest.LogCaptureFixture) -> None:
+    rng = random.Random(0)
+    kept = Store(path)
+    kept.put("verdict", "a", items(50))
+    count = 0
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        for _ in range(times):
+            count += interrupted(path, kept, rng)
+            other.execute("BEGIN IMMEDIATE")  # fails if the store still holds the lock
+            other.execute("ROLLBACK")
+    kept.put("verdict", "a", items(50, "later"))
+    assert kept.get("verdict", "a", list(items(50, "later"))) == items(50, "later")
+    assert kept.get("verdict", "a", list(items(50))) == items(50)
+    assert count > times // 2
+    assert not caplog.records
+    kept.close()
+    check_sound(path)
+
+
+def test_an_interrupt_leaves_no_lock_and_no_damage(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    interrupt_often(path, 600, caplog)
+
+
+@pytest.mark.slow
+def test_many_interrupts_leave_no_lock_and_no_damage(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    interrupt_often(path, 6000, caplog)
+
+
+def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    kept = Store(link)
+    kept.put("verdict", "a", items(200))
+    assert Store(path).get("verdict", "a", list(items(200))) == items(200)
+    assert survey(str(link)).bytes == on_disk(path) - Path(path + "-shm").stat().st_size
+    kept.close()
+    Path(path).write_bytes(Path(path).read_bytes()[:9000])
+    assert clear(str(link)) == -1
+    assert link.is_symlink()
+    assert not Path(path).exists()
+
+
+def test_the_bound_holds_behind_a_link(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "WORTH", 10**9)
+    monkeypatch.setattr(opening, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(store, "RETRY_SECONDS", 0.0)
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.sqlite"
+    link.symlink_to(path)
+    kept = Store(link, SMALLEST)
+    kept.put("verdict", "a", items(32))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")  # a reader at work keeps SQLite from emptying the log
+        reader.execute("SELECT count(*) FROM kept").fetchone()
+        for i in range(80):
+            kept.put("verdict", "a", items(32, f"{i}.", 16_000))
+        assert kept.dropped > 0
+        assert on_disk(path) <= SMALLEST
+    kept.put("verdict", "a", items(32, "later"))
+    assert kept.get("verdict", "a", list(items(32, "later"))) == items(32, "later")
+
+
+@pytest.mark.parametrize("leftovers", [False, True])
+def test_a_store_deleted_while_in_use_is_begun_again(
+    path: str, leftovers: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, other = Store(path), Store(path)
+    for each in (kept, other):
+        each.put("verdict", "a", items(50, size=2000))
+    for ending in ("",) if leftovers else ("", "-wal", "-shm"):
+        Path(path + ending).unlink()
+    kept.put("verdict", "a", items(50, "new"))
+    other.put("verdict", "a", items(50, "other"))
+    assert kept.get("verdict", "a", list(items(50, "other"))) == items(50, "other")
+    assert Store(path).get("verdict", "a", list(items(50, "new"))) == items(50, "new")
+    assert (kept.dropped, other.dropped) == (0, 0)
+    assert ["deleted" in record.getMessage() for record in caplog.records] == [True, True]
+    kept.close()
+    other.close()
+    check_sound(path)
+
+
+def test_a_value_that_unpacks_without_end_is_missing(path: str) -> None:
+    kept = Store(path)
+    kept.put("verdict", "a", {"k": "x" * 1000})
+    [digest] = values.digests("verdict", "a", ["k"])
+    packed = values.PACKED + zlib.compress(bytes(values.LARGEST * 4))
+    with closing(sqlite3.connect(path)) as connection:
+        value = zlib.crc32(digest + packed).to_bytes(4, "little") + packed
+        connection.execute("UPDATE kept SET value = ?", [value])
+        connection.commit()
+    tracemalloc.start()
+    assert kept.get("verdict", "a", ["k"]) == {}
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < values.LARGEST * 2.5
+    kept.put("verdict", "a", {"k": "x" * (values.LARGEST + 1)})
+    assert (kept.get("verdict", "a", ["k"]), kept.dropped) == ({}, 1)

@@ -1,7 +1,7 @@
 """The command ``posh-reward``: score a table, explain one pair, report on scores.
 
 Texts and scores go to standard output or to a file; everything else that is said goes to
-standard error. What is heavy is loaded after the flags have been checked.
+standard error. Heavy modules are loaded after the flags have been checked.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from posh_reward.errors import JudgeError, PoshError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
-    flags = command_line().parse_args(argv)
+    if sys.stderr is None:  # closed by the shell: print() would turn to standard output instead
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
-        status: int = flags.command(flags)
-        sys.stdout.flush()
+        status = _run(argv)
     except BrokenPipeError:
         _discard_output()
         return UNREAD
@@ -37,12 +37,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _run(argv: Sequence[str] | None) -> int:
+    """Runs one command, up to the last byte of its output."""
+    try:
+        flags = command_line().parse_args(argv)
+        status: int = flags.command(flags)
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    return status
+
+
 def _fail(why: str, status: int) -> int:
-    print(f"posh-reward: {why}", file=sys.stderr)
+    with suppress(OSError):  # nowhere left to say it
+        print(f"posh-reward: {why}", file=sys.stderr)
     return status
 
 
 def _discard_output() -> None:
     """Keeps the interpreter from trying once more to flush what cannot be written."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

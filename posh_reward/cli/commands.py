@@ -22,7 +22,8 @@ def score(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.score import How, score_table
 
     columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
-    how = How(columns, flags.format, flags.elements, flags.batch, flags.overwrite, flags.quiet)
+    how = How(columns, flags.format, flags.delimiter, flags.elements, flags.batch, flags.overwrite,
+              flags.quiet)  # fmt: skip
     posh = _metric(flags)
     tally = score_table(posh, flags.input, flags.output, how)
     if not flags.quiet:
@@ -42,7 +43,7 @@ def _metric(flags: argparse.Namespace) -> PoSh:
 
 def explain(flags: argparse.Namespace) -> int:
     """Shows one pair with its mistakes and omissions marked."""
-    from posh_reward.cli.texts import text
+    from posh_reward.cli.texts import text, write_text
     from posh_reward.study.pages import terminal
 
     if flags.generation == flags.reference == "@-":
@@ -51,37 +52,40 @@ def explain(flags: argparse.Namespace) -> int:
     scores = posh.score([text(flags.generation)], [text(flags.reference)])[0]
     width = min(get_terminal_size().columns, 100)
     shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(shown.encode(encoding, "replace").decode(encoding) + "\n")
+    write_text(shown)
     return OK if scores.failure is None else UNSCORED
 
 
 def _color(choice: str) -> bool:
-    """Whether to write colours: ``auto`` does on a terminal that takes them (no-color.org)."""
+    """Whether to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
     if choice != "auto":
         return choice == "always"
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return wanted and sys.stdout.isatty()
+    return bool(wanted and sys.stdout and sys.stdout.isatty())
 
 
 def report(flags: argparse.Namespace) -> int:
     """Writes a page about scored rows."""
     from tqdm import tqdm
 
+    from posh_reward.study.pages.pictures import Pictures
     from posh_reward.study.pages.report import report
-    from posh_reward.study.rows.files import STANDARD, check_apart, open_table
+    from posh_reward.study.rows.files import check_apart, open_table, standard_output
+    from posh_reward.study.rows.formats import STANDARD, format_of
 
     check_apart(flags.scores, flags.output)
+    format = format_of(flags.scores, flags.format, flags.delimiter)
+    folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
     with (
-        open_table(flags.scores, flags.format) as rows,
+        open_table(flags.scores, format) as rows,
         tqdm(rows, desc="report", unit="pair") as counted,
     ):
-        page = report(counted, flags.title).encode("utf-8")
+        page = report(counted, flags.title, Pictures(folder)).encode("utf-8")
     if flags.output == STANDARD:
-        sys.stdout.buffer.write(page)
+        standard_output().write(page)
         return OK
     path = Path(flags.output)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(page)
-    print(f"wrote {path} ({len(page) / 1e6:.1f} MB)", file=sys.stderr)
+    print(f"wrote {str(path)!r} ({len(page) / 1e6:.1f} MB)", file=sys.stderr)
     return OK

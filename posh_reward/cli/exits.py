@@ -15,8 +15,8 @@ exit status:
   {OK}    done; every pair has a score
   {UNUSABLE}    flags, configuration or input cannot be used, or a package is missing
   {UNSCORED}    done, but some pairs have no score (their rows say why)
-  {JUDGE}    the judge could not work; what was scored is kept, run again to go on
-  {UNWRITABLE}    the output could not be written; what was scored is kept, run again to go on
-  {INTERRUPTED}  interrupted; what was scored is kept, run again to go on
-  {UNREAD}  nobody reads standard output any more
+  {JUDGE}    the judge could not work; what was scored is kept, run it again to go on
+  {UNWRITABLE}    the output could not be written; what was scored is kept, run it again to go on
+  {INTERRUPTED}  interrupted; what was scored is kept, run it again to go on
+  {UNREAD}  standard output was closed by its reader
 """

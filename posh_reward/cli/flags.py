@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 
 from posh_reward.cli import commands, store
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
+from posh_reward.study.rows.formats import FORMATS
+from posh_reward.study.rows.scored import EXPLAINED
 
-SCORE = """\
-Scores each generation of a table against its reference. Writes one row a pair: id, model and image
-if there are such columns, generation, reference, mistakes (precision), omissions (recall) and
-overall (f1), each 0.2 to 1 and higher is better; the number of elements on each side,
-failure_kind and failure, unparsed, signature. A pair with a missing cell or an empty reference
-has no score, and says why. An empty generation is scored as the metric does: precision 1, since
-it makes no mistake, with 0 generation_elements.
+MEANING = fill(EXPLAINED + ".", 100)
+SCORE = f"""\
+Scores each generation of a table against its reference. Writes one row for each pair: id, model and
+image if there are such columns, generation, reference, mistakes, omissions and overall, the number
+of elements on each side, failure_kind and failure, unparsed, signature. A pair with a missing cell
+or an empty reference has no score, and its row says why. An empty generation is scored: it makes no
+mistakes (1), with 0 generation_elements.
 
-Killed at any moment, the same command goes on where it was. For CSV and Parquet it keeps what is
-done in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would run as a formula is
+{MEANING}
+
+Killed at any moment, the same command goes on where it was. Except for JSON lines, what is done is
+kept in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would run as a formula is
 written to CSV with an apostrophe before it."""
-EXPLAIN = """\
+EXPLAIN = f"""\
 Scores one pair and shows it in the terminal. A text may come from a file (@caption.txt) or from
-standard input (@-); @@ stands for an at sign that begins a text."""
-REPORT = """\
+standard input (@-); to begin a text with an at sign, write @@.
+
+{MEANING}"""
+REPORT = f"""\
 Writes one page that needs no network: distributions, a table to sort and search, and for each
 pair the generation with its mistakes and the reference with its omissions, marked by grade.
-Score with --elements, or there is nothing to mark."""
+Rows of several models are compared, those of one id side by side. Where image is the path of a
+picture, from here or from the folder of SCORES, the page shows it small (needs Pillow).
+Score with --elements, or there is nothing to mark.
+
+{MEANING}"""
 STORE = """\
-Looks after a file that `--store` made: scene graphs and language models' answers, for other runs
-to use. Kinds are graph, rewrite and verdict; a space names all that made an answer."""
+Looks into, or clears, a file that `--store` made: scene graphs and language models' answers, kept
+for other runs. Kinds are graph, rewrite and verdict. A space names all that an answer depends
+on."""
 CLEAR = """\
 Removes what a store holds, or a part of it, and gives the room back to the disk. Runs that use it
-may go on. A damaged store is deleted: end its runs first."""
+may go on. A damaged store is deleted."""
+INPUTS = "JSON lines, CSV, TSV or Parquet"
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -60,8 +73,8 @@ def _described(parser: argparse.ArgumentParser, what: str) -> argparse.ArgumentP
 
 def _score(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("input", metavar="INPUT", help="JSON lines, CSV or Parquet; - for JSON lines from stdin")
-    add("-o", "--output", metavar="OUT", default="-", help="by ending JSON lines, CSV or Parquet; "
+    add("input", metavar="INPUT", help=f"{INPUTS}, by its ending (.gz too); - for standard input")
+    add("-o", "--output", metavar="OUT", default="-", help=f"{INPUTS}, by its ending (.gz too); "
         "default: JSON lines to standard output")  # fmt: skip
     _format(command)
     add("--generation", metavar="COLUMN", default="generation", help="default: generation")
@@ -74,7 +87,7 @@ def _score(command: argparse.ArgumentParser) -> None:
     add("--elements", action="store_true", help="add each element with its grade and its place")
     add("--batch", type=_positive, default=32, metavar="N", help="pairs that are scored and "
         "written at a time; default: 32")  # fmt: skip
-    add("--overwrite", action="store_true", help="start anew: discard what OUT holds")
+    add("--overwrite", action="store_true", help="start over: discard what OUT holds")
     add("-q", "--quiet", action="store_true", help="no progress bar and no summary")
     _metric(command)
     command.set_defaults(command=commands.score)
@@ -83,10 +96,10 @@ def _score(command: argparse.ArgumentParser) -> None:
 def _explain(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--generation", metavar="TEXT", required=True, help="what was written")
-    add("--reference", metavar="TEXT", required=True, help="what it is held against")
+    add("--reference", metavar="TEXT", required=True, help="what it is compared with")
     add("--worst", type=_positive, default=10, metavar="N", help="elements to list; default: 10")
     add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
-        "heeds NO_COLOR")  # fmt: skip
+        "respects NO_COLOR")  # fmt: skip
     _metric(command)
     command.set_defaults(command=commands.explain)
 
@@ -122,8 +135,10 @@ def _init(command: argparse.ArgumentParser) -> None:
 
 
 def _format(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--format", choices=("jsonl", "csv", "parquet"),
+    command.add_argument("--format", choices=tuple(FORMATS),
                          help="of the input; default: what its ending says")  # fmt: skip
+    command.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of an input "
+                         "in CSV, such as ';'; default: a comma, or a tab for TSV")  # fmt: skip
 
 
 def _metric(command: argparse.ArgumentParser) -> None:
@@ -134,18 +149,19 @@ def _metric(command: argparse.ArgumentParser) -> None:
     add("--judge", metavar="NAME", help="default: embedded, which needs no download; or a settings "
         "file")  # fmt: skip
     add("--parser", metavar="NAME", help="default: embedded; or an installed spaCy pipeline")
-    add("--coref", metavar="NAME", help="default: rules; or none")
+    add("--coref", metavar="NAME", help="default: rules, which needs no download; or none, "
+        "or maverick, which needs a setup (docs/coref.md)")  # fmt: skip
     add(
         "--preset",
         metavar="NAME",
-        help="wording of the questions and rules of the graphs; default: released",
+        help="wording of the questions and rules of the graphs: released (default), paper, "
+        "prefix-first, mended",
     )
     add("--store", metavar="FILE", help="keeps scene graphs and language models' answers for other "
         "runs; made if it is not there")  # fmt: skip
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a number from 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)

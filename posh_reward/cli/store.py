@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 def info(flags: argparse.Namespace) -> int:
     """Prints what a store holds."""
+    from posh_reward.cli.texts import write_text
     from posh_reward.store.admin import survey
 
     found = survey(flags.path)
-    print(json.dumps(asdict(found), indent=2) if flags.json else listing(found))
+    write_text(json.dumps(asdict(found), indent=2) if flags.json else listing(found))
     return OK
 
 
@@ -44,7 +45,7 @@ def listing(survey: Survey) -> str:
         f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()
         for kind, count, amount, space in rows
     ]
-    about = f"{survey.path}: {size(survey.bytes)} on disk, version {survey.version}"
+    about = f"{survey.path!r}: {size(survey.bytes)} on disk, version {survey.version}"
     return "\n".join((about, *lines))
 
 

@@ -1,4 +1,4 @@
-"""Texts from the command line."""
+"""Texts from the command line, and to the terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.files import STANDARD
+from posh_reward.study.rows.files import standard_input, standard_output
+from posh_reward.study.rows.formats import STANDARD
 
 
 def text(given: str) -> str:
@@ -19,9 +20,19 @@ def text(given: str) -> str:
         return given.removeprefix("@")
     try:
         if given[1:] == STANDARD:
-            return sys.stdin.buffer.read().decode("utf-8")
+            return standard_input().read().decode("utf-8")
         return Path(given[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot read {given[1:]!r} ({error}); a text that begins with @ is written @@"
         ) from None
+
+
+def write_text(shown: str) -> None:
+    """Writes lines to standard output; characters that it cannot express become ``?``.
+
+    Raises:
+        OSError: it is closed, or cannot be written.
+    """
+    output = standard_output()
+    output.write(shown.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")

@@ -1,13 +1,13 @@
-"""A file that keeps what has been paid for: graphs, rewrites and verdicts, across runs.
+"""A file that keeps results that were expensive: graphs, rewrites and verdicts, across runs.
 
 ::
 
     Store (faults, threads, forks) --> file (rows, the bound) --> opening (tables, versions)
       `-> values (digests, checksums)      admin (what is in it; clearing it)
 
-SQLite with a write-ahead log: many processes of one machine read and write it at once, and a
-process killed at any moment leaves whole what it had committed (a power cut may take the last
-moments). Across machines give each its own file: network file systems do not lock well enough.
+SQLite with a write-ahead log: many processes of one machine read and write it at once, and what
+a process had committed survives it being killed at any moment (a power cut may lose the last
+moments). Give each machine its own file: network file systems do not lock well enough.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["Store"]
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 60.0
-"""How long a file that could not be used is left in peace."""
+"""How long a file that could not be used is left alone."""
 SMALLEST = 32_000_000
-"""Least bound, in bytes: below it the log and one transaction weigh too much."""
+"""Lowest bound, in bytes: the log and one transaction would not fit well into less."""
 
 Purpose = Literal["read", "write"]
 T = TypeVar("T")
@@ -45,10 +45,11 @@ class Store:
     """Texts by kind, space and key. A fault of the file never reaches the caller.
 
     What cannot be read is missing, what cannot be written is dropped; the first fault of each
-    sort is logged as a warning. For threads, forks and pickles (which carry the path alone).
+    sort is logged as a warning. Safe to use from threads and forks, and to pickle (the pickle
+    has the path, not the texts).
 
     Args:
-        path: the file; made when first needed, in a folder that is there.
+        path: the file, or a link to it; made when first needed, in an existing folder.
         max_bytes: bound of the file with its log; what was used longest ago goes first.
 
     Raises:
@@ -77,7 +78,7 @@ class Store:
 
         Args:
             kind: what the texts are, such as ``"verdict"``.
-            space: who made them, by what version: all that they depend on besides the key.
+            space: what made them, and its version: all that they depend on besides the key.
             keys: what they were made from.
         """
         named = digests(kind, space, keys)
@@ -94,11 +95,13 @@ class Store:
 
     def put(self, kind: str, space: str, items: Mapping[str, str]) -> None:
         """Keeps each of ``items``, in place of what was under its key."""
-        values = [(d, sealed(d, items[key])) for d, key in digests(kind, space, items).items()]
-        small = [value for value in values if len(value[1]) <= self.max_bytes // 16]
+        named = digests(kind, space, items)
+        sealed_texts = ((digest, sealed(digest, items[key])) for digest, key in named.items())
+        largest = self.max_bytes // 16
+        values = [(digest, text) for digest, text in sealed_texts if text and len(text) <= largest]
         with self._lock:
-            self.dropped += len(values)
-            for some in transactions(small, self.max_bytes):
+            self.dropped += len(named)
+            for some in transactions(values, self.max_bytes):
                 self.dropped -= self._attempt("write", File.add, kind, space, some) or 0
 
     def close(self) -> None:
@@ -125,10 +128,17 @@ class Store:
         except sqlite3.Error as error:
             self._suffer(purpose, error)
             return None
+        except BaseException:  # a Ctrl-C: what it interrupted must not keep the lock
+            self.close()
+            raise
 
     def _opened(self, purpose: Purpose) -> File:
-        if self._file is not None and purpose == "write" and not self._file.writable:
-            self.close()  # it may be by now
+        if self._file is not None:
+            if self._file.gone:
+                self._warn("gone", "was deleted or replaced while in use: a new one is begun")
+            unwritable = purpose == "write" and not self._file.writable  # it may be by now
+            if unwritable or self._file.gone or self._file.broken_off:
+                self.close()
         if self._file is None:
             self._file = File(self.path, self.max_bytes)
         if purpose == "write" and not self._file.writable:
@@ -136,15 +146,19 @@ class Store:
         return self._file
 
     def _suffer(self, purpose: Purpose, error: sqlite3.Error) -> None:
-        """Leaves the file in peace, for good if it is broken, and says so once."""
+        """Leaves the file alone, for good if it is broken, and says so once."""
         trouble = trouble_of(error)
         self._left_alone = trouble == "broken"
         if self._left_alone or purpose == "read":
             self.close()
         self._rests_until[purpose] = time.monotonic() + RETRY_SECONDS
-        if trouble not in self._warned:
-            self._warned.add(trouble)
-            logger.warning("the store %s %s", self.path, _told(trouble, purpose, error, self.path))
+        self._warn(trouble, _told(trouble, purpose, error, self.path))
+
+    def _warn(self, sort: str, what: str) -> None:
+        """Logs the first fault of each sort."""
+        if sort not in self._warned:
+            self._warned.add(sort)
+            logger.warning("the store %s %s", self.path, what)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "max_bytes": self.max_bytes}
@@ -159,7 +173,8 @@ class Store:
 
 
 def _checked(path: str | os.PathLike[str]) -> str:
-    whole = Path(path).absolute()  # a worker process may stand in another folder
+    # A worker process may run in another folder, and SQLite puts its log next to a link's target.
+    whole = Path(os.path.realpath(path))
     if not whole.parent.is_dir():
         raise InputError(f"no folder {str(whole.parent)!r} for the store: make it, or name another")
     if whole.is_dir():
@@ -173,8 +188,8 @@ def _told(trouble: Trouble, purpose: Purpose, error: sqlite3.Error, path: str) -
         return f"{error}. The run goes on without it"
     if trouble == "broken":
         return (
-            f"is damaged, or is none ({error}). The run goes on without it; to start it anew: "
-            f"posh-reward store clear {shlex.quote(path)}"
+            f"is damaged, or is not a store ({error}). The run goes on without it; "
+            f"to start afresh: posh-reward store clear {shlex.quote(path)}"
         )
     return (
         f"cannot be {'read' if purpose == 'read' else 'written'} ({error}): {lost} until it can; "

@@ -1,7 +1,8 @@
-"""What a store holds, and clearing it: for people, who want errors said."""
+"""What a store holds, and clearing it: for people, so faults are errors here."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sqlite3
 from contextlib import closing
@@ -13,6 +14,7 @@ from posh_reward.store.opening import (
     APPLICATION,
     VERSION,
     Unusable,
+    delete,
     log_bytes,
     open_file,
     open_to_read,
@@ -49,9 +51,9 @@ def survey(path: str) -> Survey:
     Raises:
         InputError: there is no store, or it is damaged.
     """
-    _require(path)
+    file = _required(path)
     try:
-        with closing(open_to_read(_absolute(path))) as connection:
+        with closing(open_to_read(file)) as connection:
             rows = connection.execute(
                 "SELECT kind, spaces.space, count(*), sum(length(value)) "
                 "FROM kept JOIN spaces ON spaces.id = kept.space "
@@ -59,32 +61,32 @@ def survey(path: str) -> Survey:
             ).fetchall()
     except sqlite3.Error as error:
         raise _unreadable(path, error) from None
-    size = Path(path).stat().st_size + log_bytes(path)
+    size = Path(file).stat().st_size + log_bytes(file)
     return Survey(path, VERSION, size, tuple(Holding(*row) for row in rows))
 
 
 def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool = False) -> int:
     """Removes rows and gives their room back to the disk.
 
-    If all is to go and cannot, for damage or on a full disk, the file is deleted; no run should
-    be using it then.
+    If everything is to be removed and cannot be, because the file is damaged or the disk is full,
+    the file is deleted. Runs that use it begin a new one.
 
     Args:
-        path: the store.
-        kind: only what is of this kind.
-        space: only spaces in which this text occurs.
+        path: the store, or a link to it.
+        kind: only rows of this kind.
+        space: only spaces that contain this text.
         any_file: delete even a file that cannot be recognised as a store.
 
     Returns:
-        How many rows; -1 if the file was deleted.
+        How many rows were removed; -1 if the file was deleted.
 
     Raises:
-        InputError: there is no store, or it is in use, or damaged and only a part was to go.
+        InputError: there is no store, it is in use, or it is damaged and only a part was to go.
         OSError: it cannot be written.
     """
-    _require(path)
+    file = _required(path)
     try:
-        connection, writable = open_file(_absolute(path))
+        connection, writable = open_file(file)
         with closing(connection):
             if not writable:
                 raise PermissionError(f"the store {path!r} or its disk is read-only, or full")
@@ -93,8 +95,7 @@ def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool
         if trouble_of(error) == "locked" or kind is not None or space:
             raise _unreadable(path, error) from None
         _check_ours(path, error, any_file)
-    for ending in ("", "-wal", "-shm"):
-        Path(path + ending).unlink(missing_ok=True)
+    delete(file)
     return -1
 
 
@@ -112,23 +113,21 @@ def _cleared(connection: sqlite3.Connection, kind: str | None, space: str) -> in
     return rows
 
 
-def _absolute(path: str) -> str:
-    return str(Path(path).absolute())
-
-
-def _require(path: str) -> None:
+def _required(path: str) -> str:
+    """The file itself, if the path is a link: SQLite keeps its log next to that."""
     if not Path(path).is_file():
         raise InputError(f"there is no store {path!r}")
+    return os.path.realpath(path)
 
 
 def _check_ours(path: str, error: sqlite3.Error, any_file: bool) -> None:
-    """Raises ``InputError`` for a file that may be somebody's, by its first bytes."""
+    """Raises ``InputError`` for a file that may be somebody else's, by its first bytes."""
     with Path(path).open("rb") as file:
         head = file.read(72)
     ours = head.startswith(b"SQLite format 3\0") and head[68:] == APPLICATION.to_bytes(4, "big")
     if (isinstance(error, Unusable) or not ours) and not any_file:
         why = error if isinstance(error, Unusable) else f"cannot be read as a store ({error})"
-        raise InputError(f"{path!r} {why}; to delete it all the same, pass --yes")
+        raise InputError(f"{path!r} {why}; to delete it anyway, pass --yes")
 
 
 def _unreadable(path: str, error: sqlite3.Error) -> InputError:
@@ -136,7 +135,7 @@ def _unreadable(path: str, error: sqlite3.Error) -> InputError:
         return InputError(f"{path!r} {error}")
     if trouble_of(error) == "broken":
         return InputError(
-            f"{path!r} is damaged, or is no store ({error}); to start it anew: "
+            f"{path!r} is damaged, or is not a store ({error}); to start afresh: "
             f"posh-reward store clear {shlex.quote(path)}"
         )
     return InputError(f"the store {path!r} cannot be used now: {error}")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from posh_reward.store import opening
-from posh_reward.store.opening import log_bytes, open_file
+from posh_reward.store.opening import identity, log_bytes, open_file
 
 AT_ONCE = 256
 """Rows to a statement or a transaction. Keys are digests, so each row may change a page of 4 kB
 of their index: this bounds what one transaction adds to the log."""
 STEP, STEPS = 64, 16
-"""Rows let go at a time, and how many times in one transaction."""
+"""Rows evicted at a time, and how many times in one transaction."""
 
 
 Value = tuple[bytes, bytes]
@@ -40,12 +40,23 @@ class File:
     def __init__(self, path: str, max_bytes: int) -> None:
         self._path = path
         self._connection, self.writable = open_file(path)
+        self._identity = identity(path)
         page = self._one("PRAGMA page_size")
         self._log = min(max_bytes // 4, 64_000_000)
         self._pages = (max_bytes - self._log) // page
         if self.writable:
             self._one(f"PRAGMA wal_autocheckpoint = {min(1000, self._log // 8 // page)}")
             self._one(f"PRAGMA journal_size_limit = {self._log // 4}")
+
+    @property
+    def gone(self) -> bool:
+        """Whether the file was deleted or replaced: what is written now would be lost."""
+        return self._identity is None or identity(self._path) != self._identity
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether a call was interrupted in mid-transaction; it still holds the write lock."""
+        return self._connection.in_transaction
 
     def read(self, digests: Sequence[bytes]) -> list[Entry]:
         """The rows that are there."""
@@ -58,18 +69,21 @@ class File:
         return rows
 
     def add(self, kind: str, space: str, values: Sequence[Value]) -> int:
-        """Keeps all of ``values`` or none, in one transaction; how many that was."""
-        with self._transaction():
+        """Keeps all of ``values`` or none, in one transaction; returns how many it kept."""
+
+        def work() -> None:
             number = self._space(kind, space)
             self._connection.executemany(
                 "REPLACE INTO kept(key, space, value) VALUES(?, ?, ?)",
                 [(digest, number, value) for digest, value in values],
             )
             self._hold_the_bound()
+
+        self._in_transaction(work)
         return len(values)
 
     def renew(self, rows: Sequence[Entry]) -> None:
-        """Makes those of ``rows`` the newest that lie in the older half of a half full file.
+        """Makes those of ``rows`` the newest that are in the older half of a half-full file.
 
         So what is in use outlives what is not, and until there is need reading writes nothing.
         """
@@ -80,12 +94,13 @@ class File:
         )
         aging = [(row.digest,) for row in rows if row.used < (oldest + newest) // 2]
         for start in range(0, len(aging), AT_ONCE):
-            with self._transaction():
-                self._connection.executemany(
-                    "UPDATE kept SET used = (SELECT max(used) FROM kept) + 1 WHERE key = ?",
-                    aging[start : start + AT_ONCE],
-                )
-                self._hold_the_bound()
+            self._in_transaction(partial(self._touch, aging[start : start + AT_ONCE]))
+
+    def _touch(self, digests: Sequence[tuple[bytes]]) -> None:
+        self._connection.executemany(
+            "UPDATE kept SET used = (SELECT max(used) FROM kept) + 1 WHERE key = ?", digests
+        )
+        self._hold_the_bound()
 
     def close(self) -> None:
         """The last process that closes a file also empties its log."""
@@ -93,14 +108,14 @@ class File:
 
     def _hold_the_bound(self) -> None:
         for _ in range(STEPS):
-            if self._pages_used() <= self._pages or not self._let_go():
+            if self._pages_used() <= self._pages or not self._evict():
                 break
         beyond = self._one("PRAGMA page_count") - self._pages
         if beyond > 0:
             self._connection.execute(f"PRAGMA incremental_vacuum({min(beyond, 256)})").fetchall()
 
-    def _let_go(self) -> int:
-        """Deletes some of the rows that were used longest ago; how many."""
+    def _evict(self) -> int:
+        """Deletes some of the rows that were used longest ago; returns how many."""
         return self._connection.execute(
             "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT ?)", (STEP,)
         ).rowcount
@@ -115,12 +130,15 @@ class File:
             raise sqlite3.DatabaseError("malformed: a space has no number")
         return found[0]
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _in_transaction(self, work: Callable[[], None]) -> None:
+        """Commits what ``work`` does, or none of it.
+
+        No context manager: a Ctrl-C between its pieces would leave the transaction open.
+        """
         self._shorten_log()
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            yield
+            self._connection.execute("BEGIN IMMEDIATE")
+            work()
             self._connection.execute("COMMIT")
         except BaseException:
             self._connection.rollback()

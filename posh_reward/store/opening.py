@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +16,8 @@ VERSION = 1
 """Of the tables. A file of a higher one is left alone."""
 LOCK_SECONDS = 20.0
 """How long to wait for other processes; each holds the file for milliseconds."""
+LOGS = ("-wal", "-shm")
+"""Endings of the files that SQLite keeps next to the store while it is in use."""
 
 TABLES = """
 CREATE TABLE spaces(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, space TEXT NOT NULL,
@@ -20,8 +25,8 @@ CREATE TABLE spaces(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, space TEXT NOT N
 CREATE TABLE kept(used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, space INTEGER NOT NULL,
                   value BLOB NOT NULL);
 """
-"""``used`` rises with every row that is added or used again, so the table lies in the order in
-which rows are let go, and letting go frees whole pages."""
+"""``used`` rises with every row that is added or used again, so the table is in the order in which
+rows are evicted, and evicting frees whole pages."""
 
 Trouble = Literal["locked", "unwritable", "broken"]
 
@@ -49,11 +54,13 @@ def open_file(path: str) -> tuple[sqlite3.Connection, bool]:
     """
     give_up = time.monotonic() + LOCK_SECONDS
     while True:
+        with suppress(OSError):  # SQLite will say what is wrong
+            _make(path)
         try:
             return _connected(path, "mode=rwc", write=True), True
         except sqlite3.OperationalError as error:
             trouble = trouble_of(error)
-            # Two processes that make the file at once are told so without any waiting.
+            # Two processes that make the tables at once get this error without any waiting.
             if trouble == "locked" and time.monotonic() < give_up:
                 time.sleep(0.02)
             elif trouble == "unwritable":
@@ -82,11 +89,64 @@ def open_to_read(path: str) -> sqlite3.Connection:
 
 
 def log_bytes(path: str) -> int:
-    """Size of the write-ahead log beside the file."""
+    """Size of the write-ahead log of the file; ``path`` has no symbolic links."""
     try:
         return Path(path + "-wal").stat().st_size
     except OSError:
         return 0
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Device and inode of the file at a path: another file there has another; None without one."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def delete(path: str) -> None:
+    """Deletes the store with its log.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+
+    def remove() -> None:
+        for ending in ("", *LOGS):
+            Path(path + ending).unlink(missing_ok=True)
+
+    _alone_in_folder(path, remove)
+
+
+def _make(path: str) -> None:
+    """Makes the file, empty, if there is none, and removes the log of one that was deleted.
+
+    A process may still use the deleted one: sharing its ``-shm`` would damage the new one.
+    """
+
+    def make() -> None:
+        if os.path.exists(path):
+            return  # another process was faster
+        for ending in LOGS:
+            Path(path + ending).unlink(missing_ok=True)
+        Path(path).touch()
+
+    if not os.path.exists(path):
+        _alone_in_folder(path, make)
+
+
+def _alone_in_folder(path: str, work: Callable[[], None]) -> None:
+    """Does ``work`` while no other process makes or deletes a store in the same folder."""
+    import fcntl
+
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        with suppress(OSError):  # not every network file system has locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        work()
+    finally:
+        os.close(folder)
 
 
 def _connected(path: str, how: str, *, write: bool) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""What stands in a row: a digest for each key, and a text sealed so that damage shows."""
+"""What a row holds: a digest of its key, and a text sealed so that damage shows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 WORTH = 256
-"""Bytes from which a text is tried smaller. A verdict is below: it would lose a quarter of its
-140 bytes, and take longer over that than over everything else."""
+"""Texts of at least this many bytes are compressed. A verdict (140 bytes) is not: it would shrink
+by a quarter, and compressing it would take longer than everything else."""
+LARGEST = 16_000_000
+"""Bytes of the longest text that is kept, and that a value may decompress to."""
 PLAIN, PACKED = b"p", b"z"
 
 
 def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
-    """16 bytes that stand for (kind, space, key), each with its key."""
+    """Maps a 16-byte digest of (kind, space, key) to each key."""
     begun = blake2b(digest_size=16)
     for part in (_bytes(kind), _bytes(space)):
         begun.update(len(part).to_bytes(8, "little") + part)
@@ -25,12 +27,15 @@ def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
     return named
 
 
-def sealed(digest: bytes, text: str) -> bytes:
-    """A text as bytes, packed where that is shorter, behind a checksum of it and its digest.
+def sealed(digest: bytes, text: str) -> bytes | None:
+    """A text as bytes behind a checksum of them and their digest; None if it is too long to keep.
 
-    SQLite has no checksums of its own: a flipped bit on a disk would be another grade.
+    Compressed where that is shorter. SQLite has no checksums of its own: a flipped bit on a disk
+    would be another grade.
     """
     plain = _bytes(text)
+    if len(plain) > LARGEST:
+        return None
     packed = zlib.compress(plain) if len(plain) >= WORTH else plain
     body = PACKED + packed if len(packed) < len(plain) else PLAIN + plain
     return zlib.crc32(digest + body).to_bytes(4, "little") + body
@@ -44,10 +49,18 @@ def unsealed(digest: bytes, value: object) -> str | None:
     if zlib.crc32(digest + body) != int.from_bytes(value[:4], "little"):
         return None
     try:
-        plain = zlib.decompress(body[1:]) if body[:1] == PACKED else body[1:]
+        plain = _unpacked(body[1:]) if body[:1] == PACKED else body[1:]
         return plain.decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError):  # damage that the checksum missed
         return None
+
+
+def _unpacked(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    plain = unpacker.decompress(packed, LARGEST)
+    if not unpacker.eof:  # cut short, or longer than anything that we keep
+        raise zlib.error("no end within the largest text")
+    return plain
 
 
 def _bytes(text: str) -> bytes:

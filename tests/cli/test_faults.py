@@ -244,3 +244,66 @@ def test_a_folder_that_cannot_be_written_is_named(
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == UNWRITABLE
     assert "could not write: [Errno 13] Permission denied" in ran.stderr
+
+
+def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
+    command = [*COMMAND, "score", "-", "--judge", "fake", "--batch", "1", "--quiet"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, pair in enumerate(pairs(3), start=1):
+            process.stdin.write(json.dumps(pair) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number  # and no more is sent yet
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == OK
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("score in.jsonl --judge fake", UNWRITABLE),
+        ("score in.jsonl --judge fake -o out.jsonl", OK),
+        ("explain --generation a --reference 'A dog.' --judge fake", UNWRITABLE),
+        ("report in.jsonl", UNUSABLE),
+        ("store info in.jsonl", UNUSABLE),
+    ],
+)
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_closed_output_is_no_traceback(
+    table: Path, command: str, status: int, closed: str
+) -> None:
+    shell = f"{' '.join(COMMAND)} {command} {closed}"
+    ran = subprocess.run(
+        ["sh", "-c", shell], cwd=table.parent, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert ran.returncode == status, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert ("standard output is closed" in ran.stderr) == (
+        status == UNWRITABLE and "2>" not in closed
+    )
+    assert not ran.stdout
+
+
+def test_a_full_device_is_no_traceback_for_any_command(table: Path) -> None:
+    explain = "explain --generation a --reference b --judge fake".split()
+    for arguments in (explain, ["score", str(table), "--judge", "fake"]):
+        with open("/dev/full", "w") as device:
+            ran = subprocess.run(
+                [*COMMAND, *arguments], cwd=ROOT, stdout=device, stderr=subprocess.PIPE, text=True
+            )
+        assert ran.returncode == UNWRITABLE, ran.stderr
+        assert "could not write: [Errno 28]" in ran.stderr
+        assert "Traceback" not in ran.stderr
+        assert "Exception ignored" not in ran.stderr
+
+
+def test_a_closed_input_is_no_traceback(table: Path) -> None:
+    shell = f"{' '.join(COMMAND)} score - --judge fake <&-"
+    ran = subprocess.run(["sh", "-c", shell], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == UNUSABLE
+    assert ran.stderr == "posh-reward: standard input is closed: name a file\n"

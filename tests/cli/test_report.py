@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
-from tests.cli.running import ROOT, run
+from tests.cli.running import ROOT, Row, run, write_rows
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -29,6 +33,94 @@ def test_a_report_needs_scores(table: Path, capsys: pytest.CaptureFixture[str]) 
     assert "row 1 is not a row of scores (it lacks signature" in capsys.readouterr().err
 
 
+SCORED = {
+    "id": "a", "generation": "A dog.", "reference": "A cat.", "mistakes": 0.5, "omissions": 0.5,
+    "overall": 0.5, "generation_elements": 1, "reference_elements": 1, "failure_kind": None,
+    "failure": None, "unparsed": 0, "signature": "posh|x", "elements": [],
+}  # fmt: skip
+ELEMENT = {
+    "direction": "precision", "kind": "entity", "text": "dog", "grade": 1.5, "spans": [[2, 5]],
+    "identifier": "dog", "other": None, "asked": True, "failure": None, "failure_kind": None,
+}  # fmt: skip
+
+
+NUMBERS: list[object] = [float("nan"), float("inf"), "0.5x", True, [], 10**400]
+NOT_TEXTS: list[object] = [7, [], {"a": 1}]
+ELEMENTS: list[tuple[str, object, str]] = [
+    ("direction", "sideways", "an element is 'sideways'"),
+    ("kind", [], "an element is"),
+    ("grade", float("nan"), "has the grade nan"),
+    ("grade", 6, "has the grade 6"),
+    ("grade", "2", "has the grade '2'"),
+    ("text", 5, "text is 5"),
+    ("identifier", None, "identifier is missing"),
+    ("other", {}, "other is"),
+    ("spans", 3, "spans is 3"),
+    ("spans", [[1]], "a span is"),
+    ("spans", [["1", 2]], "a span is"),
+    ("spans", [[0, float("inf")]], "a span is"),
+]
+JUNK: list[tuple[Row, str]] = [
+    *(({name: value}, f"{name} is") for name in ("mistakes", "overall") for value in NUMBERS),
+    *(({name: value}, f"{name} is") for name in ("unparsed", "generation_elements")
+      for value in NUMBERS),
+    *(({name: value}, f"{name} is") for name in ("generation", "failure", "signature")
+      for value in NOT_TEXTS),
+    ({"elements": "["}, "its elements are not JSON"),
+    ({"elements": {"a": 1}}, "elements is"),
+    ({"elements": [7]}, "an element is 7"),
+    *(({"elements": [{**ELEMENT, name: value}]}, why) for name, value, why in ELEMENTS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "why"), JUNK)
+def test_junk_in_a_scored_row_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Row, why: str
+) -> None:
+    junk = write_rows(tmp_path / "scores.jsonl", [SCORED, {**SCORED, **change}])
+    assert main(["report", str(junk), "-o", str(tmp_path / "page.html")]) == UNUSABLE
+    [said] = [line for line in capsys.readouterr().err.splitlines() if "posh-reward:" in line]
+    assert "row 2 is not a row of scores" in said
+    assert why in said
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_odd_names_and_deep_nesting_are_shown_or_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep: object = []
+    for _ in range(400):
+        deep = [deep]
+    odd = [{**SCORED, "id": value, "model": value} for value in (deep, {}, 7, 0.5, None)]
+    odd += [{**SCORED, "elements": [{**ELEMENT, "spans": [[-5, 99], [3, 1], [9, 9]]}]}]
+    assert main(["report", str(write_rows(tmp_path / "a.jsonl", odd))]) == OK
+    assert "[[[[[[[...]]]]]]]" in capsys.readouterr().out
+    for text in ("", "[" * 100_000, "[]", "NaN", '{"id": NaN}', '"text"'):
+        (tmp_path / "b.jsonl").write_text(text)
+        assert main(["report", str(tmp_path / "b.jsonl")]) == UNUSABLE
+        assert "posh-reward: " in capsys.readouterr().err
+
+
+def test_pictures_of_this_machine_are_shown_small(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = pytest.importorskip("PIL.Image")
+    images.new("RGBA", (2000, 1000), "red").save(tmp_path / "red.png")
+    (tmp_path / "text.png").write_text("not a picture")
+    names = ["red.png", str(tmp_path / "red.png"), "text.png", "https://example.org/a.png", "", 3,
+             "/dev/zero", "\0"]  # fmt: skip
+    rows = [{**SCORED, "id": str(i), "image": name} for i, name in enumerate(names)]
+    assert main(["report", str(write_rows(tmp_path / "scores.jsonl", rows))]) == OK
+    page = capsys.readouterr().out
+    assert page.count("data:image/jpeg;base64,") == 1
+    assert [json.loads(found)[4] for found in re.findall(r'id="pair-\d+">(.*?)<', page)] == [
+        0, 0, *[None] * 6
+    ]  # fmt: skip
+    data = base64.b64decode(page.partition("data:image/jpeg;base64,")[2].partition('"')[0])
+    assert images.open(BytesIO(data)).size == (360, 180)
+    assert len(page) < 100_000
+
+
 def test_help_is_light_and_has_the_exit_statuses() -> None:
     code = (
         "import sys; from posh_reward.cli import main\n"
@@ -40,3 +132,5 @@ def test_help_is_light_and_has_the_exit_statuses() -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert "some pairs have no score" in ran.stdout
+    assert "none, or maverick" in " ".join(ran.stdout.split())
+    assert "0.2 to 1, higher is better" in ran.stdout

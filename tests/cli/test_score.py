@@ -104,14 +104,18 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "remedy"),
     [
-        ("in.jsonl", b'{"generation": 1}\nnonsense', "line 2: no JSON"),
-        ("in.jsonl", b"[1]\n", "line 1: no JSON object"),
-        ("in.jsonl", b"\xff\n", "line 1: no JSON"),
+        ("in.jsonl", b'{"generation": 1}\nnonsense', "line 2: not JSON"),
+        ("in.jsonl", b"[1]\n", "line 1: not a JSON object"),
+        ("in.jsonl", b"\xff\n", "line 1: not JSON"),
         ("in.jsonl", b"", "has no rows"),
-        ("in.csv", b"generation,reference\na dog, a cat, a bird\n", "put texts with commas in quo"),
+        (
+            "in.csv",
+            b"generation,reference\na dog, a cat, a bird\n",
+            "that contain ',' in quotes",
+        ),
         ("in.csv", b"generation,reference\na caf\xe9,a dog\n", "save it as UTF-8"),
         ("in.txt", b"", "does not end in .jsonl"),
-        ("in.parquet", b"PAR1 not really", "no Parquet"),
+        ("in.parquet", b"PAR1 not really", "not Parquet"),
     ],
 )
 def test_an_unusable_input_is_named(
@@ -124,3 +128,75 @@ def test_an_unusable_input_is_named(
     said = capsys.readouterr().err
     assert name in said
     assert remedy in said
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.csv.gz", "out.jsonl.gz"])
+def test_other_formats_say_what_json_lines_say(table: Path, tmp_path: Path, name: str) -> None:
+    lines, other, again = tmp_path / "a.jsonl", tmp_path / name, tmp_path / "c.jsonl"
+    assert run("score", table, "--id", "id", "-o", lines) == OK
+    assert run("score", table, "--id", "id", "-o", other) == OK
+    assert run("score", other, "--id", "id", "-o", again) == OK
+    assert rows_in(again) == rows_in(lines)
+    assert run("score", table, "--id", "id", "-o", other) == UNUSABLE  # it is there already
+
+
+def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.csv").write_text(f"generation;reference\n{GENERATION};{REFERENCE}\n")
+    assert run("score", tmp_path / "in.csv") == UNUSABLE
+    assert "or the --delimiter" in capsys.readouterr().err
+    assert run("score", tmp_path / "in.csv", "--delimiter", ";", "-q") == OK
+    assert json.loads(capsys.readouterr().out)["generation"] == GENERATION
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"id": "p0"}, "row 3: the id 'p0' occurs twice: give each row its own"),
+        ({"id": None}, "row 3: the id is missing"),
+        ({"id": float("nan")}, "row 3: the id is missing"),
+        ({"id": [[1]]}, "row 3: the id is not a text or a number"),
+        ({"model": {"name": "a"}}, "row 3: the model is not a text"),
+    ],
+)
+def test_an_id_that_cannot_be_used_is_named(
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    change: Row,
+    why: str,
+) -> None:
+    rows = rows_in(table)
+    rows[2] |= change
+    write_rows(table, rows)
+    out = tmp_path / "out.jsonl"
+    with table.open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        name = table if source == "file" else "-"
+        assert run("score", name, "--id", "id", "-o", out, "--batch", 1) == UNUSABLE
+    said = capsys.readouterr().err
+    assert why in said
+    assert (repr(str(table)) if source == "file" else "standard input") in said
+    assert len(rows_in(out) if out.exists() else []) == (2 if source == "stdin" else 0)
+
+
+def test_one_id_by_two_models_is_two_rows(tmp_path: Path) -> None:
+    rows = [{"id": 1, "model": m, "generation": GENERATION, "reference": REFERENCE} for m in "ab"]
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == OK
+
+
+def test_the_summary_names_the_rows_without_a_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[Row] = [
+        {"id": f"p{i}", "generation": GENERATION, "reference": "" if i else REFERENCE}
+        for i in range(6)
+    ]
+    rows[5]["reference"] = None
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == UNSCORED
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no score for 4 (ids 'p1', 'p2', 'p3', ...): the reference is empty" in said
+    assert "no score for 1 (id 'p5'): the reference is missing" in said
+    assert "0.2 to 1, higher is better; mistakes (precision in the paper): how much" in said

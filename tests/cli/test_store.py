@@ -50,7 +50,7 @@ def test_a_second_run_adds_nothing(
 def test_info_is_for_people(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "info", str(store)]) == OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"{store}: ")
+    assert lines[0].startswith(f"{str(store)!r}: ")
     assert [line.split()[0] for line in lines[1:]] == ["kind", "graph", "verdict", "all"]
     assert "  fake-model-1|1|1/2/3/4/5" in lines[3]
 
@@ -71,7 +71,7 @@ def test_a_damaged_store_is_cleared_and_another_file_is_not(
 ) -> None:
     store.write_bytes(store.read_bytes()[:9000])
     assert main(["store", "info", str(store)]) == UNUSABLE
-    assert f"to start it anew: posh-reward store clear {store}" in capsys.readouterr().err
+    assert f"to start afresh: posh-reward store clear {store}" in capsys.readouterr().err
     assert main(["store", "clear", str(store), "--kind", "graph"]) == UNUSABLE
     assert main(["store", "clear", str(store)]) == OK
     assert "removed the whole file" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from statistics import fmean, median
 
+from posh_reward.study.rows.scored import Axis
 from posh_reward.study.statistics import bootstrap_mean
 
 LOW, HIGH, BINS = 0.2, 1.0, 16
@@ -17,7 +18,7 @@ ENOUGH = 10
 
 
 def counts(values: Sequence[float]) -> list[int]:
-    """How many values fall into each bin; what lies outside the range goes to its end."""
+    """How many values fall into each bin; those outside the range count at its end."""
     bins = [0] * BINS
     for value in values:
         place = int((value - LOW) / (HIGH - LOW) * BINS + 1e-9)
@@ -25,10 +26,11 @@ def counts(values: Sequence[float]) -> list[int]:
     return bins
 
 
-def axis(name: str, what: str, values: Sequence[float]) -> str:
-    """A card for a page: an axis' mean and the distribution of its scores."""
-    title = f"<h2>{escape(name)}</h2><p>{escape(what)}</p>"
-    if not values:
+def axis_card(axis: Axis, values: Sequence[float]) -> str:
+    """A card for a page: the mean of an axis and the distribution of its scores."""
+    name = axis.name.capitalize()
+    title = f"<h2>{name} ({axis.field})</h2><p>{axis.meaning}</p>"
+    if not len(values):
         return f'<div class="card axis">{title}<p class="mean">none</p></div>'
     mean = fmean(values)
     spread = f"median {median(values):.3f}"
@@ -36,7 +38,8 @@ def axis(name: str, what: str, values: Sequence[float]) -> str:
         interval = bootstrap_mean(values, resamples=1000)
         spread = f"mean, 95 % [{interval.low:.3f}, {interval.high:.3f}] · {spread}"
     return (
-        f'<div class="card axis"><div>{title}<p class="mean">{mean:.3f}</p><p>{spread}</p></div>'
+        f'<div class="card axis"><div>{title}<p class="mean">{mean:.3f} '
+        f"<small>higher is better</small></p><p>{spread}</p></div>"
         f"{_histogram(name, values, mean)}</div>"
     )
 

@@ -1,7 +1,7 @@
 """Scores -> HTML without scripts: mistakes marked in the generation, omissions in the reference.
 
-Texts are untrusted: everything that is not ours is escaped, and a page's content policy allows
-neither scripts nor network.
+Texts are untrusted: all of them are escaped, and a page's content policy allows neither scripts nor
+network.
 """
 
 from __future__ import annotations
@@ -21,21 +21,20 @@ from posh_reward.study.pages.marks import (
     stretches,
     worst_first,
 )
+from posh_reward.study.rows.scored import AXES, EXPLAINED, SCALE
 from posh_reward.types import Direction, Element, Scores
 
 LEAD = (
-    "What was written, with its mistakes marked, beside the reference, with what was left out "
+    "What was written, with its mistakes marked, next to the reference, with its omissions "
     "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
     "rest on those words. Point at a mark, or reach it with the Tab key, to see what the judge "
-    "was asked."
+    f"was asked. {EXPLAINED}."
 )
 TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
 NAMES = (
     "In a question about what was written, DESCRIPTION 1 is the reference and DESCRIPTION 2 what "
     "was written; in one about the reference, the DESCRIPTION is what was written."
 )
-AXES = (("mistakes", "precision"), ("omissions", "recall"), ("overall", "f1"))
-"""What people call a score, and its field in ``Scores``."""
 KEY = (
     '<ul class="key" aria-label="Marks">'
     '<li><mark class="absent">absent<sup>1</sup></mark> not in the other text, or contradicted'
@@ -59,7 +58,7 @@ class Item:
 def page(
     items: Sequence[Item], title: str = "POSH: mistakes and omissions", *, in_pairs: bool = False
 ) -> str:
-    """One HTML document that shows every item, one below the other; it needs no file beside it.
+    """One HTML document that shows every item, one below the other; it needs no other file.
 
     Args:
         items: what to show, in order.
@@ -83,7 +82,8 @@ def fragment(scores: Scores) -> str:
     """A piece of HTML with its own style: one pair in a notebook, or inside another page."""
     return (
         f'<div class="posh" style="padding: 1rem; border-radius: 8px"><style>{template("posh.css")}'
-        f"</style>{KEY}{_body(scores)}<footer>{escape(scores.signature)}</footer></div>"
+        f"</style>{KEY}{_body(scores)}<footer>{EXPLAINED}.<br>{escape(scores.signature)}</footer>"
+        "</div>"
     )
 
 
@@ -93,13 +93,13 @@ def template(name: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Puts the values where their names stand in braces, in one pass."""
+    """Replaces each name in braces by its value, in one pass."""
     names = "|".join(values)
     return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text)
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A figure as people read it."""
+    """A number as people read it."""
     return "none" if value is None else f"{value:.{digits}f}"
 
 
@@ -117,14 +117,15 @@ def _picture(item: Item) -> str:
 
 def _body(scores: Scores) -> str:
     figures = "".join(
-        f"<span>{name} <b>{number(getattr(scores, field))}</b></span>" for name, field in AXES
+        f"<span>{axis.name} <b>{number(getattr(scores, axis.field))}</b></span>" for axis in AXES
     )
     failure = (
         f'<p class="failure">No score: {escape(str(scores.failure))}</p>' if scores.failure else ""
     )
     texts = "".join(_text(scores, direction) for direction in TITLES)
     return (
-        f'<div class="scores">{figures}</div>{failure}<div class="texts">{texts}</div>'
+        f'<div class="scores">{figures}<span>{SCALE}</span></div>{failure}'
+        f'<div class="texts">{texts}</div>'
         f"{_table(scores) if scores.elements else ''}"
     )
 

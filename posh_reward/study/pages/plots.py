@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.study.rows.scored import SCALE
 from posh_reward.study.rows.standings import Standing
 
 if TYPE_CHECKING:
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, SOFT = "#1f2328", "#8c959f"
-PRECISION, RECALL, REWARD = "#0969da", "#bc4c00", "#1f2328"
+MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
 
 
 def training_plot(
     history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path
 ) -> None:
-    """Draws the reward over steps, and the held-out scores of each model beside it.
+    """Draws the reward over steps, and next to it the held-out scores of each model.
 
     Args:
         history: TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
@@ -52,8 +53,8 @@ def _figure() -> tuple[Figure, Any]:
 def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
     steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
     for key, name, color, width in (
-        ("posh/precision", "precision (mistakes)", PRECISION, 1.2),
-        ("posh/recall", "recall (omissions)", RECALL, 1.2),
+        ("posh/precision", "mistakes (precision)", MISTAKES, 1.2),
+        ("posh/recall", "omissions (recall)", OMISSIONS, 1.2),
         ("reward", "reward", REWARD, 2.4),
     ):
         known = [(s, line[key]) for s, line in zip(steps, lines, strict=True) if line.get(key)]
@@ -61,6 +62,7 @@ def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
             axes.plot(*zip(*known, strict=True), color=color, linewidth=width, label=name)
     axes.set_title("Reward while training", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("step")
+    axes.set_ylabel("higher is better", fontsize=9, color=INK)
     axes.legend(frameon=False, fontsize=9)
 
 
@@ -69,13 +71,18 @@ def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
     for place, standing in enumerate(standings):
         overall = standing.axes["overall"]
         spread = [[overall.mean - overall.low], [overall.high - overall.mean]]
+        labels = ("overall, 95 %", "mistakes", "omissions") if place == 0 else (None,) * 3
         axes.bar(
-            place, overall.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4
-        )
-        axes.scatter(place - 0.12, standing.axes["mistakes"].mean, color=PRECISION, zorder=3, s=22)
-        axes.scatter(place + 0.12, standing.axes["omissions"].mean, color=RECALL, zorder=3, s=22)
+            place, overall.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4,
+            label=labels[0],
+        )  # fmt: skip
+        mistakes, omissions = (standing.axes[name].mean for name in ("mistakes", "omissions"))
+        axes.scatter(place - 0.12, mistakes, color=MISTAKES, zorder=3, s=22, label=labels[1])
+        axes.scatter(place + 0.12, omissions, color=OMISSIONS, zorder=3, s=22, label=labels[2])
         axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
     names = [fill(standing.model, 11) for standing in standings]
     axes.set_xticks(range(len(standings)), names, fontsize=8)
     axes.set_ylim(0, 1)
-    axes.set_title("Held-out pictures: overall (bar, 95 %)", loc="left", fontsize=11, color=INK)
+    axes.set_ylabel(SCALE, fontsize=9, color=INK)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3)
+    axes.set_title("Held-out pictures", loc="left", fontsize=11, color=INK)

@@ -14,7 +14,8 @@ from posh_reward.study.pages.marks import (
     stretches,
     worst_first,
 )
-from posh_reward.study.pages.page import AXES, NAMES, TITLES, number
+from posh_reward.study.pages.page import NAMES, TITLES, number
+from posh_reward.study.rows.scored import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores
 
 COLORS = {"absent": "31;1", "weak": "33", "partial": "36", "failed": "35", "clear": "32"}
@@ -22,7 +23,7 @@ COLORS = {"absent": "31;1", "weak": "33", "partial": "36", "failed": "35", "clea
 BOLD, DIM, UNDERLINED = "1", "2", "4"
 RAISED = str.maketrans("123", "¹²³")
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that turn the direction of what follows."""
+"""Control characters, and those that change the direction of the text after them."""
 Piece = tuple[str, str]
 """Characters, and the ANSI code that they are shown in: empty for none."""
 Paragraph = tuple[int, list[Piece]]
@@ -40,7 +41,7 @@ def explain(scores: Scores, *, color: bool, width: int = 80, worst: int = 10) ->
     """
     sections = [
         _text(scores, "precision", "with its mistakes marked", color),
-        _text(scores, "recall", "with what was left out marked", color),
+        _text(scores, "recall", "with its omissions marked", color),
         _key(),
         *([_worst(scores, worst)] if scores.elements else []),
         _figures(scores),
@@ -82,7 +83,7 @@ def _key() -> list[Paragraph]:
     pieces: list[Piece] = [("Marks: ", DIM)]
     for level, digit in marks.items():
         pieces += [(digit, COLORS[level]), (f" {level}, ", DIM)]
-    return [(0, [*pieces, ("else clear, or no element", DIM)])]
+    return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 
 
 def _worst(scores: Scores, count: int) -> list[Paragraph]:
@@ -102,13 +103,13 @@ def _worst(scores: Scores, count: int) -> list[Paragraph]:
 def _figures(scores: Scores) -> list[Paragraph]:
     pieces = [
         piece
-        for name, field in AXES
-        for piece in ((f"{name} ", ""), (f"{number(getattr(scores, field))}   ", BOLD))
+        for axis in AXES
+        for piece in ((f"{axis.name} ", ""), (f"{number(getattr(scores, axis.field))}   ", BOLD))
     ]
-    lines: list[Paragraph] = [(0, [*pieces, ("0.2 to 1, higher is better", DIM)])]
+    lines: list[Paragraph] = [(0, [*pieces, (SCALE, DIM)])]
     if scores.failure is not None:
         lines += [(0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])])]
-    return [*lines, (0, [(scores.signature, DIM)])]
+    return [*lines, (0, [(MEANINGS, DIM)]), (0, [(scores.signature, DIM)])]
 
 
 def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
@@ -126,7 +127,7 @@ def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Pi
 
 
 def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Runs of pieces with no place for a break in them; a run of spaces stands alone."""
+    """Runs of pieces that no line break may split; each run of spaces is one of its own."""
     word: list[Piece] = []
     for text, code in pieces:
         for part in re.findall(r"\s+|\S+", text):

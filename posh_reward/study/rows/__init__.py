@@ -3,8 +3,10 @@
 ::
 
     files      names of inputs and outputs -> tables and sinks
-    tables     JSON lines, CSV, Parquet         journal    rows that outlive a kill
+    formats    endings of names -> formats          formulas   texts in CSV that nothing runs
+    reading    files -> rows                        writing    rows -> a whole file
+    journal    rows that survive a kill
     pairs      rows of a table -> pairs to score
-    scored     scores <-> rows of an output     score      the engine, resumable
+    scored     scores <-> rows of an output         score      the engine, resumable
     standings  scored rows -> means and differences by model
 """

@@ -1,4 +1,4 @@
-"""Rows that outlive a kill: JSON lines, appended durably, read up to the last whole one."""
+"""Rows that survive a kill: JSON lines, appended durably, read up to the last whole one."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ class Sink(Protocol):
     """Where scored rows go: a ``Journal``, which keeps them, or a ``Stream``."""
 
     def rows(self) -> Iterator[Row]:
-        """Those that it holds."""
+        """The rows that it holds."""
         ...
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Takes more."""
+        """Takes more rows."""
         ...
 
     def discard(self) -> None:
-        """Does away with those that it holds."""
+        """Removes the rows that it holds."""
         ...
 
 
 class Journal:
     """A file of rows that is only ever appended to.
 
-    What a kill left of a last line is cut off with the first append, and only if it can be the
-    beginning of one of our rows: a file of somebody else's stays as it was.
+    What a kill left of a last line is cut off by the first append, and only if it can be the
+    beginning of one of our rows: a file that another program wrote stays as it was.
 
     Args:
         path: made, with its folder, if there is none.
 
     Raises:
         OSError: the file cannot be opened for writing.
-        InputError: it ends in what cannot be the beginning of one of our rows.
+        InputError: it ends in something that cannot be the beginning of one of our rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,7 +67,7 @@ class Journal:
         torn = b"" if line.endswith(b"\n") else line
         if not torn.startswith(BEGINS) and not BEGINS.startswith(torn):
             raise InputError(
-                f"{self.path.name} ends in {torn[:40]!r}, which was not written here: "
+                f"{str(self.path)!r} ends in {torn[:40]!r}, which this command did not write: "
                 "write elsewhere, or delete it"
             )
         return end
@@ -76,7 +76,7 @@ class Journal:
         """The whole rows, one at a time.
 
         Raises:
-            InputError: a whole line is no JSON object.
+            InputError: a whole line is not a JSON object.
         """
         with self.path.open("rb") as file:
             read = 0
@@ -89,10 +89,10 @@ class Journal:
     def _row(self, line: bytes, number: int) -> Row:
         try:
             row = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{self.path.name}, line {number}: no JSON ({error})") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{str(self.path)!r}, line {number}: not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise InputError(f"{self.path.name}, line {number}: no JSON object")
+            raise InputError(f"{str(self.path)!r}, line {number}: not a JSON object")
         return row
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -109,7 +109,7 @@ class Journal:
         self._whole += len(written)
 
     def clear(self) -> None:
-        """Forgets all rows."""
+        """Removes all rows."""
         self._whole = 0
         self._file.truncate(0)
 
@@ -118,7 +118,7 @@ class Journal:
         self.path.unlink()
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self._file.close()
 
 
@@ -129,23 +129,23 @@ class Stream:
         self._file = file
 
     def rows(self) -> Iterator[Row]:
-        """Nothing: what was sent is gone."""
+        """None: what was sent is gone."""
         return iter(())
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Sends rows on.
 
         Raises:
-            OSError: nobody reads any more (``BrokenPipeError``), or the device is full.
+            OSError: the reader is gone (``BrokenPipeError``), or the device is full.
         """
         self._file.write(b"".join(map(as_line, rows)))
         self._file.flush()
 
     def clear(self) -> None:
-        """There is nothing to forget."""
+        """Nothing was kept."""
 
     def discard(self) -> None:
-        """There is nothing to delete."""
+        """Nothing was kept."""
 
 
 def read_journal(path: Path) -> list[Row]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -37,7 +39,7 @@ class Pair:
 
     @property
     def head(self) -> Row:
-        """What a scored row repeats of it; ``model`` and ``image`` only if there are any."""
+        """What a scored row repeats of the pair; ``model`` and ``image`` only if there are any."""
         carried = {"model": self.model, "image": self.image}
         texts = {"generation": self.generation, "reference": self.reference}
         return {
@@ -47,66 +49,116 @@ class Pair:
         }
 
 
-@dataclass(slots=True)
-class Survey:
-    """What a first look through a table finds."""
+def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
+    """Looks through a table before any of it is scored; returns the number of rows.
 
-    rows: int = 0
-
-
-def survey(rows: Iterable[Row], name: str, columns: Columns) -> Survey:
-    """Looks through a table before any of it is scored.
+    Args:
+        rows: of the table.
+        name: what messages call the table.
+        columns: of which each has to be in some row.
 
     Raises:
-        InputError: there are no rows, no row has one of the columns, or an id occurs twice.
+        InputError: there are no rows, no row has one of the columns, or an id is missing or twice.
     """
-    found = Survey()
+    count = 0
     seen: dict[str, None] = {}
-    ids: set[tuple[str, str]] = set()
-    for row in rows:
-        found.rows += 1
+    for row in _identified(rows, name, columns):
+        count += 1
         seen.update(dict.fromkeys(row))
-        if columns.id is not None:
-            key = (str(row.get(columns.id)), str(row.get(columns.model or "model")))
-            if key in ids:
-                raise InputError(
-                    f"{name}, row {found.rows}: the id {key[0]!r} occurs twice"
-                    + (f" for the model {key[1]!r}" if key[1] != "None" else "")
-                    + ": give each row its own, or leave --id out to count rows"
-                )
-            ids.add(key)
-    if not found.rows:
+    if not count:
         raise InputError(f"{name} has no rows")
-    check_columns(seen, name, columns)
-    return found
+    _check_columns(seen, name, columns)
+    return count
 
 
-def check_columns(there: Mapping[str, object], name: str, columns: Columns) -> None:
-    """Raises ``InputError`` if a table lacks a column that was named."""
+def checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
+    """Passes on the rows of a table that can be read only once.
+
+    Raises:
+        InputError: as ``survey``, but the columns have to be in the first row.
+    """
+    empty = True
+    for row in _identified(rows, name, columns):
+        if empty:
+            _check_columns(row, name, columns)
+        empty = False
+        yield row
+    if empty:
+        raise InputError(f"{name} has no rows")
+
+
+def _check_columns(found: Mapping[str, object], name: str, columns: Columns) -> None:
     for flag in ("generation", "reference", "id", "model", "image"):
-        column = getattr(columns, flag)
-        if column is not None and column not in there:
-            listed = ", ".join(repr(each) for each in there)
-            raise InputError(
-                f"{name} has no column {column!r}, but {listed}: name the right one with --{flag}"
-            )
+        _check_column(found, name, flag, getattr(columns, flag))
+
+
+def _check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
+    if column is not None and column not in found:
+        listed = ", ".join(map(repr, found))
+        raise InputError(
+            f"{name} has no column {column!r}, but {listed}: name the right one with --{flag}"
+            + (", or the --delimiter" if len(found) == 1 else "")
+        )
+
+
+def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
+    """Passes rows on, once it is clear that their ids and models can be used."""
+    seen: set[bytes] = set()
+    for number, row in enumerate(rows, start=1):
+        if number == 1:
+            _check_column(row, name, "id", columns.id)
+        try:
+            model = _model(row, columns)
+            key = None if columns.id is None else _id(row.get(columns.id))
+        except InputError as error:
+            raise InputError(f"{name}, row {number}: {error}") from None
+        if key is not None:
+            digest = blake2b(repr((str(key), model)).encode(), digest_size=16).digest()
+            if digest in seen:
+                whose = "" if model is None else f" for the model {model!r}"
+                raise InputError(
+                    f"{name}, row {number}: the id {str(key)!r} occurs twice{whose}: give each "
+                    "row its own, or leave out --id to count rows"
+                )
+            seen.add(digest)
+        yield row
 
 
 def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
-    """The pairs of a table; a cell that is missing makes a pair that cannot be scored."""
+    """The pairs of a table; a cell that is missing makes a pair that cannot be scored.
+
+    Raises:
+        InputError: an id or a model cannot be used.
+    """
     for number, row in enumerate(rows, start=1):
-        model = row.get(columns.model or "model")
         yield Pair(
-            number if columns.id is None else _name(row.get(columns.id)),
+            number if columns.id is None else _id(row.get(columns.id)),
             row.get(columns.generation),
             row.get(columns.reference),
-            None if model is None else str(model),
+            _model(row, columns),
             _place(row.get(columns.image or "image")),
         )
 
 
-def _name(value: object) -> str | int:
-    return value if isinstance(value, str | int) else str(value)
+def _id(value: object) -> str | int:
+    if _missing(value) or value == "":
+        raise InputError("the id is missing: fill it in, or leave out --id to count rows")
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, list | dict):
+        raise InputError("the id is not a text or a number")
+    return str(value)
+
+
+def _model(row: Row, columns: Columns) -> str | None:
+    value = row.get(columns.model or "model")
+    if isinstance(value, list | dict):
+        raise InputError("the model is not a text: name the right column with --model")
+    return None if _missing(value) else str(value)
+
+
+def _missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _place(value: object) -> str | int | None:

@@ -1,4 +1,4 @@
-"""Pairs -> scored rows, in order, batch by batch; what is done is not done again.
+"""Pairs -> scored rows, in order, batch by batch; what an earlier run scored is kept.
 
 The one engine behind ``posh-reward score``, the recipes and the demo.
 """
@@ -6,25 +6,39 @@ The one engine behind ``posh-reward score``, the recipes and the demo.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.study.rows.files import STANDARD, check_apart, open_table, output_format, sink
+from posh_reward.study.rows.files import check_apart, open_table, shown, sink
+from posh_reward.study.rows.formats import STANDARD, format_of
 from posh_reward.study.rows.journal import Row, Sink
-from posh_reward.study.rows.pairs import Columns, Pair, check_columns, pairs_of, survey
-from posh_reward.study.rows.scored import AXES, scored_row
+from posh_reward.study.rows.pairs import Columns, Pair, checked, pairs_of, survey
+from posh_reward.study.rows.scored import scored_row, scores_of
 from posh_reward.study.rows.standings import Tally
-from posh_reward.study.rows.tables import write_table
-
-if TYPE_CHECKING:
-    from posh_reward.metrics.posh.metric import PoSh
+from posh_reward.study.rows.writing import write_table
+from posh_reward.types import Scores
 
 PATIENCE = 3
 """Batches in a row in which the judge failed at every pair, after which it counts as gone."""
+
+
+class Metric(Protocol):
+    """What scores pairs, such as ``PoSh``."""
+
+    @property
+    def signature(self) -> str:
+        """Everything that another run needs to reproduce the scores; its name comes first."""
+        ...
+
+    def score(
+        self, generations: Sequence[str | None], references: Sequence[str | None], /
+    ) -> list[Scores]:
+        """One record for each pair, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,9 @@ class How:
 
     columns: Columns = field(default_factory=Columns)
     format: str | None = None
-    """Of the input; None: what its ending says."""
+    """Of the input, one of ``FORMATS``; None: what its ending says."""
+    delimiter: str | None = None
+    """Of an input in CSV; None: a comma, or a tab for ``tsv``."""
     elements: bool = False
     """Whether rows have each element with its grade and its place."""
     batch: int = 32
@@ -43,12 +59,12 @@ class How:
     quiet: bool = False
 
 
-def score_table(posh: PoSh, source: str, output: str, how: How) -> Tally:
+def score_table(metric: Metric, source: str, output: str, how: How) -> Tally:
     """Scores every pair of a table into a file; killed at any moment, it resumes.
 
     Args:
-        posh: the metric.
-        source: JSON lines, CSV or Parquet, by its ending; ``-`` for standard input.
+        metric: what scores.
+        source: a table in the format that its ending names; ``-`` for standard input.
         output: likewise; ``-`` for JSON lines on standard output.
         how: columns, format, size of batches.
 
@@ -60,40 +76,36 @@ def score_table(posh: PoSh, source: str, output: str, how: How) -> Tally:
         JudgeError: the judge cannot work at all, or not any more.
         OSError: the output cannot be written.
     """
-    kind = output_format(output)
+    source_format = format_of(source, how.format, how.delimiter)
+    format = format_of(output)
     check_apart(source, output)
     total = None
     if source != STANDARD:
-        with open_table(source, how.format) as rows:
-            total = survey(rows, source, how.columns).rows
-    with sink(output, kind, how.overwrite) as out, open_table(source, how.format) as rows:
-        tally = _score_into(out, posh, rows, source, output, how, total)
-        if kind != "jsonl":
-            write_table(out.rows(), Path(output), kind)
+        with open_table(source, source_format) as rows:
+            total = survey(rows, shown(source), how.columns)
+    with sink(output, format, how.overwrite) as out, open_table(source, source_format) as rows:
+        new = rows if total is not None else checked(rows, shown(source), how.columns)
+        tally = _score_into(out, metric, pairs_of(new, how.columns), output, how, total)
+        if not format.appendable:
+            write_table(out.rows(), Path(output), format)
             out.discard()
     return tally
 
 
 def _score_into(
-    out: Sink,
-    posh: PoSh,
-    rows: Iterable[Row],
-    source: str,
-    output: str,
-    how: How,
-    total: int | None,
+    out: Sink, metric: Metric, pairs: Iterator[Pair], output: str, how: How, total: int | None
 ) -> Tally:
-    """Scores what ``out`` does not hold yet; counts that and what it held."""
+    """Scores the pairs that ``out`` does not hold yet; counts all that it holds then."""
     from tqdm import tqdm
 
     tally = Tally()
-    pairs = pairs_of(_checked(rows, source, how.columns), how.columns)
-    for row in check_done(out.rows(), pairs, output, posh.signature, how.elements):
+    for row in check_done(out.rows(), pairs, output, metric.signature, how.elements):
         tally.add(row)
-    with tqdm(desc="POSH", unit="pair", total=total, initial=tally.rows, disable=how.quiet) as bar:
+    name = metric.signature.partition("|")[0]
+    with tqdm(desc=name, unit="pair", total=total, initial=tally.rows, disable=how.quiet) as bar:
         if tally.rows and not how.quiet:
             bar.write(f"{tally.rows:,} of {total or '?'} pairs were scored before", file=sys.stderr)
-        for batch in score_pairs(posh, pairs, batch=how.batch, elements=how.elements):
+        for batch in score_pairs(metric, pairs, batch=how.batch, elements=how.elements):
             out.append(batch)
             for row in batch:
                 tally.add(row)
@@ -101,22 +113,10 @@ def _score_into(
     return tally
 
 
-def _checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """The rows, of which there has to be one, with the columns that were named."""
-    empty = True
-    for row in rows:
-        if empty:
-            check_columns(row, name, columns)
-        empty = False
-        yield row
-    if empty:
-        raise InputError(f"{name} has no rows")
-
-
 def check_done(
     done: Iterable[Row], pairs: Iterator[Pair], name: str, signature: str, elements: bool
 ) -> Iterator[Row]:
-    """Passes on what an earlier run has scored, if that is how this run would begin.
+    """Passes on what an earlier run has scored, if this run would begin with the same rows.
 
     Takes as many of the ``pairs``.
 
@@ -125,33 +125,35 @@ def check_done(
     """
     remedy = "write elsewhere, or start over with --overwrite"
     for place, row in enumerate(done, start=1):
-        if "signature" not in row or not row.keys() >= {"id", *AXES}:
-            raise InputError(f"{name} holds rows that are not scores: write elsewhere")
-        if row["signature"] != signature:
+        try:
+            signed = scores_of(row).signature
+        except InputError as error:
             raise InputError(
-                f"{name} was scored as {row['signature']}, not as {signature}: {remedy}"
-            )
+                f"row {place} of {name!r} is not a row of scores ({error}): write elsewhere"
+            ) from None
+        if signed != signature:
+            raise InputError(f"{name!r} was scored as {signed}, not as {signature}: {remedy}")
         if ("elements" in row) != elements:
             raise InputError(
-                f"{name} was written {'with' if 'elements' in row else 'without'} --elements: "
+                f"{name!r} was written {'with' if 'elements' in row else 'without'} --elements: "
                 f"{remedy}"
             )
         pair = next(pairs, None)
         if pair is None or any(row.get(key) != value for key, value in pair.head.items()):
             raise InputError(
-                f"row {place} of {name} is not row {place} of the input, which must have "
+                f"row {place} of {name!r} is not row {place} of the input, which must have "
                 f"changed: {remedy}"
             )
         yield row
 
 
 def score_pairs(
-    posh: PoSh, pairs: Iterator[Pair], *, batch: int, elements: bool
+    metric: Metric, pairs: Iterator[Pair], *, batch: int, elements: bool
 ) -> Iterator[list[Row]]:
     """Scored rows, a batch at a time.
 
-    Rows of batches in which the judge failed at every pair are kept back until it is seen to
-    work again: those of a judge that is gone would count as done for good.
+    Rows of batches in which the judge failed at every pair are kept back until it works again:
+    written, they would count as done, and no later run would ask again.
 
     Raises:
         JudgeError: the judge cannot work at all, or not any more.
@@ -159,7 +161,7 @@ def score_pairs(
     kept_back: list[list[Row]] = []
     failed = 0
     while some := list(islice(pairs, batch)):
-        scores = posh.score([p.generation for p in some], [p.reference for p in some])
+        scores = metric.score([p.generation for p in some], [p.reference for p in some])
         kept_back.append(
             [scored_row(p, s, elements=elements) for p, s in zip(some, scores, strict=True)]
         )

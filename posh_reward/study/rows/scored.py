@@ -1,4 +1,4 @@
-"""Scores <-> rows of a file.
+"""Scores <-> rows of a file, and the words for the scores.
 
 A scored row has ``id``, ``model`` and ``image`` if the input has them, ``generation``,
 ``reference``, the scores ``mistakes``, ``omissions`` and ``overall`` (0.2 to 1, higher is better;
@@ -10,26 +10,48 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from reprlib import repr as short
+from typing import Any, get_args
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
-from posh_reward.types import Element, Failure, Scores
+from posh_reward.types import Direction, Element, Failure, FailureKind, Kind, Scores
 
-AXES = ("mistakes", "omissions", "overall")
-"""Precision, recall and f1 under the names that raters know them by; higher is better."""
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One of the three scores, under the names that people and the paper have for it."""
+
+    name: str
+    """What raters call it: a column of scored rows."""
+    field: str
+    """What the paper calls it: a field of ``Scores``."""
+    meaning: str
+
+
+AXES = (
+    Axis("mistakes", "precision", "how much of what was written is true"),
+    Axis("omissions", "recall", "how much of the reference was written"),
+    Axis("overall", "f1", "the harmonic mean of the two"),
+)
+NAMES = tuple(axis.name for axis in AXES)
+SCALE = "0.2 to 1, higher is better"
+"""Said wherever scores are shown: without it "mistakes 0.95" reads as many mistakes."""
+MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES)
+EXPLAINED = f"Scores are {SCALE}; {MEANINGS}"
+"""Said once on each page and under each table: 1 in mistakes means that there are none."""
 COUNTS = ("generation_elements", "reference_elements", "unparsed")
-NEEDED = ("generation", "reference", "failure", "signature", *AXES)
+NEEDED = ("generation", "reference", "failure", "signature", *NAMES)
 
 
 def scored_row(pair: Pair, scores: Scores, *, elements: bool) -> Row:
     """One row of output."""
     row: Row = {
         **pair.head,
-        **dict(zip(AXES, (scores.precision, scores.recall, scores.f1), strict=True)),
+        **{axis.name: getattr(scores, axis.field) for axis in AXES},
         "generation_elements": scores.count("precision"),
         "reference_elements": scores.count("recall"),
         **_failure_columns(scores.failure),
@@ -50,38 +72,44 @@ def scores_of(row: Mapping[str, Any]) -> Scores:
     missing = [name for name in NEEDED if name not in row]
     if missing:
         raise InputError(f"it lacks {', '.join(missing)}")
-    try:
-        return Scores(
-            precision=_score(row["mistakes"]),
-            recall=_score(row["omissions"]),
-            f1=_score(row["overall"]),
-            signature=_text(row["signature"]),
-            elements=tuple(_element(element) for element in row.get("elements") or ()),
-            failure=_failure(row),
-            unparsed=int(row.get("unparsed") or 0),
-            generation=_text(row["generation"] or "").strip(),
-            reference=_text(row["reference"] or "").strip(),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{type(error).__name__}: {error}") from None
+    return Scores(
+        precision=_score(row, "mistakes"),
+        recall=_score(row, "omissions"),
+        f1=_score(row, "overall"),
+        signature=_text(row, "signature"),
+        elements=tuple(_element(each) for each in _list(row.get("elements") or [], "elements")),
+        failure=_failure(row),
+        unparsed=_count(row, "unparsed"),
+        generation=(_optional_text(row, "generation") or "").strip(),
+        reference=(_optional_text(row, "reference") or "").strip(),
+    )
+
+
+def elements_in(row: Mapping[str, Any]) -> int:
+    """How many elements a scored row is about, whether or not it has them.
+
+    Raises:
+        InputError: its counts are not numbers.
+    """
+    return sum(_count(row, f"{side}_elements") for side in ("generation", "reference"))
 
 
 def typed(row: Row) -> Row:
     """A scored row as it was before CSV made texts of everything."""
     read = dict(row)
-    for column in (*AXES, *COUNTS):
+    for column in (*NAMES, *COUNTS):
         if isinstance(read.get(column), str):
             try:
                 read[column] = float(read[column]) if read[column] else None
             except ValueError:
-                raise InputError(f"{column} is {read[column]!r}, which is not a number") from None
+                raise InputError(f"{column} is {short(read[column])}, not a number") from None
     if isinstance(read.get("elements"), str):
         try:
             read["elements"] = json.loads(read["elements"])
         except (ValueError, RecursionError) as error:
             raise InputError(f"its elements are not JSON ({error})") from None
     for column in ("failure", "failure_kind"):
-        read[column] = read.get(column) or None
+        read[column] = None if read.get(column) == "" else read.get(column)
     return read
 
 
@@ -92,33 +120,89 @@ def _failure_columns(failure: Failure | None) -> Row:
 
 
 def _failure(row: Mapping[str, Any]) -> Failure | None:
-    if row.get("failure") is None:
+    detail = _optional_text(row, "failure")
+    if detail is None:
         return None
-    return Failure(row.get("failure_kind") or "error", _text(row["failure"]))
+    kinds = (kind for kind in get_args(FailureKind) if kind == row.get("failure_kind"))
+    return Failure(next(kinds, "error"), detail)
 
 
 def _element_row(element: Element) -> Row:
     return {**asdict(element), **_failure_columns(element.failure)}
 
 
-def _element(row: Mapping[str, Any]) -> Element:
-    fields = {name: value for name, value in row.items() if name != "failure_kind"}
-    spans = tuple((int(start), int(end)) for start, end in row["spans"])
+def _element(row: object) -> Element:
+    if not isinstance(row, dict):
+        raise InputError(f"an element is {short(row)}")
+    lacking = [name for name in ("direction", "kind", "text", "grade", "spans") if name not in row]
+    if lacking:
+        raise InputError(f"an element lacks {', '.join(lacking)}")
+    if row["direction"] not in get_args(Direction) or row["kind"] not in get_args(Kind):
+        raise InputError(f"an element is {short(row['direction'])}, {short(row['kind'])}")
     grade = row["grade"]
-    if grade is not None and not 1 <= grade <= 5:
-        raise ValueError(f"an element has the grade {grade!r}")
-    return Element(**{**fields, "spans": spans, "failure": _failure(row)})
+    if grade is not None and not (_is_number(grade) and 1 <= grade <= 5):
+        raise InputError(f"an element has the grade {short(grade)}, which is not 1 to 5")
+    return Element(
+        direction=row["direction"],
+        kind=row["kind"],
+        text=_text(row, "text"),
+        grade=grade,
+        spans=tuple(map(_span, _list(row["spans"], "spans"))),
+        identifier=_text(row, "identifier"),
+        other=_optional_text(row, "other"),
+        asked=row.get("asked") is not False,
+        failure=_failure(row),
+    )
 
 
-def _score(value: object) -> float | None:
+def _span(value: object) -> tuple[int, int]:
+    match value:
+        case [int(start), int(end)]:
+            return start, end
+    raise InputError(f"a span is {short(value)}, not two whole numbers")
+
+
+def _score(row: Mapping[str, Any], name: str) -> float | None:
+    value = row[name]
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"a score is {value!r}")
+    if not _is_number(value):
+        raise InputError(f"{name} is {short(value)}, not a number")
     return float(value)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
+def _count(row: Mapping[str, Any], name: str) -> int:
+    value = row.get(name)
+    if value is not None and not _is_number(value):
+        raise InputError(f"{name} is {short(value)}, not a number")
+    return int(value or 0)
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite number that a float can hold, which JSON's need not be."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = _optional_text(row, name)
+    if value is None:
+        raise InputError(f"{name} is missing")
+    return value
+
+
+def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{name} is {short(value)}, not a text")
+    return value
+
+
+def _list(value: object, name: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise InputError(f"{name} is {short(value)}, not a list")
     return value

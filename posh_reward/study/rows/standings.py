@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from textwrap import fill
 from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import AXES
+from posh_reward.study.rows.scored import EXPLAINED, NAMES
 from posh_reward.study.statistics import Interval, bootstrap_mean, paired_difference
 
-DIRECTION = "scores are 0.2 to 1, higher is better: mistakes = precision, omissions = recall"
-"""Said wherever scores are shown: "mistakes 0.95" would read as many."""
+NAMED = 3
+"""Rows that a summary names for each reason why there is no score."""
+WIDTH = 90
+"""Columns of what is explained in a terminal."""
+REASONS = 5
+"""Reasons that a summary lists."""
 
 
 @dataclass(slots=True)
@@ -23,16 +28,33 @@ class Totals:
 
     rows: int = 0
     words: int = 0
-    scores: dict[str, list[float]] = field(default_factory=lambda: {axis: [] for axis in AXES})
+    scores: dict[str, array[float]] = field(
+        default_factory=lambda: {name: array("d") for name in NAMES}
+    )
+
+
+@dataclass(slots=True)
+class Unscored:
+    """Rows that have no score, for one reason."""
+
+    count: int = 0
+    ids: list[str | int] = field(default_factory=list)
+    """Of the first few."""
+
+    def __str__(self) -> str:
+        listed = ", ".join(map(repr, self.ids))
+        more = ", ..." if self.count > len(self.ids) else ""
+        return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {listed}{more})"
 
 
 @dataclass(slots=True)
 class Tally:
-    """Running totals over scored rows, for a last line to people."""
+    """Running totals over scored rows, for a summary."""
 
     models: dict[str, Totals] = field(default_factory=dict)
     """By model; "" where rows do not name one."""
-    failures: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, Unscored] = field(default_factory=dict)
+    """By reason."""
 
     @property
     def rows(self) -> int:
@@ -45,10 +67,13 @@ class Tally:
         model.rows += 1
         model.words += len((row["generation"] or "").split())
         if row["overall"] is None:
-            self.failures[row["failure"]] += 1
+            unscored = self.failures.setdefault(row["failure"], Unscored())
+            unscored.count += 1
+            if unscored.count <= NAMED:
+                unscored.ids.append(row["id"])
             return
-        for axis, values in model.scores.items():
-            values.append(row[axis])
+        for name, values in model.scores.items():
+            values.append(row[name])
 
     def standings(self) -> list[Standing]:
         """The models, in the order in which they came up."""
@@ -61,11 +86,12 @@ class Tally:
             said += f"\n{leaderboard(self.standings())}"
         elif done:
             [model] = self.models.values()
-            means = (f"{axis} {fmean(values):.3f}" for axis, values in model.scores.items())
-            said += f"; means: {', '.join(means)}\n({DIRECTION})"
-        for reason, count in self.failures.most_common(5):
-            said += f"\nno score for {count:,}: {reason}"
-        others = len(self.failures) - 5
+            means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
+            said += f"; means: {', '.join(means)}\n{fill(EXPLAINED, WIDTH)}"
+        failures = sorted(self.failures.items(), key=lambda each: -each[1].count)
+        for reason, unscored in failures[:REASONS]:
+            said += f"\nno score for {unscored}: {reason}"
+        others = len(failures) - REASONS
         return said + (f"\nand {others} other reasons" if others > 0 else "")
 
 
@@ -88,7 +114,7 @@ def _standing(model: str, totals: Totals) -> Standing:
         model,
         scored,
         totals.rows - scored,
-        {axis: bootstrap_mean(values) for axis, values in totals.scores.items() if values},
+        {axis: bootstrap_mean(values) for axis, values in totals.scores.items() if len(values)},
         totals.words / max(totals.rows, 1),
     )
 
@@ -102,7 +128,7 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
 
 
 def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall") -> Interval:
-    """Paired by id: how much better ``after`` is on one axis.
+    """Paired by id: how much higher, so better, ``after`` is on one axis.
 
     Raises:
         InputError: the two do not describe the same items.
@@ -117,7 +143,7 @@ def leaderboard(standings: Sequence[Standing]) -> str:
     """A table in plain text, in the order given."""
     width = max(len("model"), *(len(s.model) for s in standings))
     lines = [
-        DIRECTION,
+        fill(EXPLAINED, WIDTH),
         f"{'model':<{width}}  {'overall [95 %]':>20}  mistakes  omissions  words  scored  failed",
     ]
     for s in standings:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.pages.histogram import axis, counts
+from posh_reward.study.pages.histogram import axis_card, counts
+from posh_reward.study.pages.pictures import Pictures
 from posh_reward.study.pages.report import report
+from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
-from posh_reward.study.rows.scored import scored_row
+from posh_reward.study.rows.scored import AXES, scored_row
 from posh_reward.types import Element, Failure, Scores
 from tests.chromium import Browser, find_chromium
 
@@ -44,14 +46,15 @@ def data(html: str, name: str) -> Any:
 
 def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
-    assert data(html, "rows")[0] == ["good", 0.9, 0.9, 0.9, 2, "A red dog 🐶."]
-    pair = data(html, "pair-0")
-    assert pair["written"] == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
-    assert pair["reference"] == [["A "], ["cat", 2.7, [1]], ["."]]
-    wording, side, kind, grade, *names = pair["elements"][0]
+    assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0]]]
+    written, reference, elements, failure, picture = data(html, "pair-0")
+    assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
+    assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
+    assert (failure, picture) == (None, None)
+    wording, side, kind, grade, *names = elements[0]
     assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
     assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
-    assert data(html, "pair-1")["failure"] == "the reference is empty"
+    assert data(html, "pair-1")[3] == "the reference is empty"
 
 
 def test_texts_cannot_end_their_element() -> None:
@@ -70,7 +73,7 @@ def test_different_signatures_are_pointed_out() -> None:
 def test_rows_without_elements_are_shown_unmarked() -> None:
     bare = {key: value for key, value in ROWS[0].items() if key != "elements"}
     assert "scored without --elements" in report([bare])
-    assert data(report([bare]), "pair-0")["written"] == [["A red dog 🐶."]]
+    assert data(report([bare]), "pair-0")[0] == [["A red dog 🐶."]]
 
 
 @pytest.mark.parametrize("bad", [{}, {**ROWS[0], "elements": [{"kind": "x"}]}])
@@ -81,8 +84,29 @@ def test_what_is_no_scored_row_is_named(bad: dict[str, Any]) -> None:
 
 def test_bins_hold_their_lower_edge() -> None:
     assert counts([0.2, 0.2499, 0.25, 0.6, 0.95, 1.0]) == [2, 1, 0, 0, 0, 0, 0, 0, 1, *[0] * 6, 2]
-    assert "<title>0.60 to 0.65: 2</title>" in axis("Overall", "f1", [0.6, 0.64, 0.9])
-    assert "none" in axis("Overall", "f1", [])
+    assert "<title>0.60 to 0.65: 2</title>" in axis_card(AXES[2], [0.6, 0.64, 0.9])
+    assert "none" in axis_card(AXES[2], [])
+
+
+def test_rows_of_one_id_by_several_models_are_one_line() -> None:
+    rows: list[Row] = [
+        {**row("p1", 0.5, RED), "model": "base"},
+        {**row("p2", None), "model": "base"},
+        {**row("p1", 0.75, RED), "model": "tuned"},
+        {**row("p1", 0.25, RED), "model": "tuned"},  # once more: a line of its own
+    ]
+    html = report(rows)
+    assert data(html, "models") == ["base", "tuned"]
+    lines = [(line[0], [m and m[2] for m in line[1]]) for line in data(html, "rows")]
+    assert lines == [("p1", [0.5, 0.75]), ("p2", [None, None]), ("p1", [None, 0.25])]
+    assert "Overall of tuned minus overall of base, paired by id: <b>+0.250" in html
+    assert "0.2 to 1, higher is better; means with 95 % intervals" in html
+
+
+def test_the_page_says_once_what_the_scores_are() -> None:
+    html = report(ROWS)
+    assert html.count("precision in the paper") == html.count("recall in the paper") == 1
+    assert html.count("<small>higher is better</small>") == 3
 
 
 # ---- in a browser
@@ -161,6 +185,8 @@ def test_finding_looks_into_texts_and_elements(opened: Browser) -> None:
         ('} \\ " CAT', ["middling"]),
         ("</script>", [EVIL]),
         ("black cat", [EVIL, "middling", "good"]),
+        ("GOOD", ["good"]),
+        ("elements", []),
         ("no such words", []),
         ("", [EVIL, "middling", "good", "failed"]),
     ):
@@ -194,6 +220,54 @@ def test_the_policy_stops_a_script_that_is_not_ours(opened: Browser) -> None:
     complaints = " ".join(opened.complaints())
     assert "Executing inline script violates" in complaints
     assert "Connecting to 'https://example.org/' violates" in complaints
+
+
+@pytest.fixture
+def compared(browser: Browser, tmp_path: Path) -> Browser:
+    """A page about two models and a picture."""
+    image = pytest.importorskip("PIL.Image").new("RGB", (800, 600), "red")
+    image.save(tmp_path / "red.png")
+    scores: dict[str, list[tuple[str, float | None]]] = {
+        "base": [("p1", 0.5), ("p2", 0.4), ("p3", None)],
+        "tuned": [("p1", 0.4), ("p2", 0.9)],
+    }
+    rows = [
+        {**row(name, overall, RED, CAT), "model": model, "image": "red.png"}
+        for model, pairs in scores.items()
+        for name, overall in pairs
+    ]
+    html = report(rows, pictures=Pictures(tmp_path))
+    (tmp_path / "report.html").write_text(html, encoding="utf-8")
+    browser.resize(1280, 900)
+    browser.open(tmp_path / "report.html")
+    return browser
+
+
+def test_models_are_shown_side_by_side(compared: Browser) -> None:
+    assert names(compared) == ["p1", "p2", "p3"]
+    cells = compared.run(
+        "[...document.querySelectorAll('tr.pair')].map((tr) => tr.cells[4].innerText)"
+    )
+    shown = [cell.split("\n") for cell in cells]
+    assert shown == [["0.500", "0.400"], ["0.400", "0.900"], ["none", "\u2013"]]
+    compared.point("th button[data-column='5']", click=True)
+    compared.point("th button[data-column='5']", click=True)
+    assert names(compared) == ["p2", "p1", "p3"]
+    compared.point("tr.pair .name button", click=True)
+    sides = compared.run("[...document.querySelectorAll('.side')].map((it) => it.innerText)")
+    assert [side.split("\n")[0] for side in sides] == ["base", "tuned"]
+    assert ["overall 0.400" in sides[0], "overall 0.900" in sides[1]] == [True, True]
+    tops = compared.run("[...document.querySelectorAll('.side')].map((it) => it.offsetTop)")
+    assert tops[0] == tops[1]
+    assert compared.run("document.querySelector('.sheet img').naturalWidth") == 360
+    assert compared.complaints() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_models_fit_every_width(compared: Browser, width: int) -> None:
+    compared.point("tr.pair .name button", click=True)
+    compared.resize(width, 800)
+    assert compared.run("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [1280, 800, 390, 320])

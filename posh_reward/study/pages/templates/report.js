@@ -58,48 +58,107 @@ function elementTable(elements) {
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), body);
 }
 
-function sheet(index) {
-  const { written, reference, elements, failure } = unpack(`pair-${index}`);
-  const box = make("div", { class: "sheet" });
-  if (failure !== null) box.append(make("p", { class: "failure" }, `No score: ${failure}`));
-  if (elements.length) box.append(byId("key").content.cloneNode(true));
-  box.append(make("div", { class: "texts" },
+function elementDetails(elements) {
+  const details = make("details", {},
+    make("summary", {}, `All ${elements.length} elements, worst first`));
+  details.addEventListener("toggle", () => details.append(elementTable(elements)), { once: true });
+  return details;
+}
+
+// A pair is [written, reference, elements, failure, place of its picture].
+
+function pairParts([written, reference, elements, failure]) {
+  const parts = [];
+  if (failure !== null) parts.push(make("p", { class: "failure" }, `No score: ${failure}`));
+  parts.push(make("div", { class: "texts" },
     text("Written", written, elements), text("Reference", reference, elements)));
-  if (elements.length) {
-    const details = make("details", {},
-      make("summary", {}, `All ${elements.length} elements, worst first`));
-    details.addEventListener("toggle", () => details.append(elementTable(elements)), { once: true });
-    box.append(details);
+  if (elements.length) parts.push(elementDetails(elements));
+  return parts;
+}
+
+function figures([mistakes, omissions, overall]) {
+  const named = Object.entries({ mistakes, omissions, overall });
+  return make("p", { class: "scores" }, ...named.map(([name, value]) =>
+    make("span", {}, `${name} `, make("b", {}, figure(value, 3)))));
+}
+
+function picture(place) {
+  const image = make("img", { src: unpack(`picture-${place}`), alt: "The picture described" });
+  return make("figure", {}, image);
+}
+
+// One pair, or what several models wrote under one id, side by side.
+function sheet(place) {
+  const [, members] = rows[place];
+  const pairs = members.map((member) => member && unpack(`pair-${member[NUMBER]}`));
+  const there = pairs.filter(Boolean);
+  const box = make("div", { class: "sheet" });
+  const seen = there.map((pair) => pair[4]).find((place) => place !== null);
+  if (seen !== undefined) box.append(picture(seen));
+  if (there.some(([, , elements]) => elements.length)) box.append(byId("key").content.cloneNode(true));
+  if (models.length === 1) {
+    box.append(...pairParts(there[0]));
+    return box;
   }
+  const sides = pairs.map((pair, place) => pair && make("section", { class: "side" },
+    make("h2", {}, models[place]), figures(members[place]), ...pairParts(pair)));
+  box.append(make("div", { class: "sides" }, ...sides.filter(Boolean)));
   return box;
 }
 
-// ---- the list: rows are [name, mistakes, omissions, overall, elements, start of the text]
+// ---- the list: rows are [name, members], a member (null: none of this model) is
+// [mistakes, omissions, overall, elements, start of the text, number of the pair]
 
+const [ELEMENTS, BEGINNING, NUMBER] = [3, 4, 5];
+const models = unpack("models");
 const rows = unpack("rows");
 const columns = document.querySelectorAll("#pairs thead th");
 const list = document.querySelector("#pairs tbody");
 let shown = rows.map((_, index) => index);
 let drawn = 0;
 
+// What a line is sorted by in each column: of several models, the one with the lowest score.
+const lowest = (field) => ([, members]) => {
+  const values = members.flatMap((member) => member?.[field] ?? []);
+  return values.length ? Math.min(...values) : null;
+};
+
+function gain([, members]) {
+  const [before, after] = members.map((member) => member?.[2] ?? null);
+  return before === null || after === null ? null : after - before;
+}
+
+const KEYS = [([name]) => name, lowest(0), lowest(1), lowest(2), lowest(ELEMENTS), gain];
+
 function score(value) {
-  const cell = make("td", { class: value === null ? "n none" : "n" }, figure(value, 3));
+  const line = make("div", { class: value === null ? "line none" : "line" }, figure(value, 3));
   if (value !== null) {
     const level = make("i");
     level.style.width = `${100 * value}%`;
-    cell.append(make("span", { class: "gauge", "aria-hidden": "true" }, level));
+    line.append(make("span", { class: "gauge", "aria-hidden": "true" }, level));
   }
-  return cell;
+  return line;
 }
 
 function draw(index) {
-  const [name, mistakes, omissions, overall, elements, start] = rows[index];
+  const [name, members] = rows[index];
+  const several = columns.length > 6;
+  const lines = (options, draw) => make("td", options, ...members.map((member) =>
+    member ? draw(member) : make("div", { class: "line none" }, "–")));
+  const plain = (text) => make("div", { class: "line" }, text);
   const button = make("button", { "aria-expanded": "false" }, name);
-  return make("tr", { class: "pair", data: { index } },
-    make("td", { class: "name" }, button),
-    score(mistakes), score(omissions), score(overall),
-    make("td", { class: "n wide" }, String(elements)),
-    make("td", { class: "start wide", dir: "auto" }, start));
+  const cells = [make("td", { class: "name" }, button)];
+  if (several) cells.push(make("td", { class: "model wide" }, ...models.map((model) =>
+    make("div", { class: "line", title: model }, make("bdi", {}, model)))));
+  for (const field of [0, 1, 2]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
+  if (models.length === 2) {
+    const value = gain(rows[index]);
+    const sign = value > 0 ? "+" : "";
+    cells.push(make("td", { class: "n wide" }, value === null ? "" : sign + value.toFixed(3)));
+  }
+  cells.push(lines({ class: "n wide" }, (it) => plain(String(it[ELEMENTS]))));
+  cells.push(lines({ class: "start wide", dir: "auto" }, (it) => plain(it[BEGINNING])));
+  return make("tr", { class: several ? "pair several" : "pair", data: { index } }, ...cells);
 }
 
 function drawMore() {
@@ -112,9 +171,9 @@ function drawMore() {
 function redraw() {
   drawn = 0;
   list.replaceChildren();
-  const all = rows.length.toLocaleString("en");
-  byId("count").textContent = shown.length === rows.length ? `${all} pairs`
-    : `${shown.length.toLocaleString("en")} of ${all} pairs`;
+  const all = `${rows.length.toLocaleString("en")} ${models.length > 1 ? "ids" : "pairs"}`;
+  byId("count").textContent = shown.length === rows.length ? all
+    : `${shown.length.toLocaleString("en")} of ${all}`;
   drawMore();
 }
 
@@ -125,22 +184,26 @@ function compare(a, b) {
 }
 
 function arrange() {
-  const column = [...columns].findIndex((th) => th.hasAttribute("aria-sort"));
-  const sign = columns[column].getAttribute("aria-sort") === "ascending" ? 1 : -1;
+  const sorted = [...columns].find((th) => th.hasAttribute("aria-sort"));
+  const key = KEYS[sorted.querySelector("button").dataset.column];
+  const sign = sorted.getAttribute("aria-sort") === "ascending" ? 1 : -1;
+  const keys = new Map(shown.map((index) => [index, key(rows[index])]));
   shown.sort((one, other) => {
-    const [a, b] = [rows[one][column], rows[other][column]];
+    const [a, b] = [keys.get(one), keys.get(other)];
     // What has no score comes last, whichever way the rest is sorted.
     return (a === null) - (b === null) || sign * compare(a, b) || one - other;
   });
   redraw();
 }
 
-// Searches the packed texts as they stand: unpacking thousands of pairs would take seconds.
+// Searches the packed texts as they are: unpacking thousands of pairs would take seconds.
 function find(wanted) {
   const packed = JSON.stringify(wanted).slice(1, -1).replaceAll("<", "\\u003c");
   const pattern = new RegExp(packed.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
   shown = rows.map((_, index) => index);
-  if (wanted) shown = shown.filter((index) => pattern.test(byId(`pair-${index}`).textContent));
+  const has = ([name, members]) => pattern.test(JSON.stringify(name).replaceAll("<", "\\u003c"))
+    || members.some((member) => member && pattern.test(byId(`pair-${member[NUMBER]}`).textContent));
+  if (wanted) shown = shown.filter((index) => has(rows[index]));
   arrange();
 }
 

@@ -1,0 +1,136 @@
+"""Rows -> a whole file in any format; for JSON lines that are added to, see ``journal``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from gzip import GzipFile
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from posh_reward.study.rows.formats import Format
+from posh_reward.study.rows.formulas import guarded
+from posh_reward.study.rows.journal import Row, as_line
+
+if TYPE_CHECKING:
+    import pyarrow
+
+AT_ONCE = 1000
+"""Rows that are turned into Parquet at a time."""
+DECIMALS = 6
+"""Of numbers in CSV, which people read; the other formats have them in full."""
+
+
+def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:
+    """Writes rows that all have the columns of the first, the whole file or nothing.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        if format.kind == "parquet":
+            _write_parquet(rows, part)
+        else:
+            with _opened(part, format.gzipped) as file:
+                if format.kind == "jsonl":
+                    file.writelines(map(as_line, rows))
+                else:
+                    _write_csv(rows, file, format.delimiter)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(path: Path, gzipped: bool) -> Iterator[IO[bytes] | GzipFile]:
+    """A new file, which is on the disk when the block ends."""
+    with path.open("wb") as file:
+        if gzipped:
+            with GzipFile("", "wb", fileobj=file, mtime=0) as zipped:  # equal rows, equal bytes
+                yield zipped
+        else:
+            yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_csv(
+    rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile, delimiter: str
+) -> None:
+    text = TextIOWrapper(file, "utf-8", errors="replace", newline="")
+    # All texts are quoted: Python before 3.13 leaves a lone carriage return bare otherwise.
+    writer = csv.writer(
+        text, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+    )
+    columns: list[str] = []
+    for row in rows:
+        if not columns:
+            columns = list(row)
+            writer.writerow(map(guarded, columns))
+        writer.writerow([_cell(row.get(column)) for column in columns])
+    text.detach()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return round(value, DECIMALS)
+    return guarded(value) if isinstance(value, str) else value
+
+
+def _write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = iter(rows)
+    writer = None
+    try:
+        while some := [_storable(row) for row in islice(rows, AT_ONCE)]:
+            if writer is None:
+                writer = pyarrow.parquet.ParquetWriter(path, _schema(some))
+            writer.write_table(pyarrow.Table.from_pylist(some, schema=writer.schema))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _storable(row: Mapping[str, Any]) -> Row:
+    """A row whose ``id`` and ``image`` are texts, so that a column has one type."""
+    whole = {key: _whole(value) for key, value in row.items()}
+    return {**whole, **{key: str(whole[key]) for key in ("id", "image") if key in whole}}
+
+
+def _whole(value: object) -> object:
+    """The value without half surrogate pairs, which UTF-8 cannot express."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {key: _whole(part) for key, part in value.items()}
+    return [_whole(part) for part in value] if isinstance(value, list) else value
+
+
+def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
+    """Types of the columns: those of scored rows, and what the values are for any other."""
+    import pyarrow as pa
+
+    text, real, whole = pa.string(), pa.float64(), pa.int64()
+    element = {
+        "direction": text, "kind": text, "text": text, "grade": real,
+        "spans": pa.list_(pa.list_(whole)), "identifier": text, "other": text,
+        "asked": pa.bool_(), "failure": text, "failure_kind": text,
+    }  # fmt: skip
+    known = {
+        "id": text, "model": text, "image": text, "generation": text, "reference": text,
+        "mistakes": real, "omissions": real, "overall": real, "generation_elements": whole,
+        "reference_elements": whole, "failure_kind": text, "failure": text, "unparsed": whole,
+        "signature": text, "elements": pa.list_(pa.struct(list(element.items()))),
+    }  # fmt: skip
+    found = pa.Table.from_pylist(rows).schema
+    return pa.schema([(name, known.get(name, found.field(name).type)) for name in rows[0]])

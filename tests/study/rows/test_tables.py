@@ -1,0 +1,130 @@
+"""Tables in every format: what is written is read again, to the letter."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from posh_reward.errors import InputError
+from posh_reward.study.rows.formats import Format, format_of
+from posh_reward.study.rows.reading import LONGEST, read_table
+from posh_reward.study.rows.writing import write_table
+
+STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+PIECES = st.sampled_from([*STARTS, "\r\n", "\0", '"', "'", ",", ";", "a", " ", "\ufeff", "\x85"])
+TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=8).map("".join))
+Rows = list[dict[str, Any]]
+
+
+def read(path: Path, delimiter: str | None = None) -> Rows:
+    with path.open("rb") as file:
+        return list(read_table(file, repr(path.name), format_of(path.name, None, delimiter)))
+
+
+def written(path: Path, rows: Rows) -> Rows:
+    write_table(rows, path, format_of(path.name))
+    return read(path)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4), st.sampled_from(["csv", "tsv"]))
+@example([("a\r=cmd|' /C calc'!A0", "b")], "csv")
+@example([("'", "''=1"), ("\r", "\n")], "csv")
+def test_any_text_survives_csv(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str]], ending: str
+) -> None:
+    rows: Rows = [{"generation": one, "reference": other} for one, other in texts]
+    path = tmp_path_factory.getbasetemp() / f"any.{ending}"
+    assert written(path, rows) == rows
+    raw = path.read_bytes().decode("utf-8")
+    for cells in csv.reader(io.StringIO(raw, newline=""), delimiter=",\t"[ending == "tsv"]):
+        assert not any(cell.lstrip(" \x00\ufeff").startswith(STARTS) for cell in cells)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv.gz", "a.tsv", "a.parquet"])
+def test_each_format_gives_its_rows_back(tmp_path: Path, name: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    rows: Rows = [{"id": f"p{i}", "generation": f"Text\t{i}, 'quoted'"} for i in range(3)]
+    path = tmp_path / name
+    assert written(path, rows) == rows
+    before = path.read_bytes()
+    assert before.startswith(b"\x1f\x8b") == name.endswith(".gz")
+    assert written(path, rows) == rows
+    assert path.read_bytes() == before
+
+
+def test_headers_are_guarded_too_and_come_back(tmp_path: Path) -> None:
+    rows: Rows = [{"id": "1", "=cmd|' /C calc'!A0": "a"}]
+    assert written(tmp_path / "a.csv", rows) == rows
+    assert (tmp_path / "a.csv").read_text().startswith('"id","\'=cmd')
+
+
+def test_numbers_in_csv_are_short(tmp_path: Path) -> None:
+    assert written(tmp_path / "a.csv", [{"id": 7, "overall": 1 / 3}]) == [
+        {"id": "7", "overall": "0.333333"}
+    ]
+
+
+def test_columns_that_we_do_not_know_are_kept_in_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    rows: Rows = [{"id": "1", "fluency": 3.5}, {"id": "2", "fluency": None}]
+    assert written(tmp_path / "a.parquet", rows) == rows
+
+
+def test_a_delimiter_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('generation;reference\na dog, asleep;"a; b"\n')
+    assert read(path, ";") == [{"generation": "a dog, asleep", "reference": "a; b"}]
+    for delimiter in ("", ";;", '"', "\n"):
+        with pytest.raises(InputError, match="not one character"):
+            read(path, delimiter)
+    with pytest.raises(InputError, match="has no delimiter"):
+        format_of("a.jsonl", None, ";")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.csv", b"id,text,id\n1,a,2\n", "the column 'id' twice, as columns 1 and 3"),
+        ("a.csv", b'text\n"never ended\nb\n', "line 3: not CSV"),
+        ("a.csv", b'text\n"ended" early\n', "line 2: not CSV"),
+        ("a.csv.gz", b"text\na\n", "cannot read 'a.csv.gz': Not a gzipped file"),
+        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9, mtime=0)[:-9], "cannot read 'a.jsonl.gz'"),
+        ("a.jsonl", b'{"a": ' + b"[" * 100_000, "line 1: not JSON"),
+        ("a.jsonl", b'{"a": ' + b"1" * 10_000 + b"}", "line 1: not JSON"),
+        ("a.parquet.gz", b"", "Parquet is compressed in itself"),
+        ("a.gz", b"", "does not end in .jsonl"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=why):
+        read(path)
+
+
+def test_duplicate_columns_of_parquet_are_named(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").table([[1], [2]], names=["id", "id"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="'id' twice, as columns 1 and 2"):
+        read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("format", [Format("jsonl", gzipped=True), Format("csv", gzipped=True)])
+def test_a_line_without_end_is_refused(format: Format) -> None:
+    bomb = BytesIO()
+    with gzip.GzipFile(fileobj=bomb, mode="wb", compresslevel=1) as file:
+        for _ in range(LONGEST // 1_000_000 + 1):
+            file.write(b"a" * 1_000_000)
+    bomb.seek(0)
+    with pytest.raises(InputError, match="line 1: longer than 64,000,000 characters"):
+        list(read_table(bomb, "'bomb'", format))
