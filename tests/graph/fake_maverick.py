@@ -1,7 +1,7 @@
-"""Obeys the protocol of Maverick's worker without a model: it links equal words.
+"""A fake of Maverick's worker, without a model: it links equal words.
 
-A test writes it as the interpreter of an environment. What it is told to do stands in the weights
-("slow", "mute", "deaf", "broken", "missing", "absent") and in the words of a text ("die", ...).
+A test installs it as the interpreter of an environment. The name of the weights ("slow", "mute",
+"deaf", "broken", "missing", "absent") and words of a text ("die", ...) make it misbehave.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def clusters(words: list[str]) -> list[list[list[int]]]:
 
 
 def misbehave(word: str) -> None:
-    """Does what a word says, if it says anything."""
+    """Misbehaves as a word says, if it is one of these."""
     if word == "die":
         print("out of memory", file=sys.stderr, flush=True)
         os._exit(9)

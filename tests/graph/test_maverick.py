@@ -1,4 +1,4 @@
-"""Maverick's resolver against a worker without a model: real processes, all that can go wrong."""
+"""Maverick's resolver with a fake worker: real processes, and everything that can go wrong."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_clusters_are_token_spans_of_the_whole_text(coref: Callable[..., Maveric
     assert coref().resolve(texts) == [(((0, 0), (4, 4)),), (), ()]
 
 
-def test_white_space_is_not_sent_but_counted(coref: Callable[..., MaverickCoref]) -> None:
+def test_white_space_is_not_sent_but_keeps_its_indices(coref: Callable[..., MaverickCoref]) -> None:
     spaced = Doc(VOCAB, words=["\n", "he", "\n\n", "he"], sent_starts=[True, False, False, True])
     assert coref().resolve([spaced, Doc(VOCAB, words=["\n"])]) == [(((1, 1), (3, 3)),), ()]
 
@@ -75,7 +75,7 @@ def test_a_worker_that_never_starts_is_given_up(coref: Callable[..., MaverickCor
         resolve(coref("broken", max_restarts=0), "he he")
 
 
-def test_a_death_is_mended_in_mid_batch(
+def test_a_crash_in_mid_batch_is_recovered(
     coref: Callable[..., MaverickCoref], tmp_path: Path
 ) -> None:
     texts = [doc("he he"), doc(f"she once:{tmp_path / 'mark'} she"), doc("it it")]
@@ -84,7 +84,7 @@ def test_a_death_is_mended_in_mid_batch(
 
 
 @pytest.mark.parametrize("word", ["die", "garbage", "list", "cut", "other", "outside"])
-def test_a_text_that_workers_die_of_is_given_up(
+def test_a_text_that_crashes_workers_is_given_up(
     coref: Callable[..., MaverickCoref], word: str
 ) -> None:
     resolver = coref()
@@ -94,7 +94,7 @@ def test_a_text_that_workers_die_of_is_given_up(
         assert resolve(resolver, "he he") == (((0, 0), (1, 1)),)
 
 
-def test_last_words_are_told(coref: Callable[..., MaverickCoref]) -> None:
+def test_the_error_has_the_last_words_of_the_worker(coref: Callable[..., MaverickCoref]) -> None:
     with pytest.raises(UnresolvedTextError, match=r"died \(exit status 9\)(.|\n)*out of memory"):
         resolve(coref(), "die")
 
@@ -109,7 +109,9 @@ def test_a_hanging_worker_is_killed_and_asked_once(coref: Callable[..., Maverick
     assert resolve(resolver, "he he") == (((0, 0), (1, 1)),)
 
 
-def test_a_request_larger_than_the_pipe_is_no_deadlock(coref: Callable[..., MaverickCoref]) -> None:
+def test_a_request_larger_than_the_pipe_does_not_deadlock(
+    coref: Callable[..., MaverickCoref],
+) -> None:
     text = "he " + "x" * 200_000 + " he"
     assert resolve(coref(), text) == (((0, 0), (2, 2)),)
     with pytest.raises(UnresolvedTextError, match=r"within 0\.3 s"):
@@ -126,7 +128,7 @@ def test_restarts_in_a_row_are_bounded(coref: Callable[..., MaverickCoref]) -> N
         resolve(resolver, "he he")
 
 
-def test_an_error_of_one_text_costs_no_worker(coref: Callable[..., MaverickCoref]) -> None:
+def test_an_error_on_one_text_keeps_the_worker(coref: Callable[..., MaverickCoref]) -> None:
     resolver = coref(max_restarts=0)
     pids = set()
     for _ in range(3):
@@ -146,7 +148,7 @@ def test_only_the_bad_text_is_unreadable(coref: Callable[..., MaverickCoref]) ->
     assert isinstance(also_good, Description)
 
 
-def test_the_launchers_variables_stay_outside(
+def test_the_worker_does_not_inherit_the_launchers_variables(
     coref: Callable[..., MaverickCoref], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR"):
@@ -158,13 +160,13 @@ def test_the_launchers_variables_stay_outside(
         resolve(coref(device="cuda"), "variables")
 
 
-def test_a_missing_environment_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_missing_environment_names_the_command_that_makes_it(tmp_path: Path) -> None:
     command = rf"python -m posh_reward\.graph\.coref\.maverick_setup {tmp_path / 'none'}"
     with pytest.raises(MissingDependencyError, match=command):
         MaverickCoref(env=tmp_path / "none")
 
 
-def test_failures_that_a_restart_cannot_mend(coref: Callable[..., MaverickCoref]) -> None:
+def test_failures_that_a_restart_cannot_repair(coref: Callable[..., MaverickCoref]) -> None:
     with pytest.raises(MissingDependencyError, match=r"named 'maverick'.*maverick_setup"):
         _ = coref("missing").name
     with pytest.raises(CorefError, match="absent is no repository"):

@@ -1,13 +1,13 @@
-"""Maverick at work: a script for the interpreter of its own environment.
+"""Maverick's worker: a script for the interpreter of its own environment.
 
-It imports nothing of posh_reward. One JSON object a line, on stdin and stdout:
+It imports nothing from posh_reward. The protocol is one JSON object per line on stdin and stdout:
 
     worker:  {"ready": {"revision": "...", "maverick": "1.0.7"}}   or {"fatal": "why"} and exit
     parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
     worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
 
-Clusters hold (first, last) token indices into the whole text, both inclusive. It ends when stdin
-does, and at the latest a second after its parent, whatever it is doing then.
+Clusters hold (first, last) token indices into the whole text, both inclusive. The worker ends when
+stdin does, and at the latest a second after its parent, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ CHECKPOINT = "weights.ckpt"
 
 
 def claim_stdout() -> IO[str]:
-    """Keeps stdout for the protocol; whatever libraries print goes to stderr instead."""
+    """Reserves stdout for the protocol; what libraries print goes to stderr."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
 
 
 def end_with_parent(parent: int) -> None:
-    """Ends this process when its parent is gone, also in the middle of a text.
+    """Ends this process when its parent is gone, even in the middle of a text.
 
-    Not left to PR_SET_PDEATHSIG: that fires when the parent's *thread* ends.
+    PR_SET_PDEATHSIG would not do: it fires when the parent's *thread* ends.
     """
 
     def watch() -> None:
@@ -81,7 +81,7 @@ def clusters_of(model: Any, sentences: list[list[str]]) -> list[list[list[int]]]
 
 
 def answer(model: Any, line: str) -> dict[str, object]:
-    """The reply to one request. A text that the model stumbles over is an error of its own."""
+    """The reply to one request. If the model fails on a text, the reply says so."""
     request = json.loads(line)
     try:
         return {"id": request["id"], "clusters": clusters_of(model, request["sentences"])}
@@ -101,7 +101,7 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
 
         checkpoint = find_checkpoint(weights)
         model = Maverick(hf_name_or_path=str(checkpoint), device=device)
-    except Exception as error:  # the parent tells the user, with the command that mends it
+    except Exception as error:  # the parent tells the user, with the command that repairs it
         say({"fatal": f"{type(error).__name__}: {error}"})
         raise
     about = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
