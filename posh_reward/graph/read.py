@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 MISSING = Failure("text", "is missing")
 
 MAX_CHARACTERS = 20_000
-"""Longest text that is read: fifteen times a museum's. Longer ones are a runaway generation."""
+"""Longest text that is read, fifteen times a museum's description. A longer one is a runaway
+generation."""
 
 
 class Reader:
     """Parses texts, links their mentions, and builds their scene graphs.
 
-    Descriptions that are asked to be kept (references) are made once for the calls that soon come
-    back to them; a store keeps them for all calls, and for other runs. The parser is loaded when
-    first needed and is left out of pickles.
+    Descriptions of references are kept in memory for later calls, and in a store, if there is one,
+    for later runs. The parser is loaded on first use and is left out of pickles.
 
     Args:
         parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
         coref: a name ("rules", "none") or a ``Coreferencer``.
-        mended: scene graphs without the release's clear mistakes (preset "mended").
-        max_characters: longer texts are unreadable.
-        capacity: how many descriptions are kept, 40 KB each; beyond it, the longest unused goes.
-        store: where descriptions that are asked to be kept outlast the run.
+        mended: correct the release's clear mistakes in scene graphs (preset "mended").
+        max_characters: longer texts are failures.
+        capacity: how many descriptions are kept in memory, 40 KB each; beyond it, the one that
+            has been unused longest is dropped.
+        store: where kept descriptions outlast the run.
     """
 
     def __init__(
@@ -78,9 +79,9 @@ class Reader:
         """One description per text, in order; equal texts are parsed once.
 
         Args:
-            texts: anything; one that cannot be used comes back as a ``Failure``, whose
-                detail goes on from "the generation" or "the reference".
-            keep: remember the descriptions for later calls, and in the store.
+            texts: anything; what cannot be used comes back as a ``Failure``. Its detail continues
+                a sentence that begins with "the generation" or "the reference".
+            keep: keep the descriptions for later calls, and in the store.
         """
         stripped = [self._usable(text) for text in texts]
         wanted = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
@@ -103,7 +104,7 @@ class Reader:
             return (
                 MISSING
                 if is_missing(text)
-                else Failure("text", f"is not a text but {type(text).__name__}")
+                else Failure("text", f"is not a text but a value of type {type(text).__name__}")
             )
         stripped = text.strip()
         if len(stripped) > self._max_characters:
@@ -122,7 +123,7 @@ class Reader:
 
         if not texts:
             return []
-        nlp = self.nlp  # a parser that cannot be loaded is no text's fault
+        nlp = self.nlp  # outside of try: a parser that cannot be loaded is not the texts' fault
         try:
             docs = parse(nlp, texts)
             clusters = self.coref.resolve(docs)
@@ -132,7 +133,7 @@ class Reader:
             ]
         except (PoshError, MemoryError):
             raise
-        except Exception as error:  # a library stumbled over one text: spare the others
+        except Exception as error:  # a library failed on one of the texts: spare the others
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
             return [described for text in texts for described in self._describe([text])]
@@ -145,7 +146,7 @@ class Reader:
             self._kept.popitem(last=False)
 
     def _recalled(self, texts: list[str]) -> dict[str, Description]:
-        """What the store has of ``texts``."""
+        """Those of ``texts`` that are in the store."""
         if self._store is None or not texts:
             return {}
         recalled: dict[str, Description] = {}
@@ -167,7 +168,7 @@ class Reader:
 
     @property
     def _space(self) -> str:
-        """All that a description depends on besides its text."""
+        """Everything that a description depends on, apart from its text."""
         rules = "mended" if self._mended else "released"
         return f"{self.parser_name}|{self.coref.name}|{rules}|{READING_VERSION}"
 
@@ -176,5 +177,5 @@ class Reader:
 
 
 def is_missing(text: object) -> bool:
-    """Whether a table has nothing here; data frames write NaN for that."""
+    """Whether a value is missing: None, or NaN as data frames have it."""
     return text is None or (isinstance(text, float) and text != text)

@@ -15,7 +15,7 @@ rules or the graph rules that changes a description; stored descriptions are kep
 
 
 def write_description(description: Description) -> str:
-    """A description as JSON; ``read_description`` gives back an equal one."""
+    """A description as JSON; ``read_description`` restores an equal one."""
     graph = description.graph
     return json.dumps(
         [
@@ -31,10 +31,10 @@ def write_description(description: Description) -> str:
 
 
 def read_description(written: str) -> Description:
-    """Undoes ``write_description``.
+    """The description that ``write_description`` wrote.
 
     Raises:
-        ValueError: it was not written by it.
+        ValueError: ``written`` is not such a description.
     """
     try:
         text, entities, relations, columns, clusters = _frozen(json.loads(written))
@@ -44,7 +44,7 @@ def read_description(written: str) -> Description:
         )
         tokens = tuple(Token(*values) for values in zip(*columns, strict=True))
     except TypeError as error:  # too few values, or too many
-        raise ValueError(f"no description: {error}") from None
+        raise ValueError(f"not a description: {error}") from None
     return Description(text, graph, tokens, clusters)
 
 
@@ -53,5 +53,5 @@ def _entity(head: str, heads: Any, attributes: Any, *rest: Any) -> Entity:
 
 
 def _frozen(value: Any) -> Any:
-    """JSON's lists as the tuples that they were."""
+    """Lists, at any depth, as tuples."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

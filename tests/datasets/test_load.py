@@ -32,7 +32,7 @@ def test_options_of_scenes() -> None:
 
 
 @pytest.mark.parametrize("name", ["scenes:tarin=9", "scenes:9", "scenes:train=many"])
-def test_a_wrong_option_is_named_with_those_there_are(name: str) -> None:
+def test_the_error_on_a_wrong_option_lists_the_options(name: str) -> None:
     with pytest.raises(InputError, match="train, heldout, seed, plain, uneven, scale"):
         load_pictures(name)
 
@@ -109,7 +109,7 @@ def test_an_error_names_only_the_first_broken_pictures(tmp_path: Path) -> None:
         load_pictures(str(tmp_path / "train.parquet"))
 
 
-def test_without_the_hub_the_remedy_is_told() -> None:
+def test_without_the_hub_the_error_names_the_remedy() -> None:
     with pytest.raises(ConfigError, match=r"amitha/docent.*local copy"):
         load_pictures("amitha/docent", "test")
 

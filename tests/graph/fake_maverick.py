@@ -27,7 +27,7 @@ def clusters(words: list[str]) -> list[list[list[int]]]:
 
 
 def misbehave(word: str) -> None:
-    """Does what a word says, if it says anything."""
+    """Misbehaves as a word says, if it is one of these."""
     if word == "die":
         print("out of memory", file=sys.stderr, flush=True)
         os._exit(9)

@@ -1,4 +1,4 @@
-"""Coreference rules on hand-built parses, one fact a test."""
+"""Coreference rules on hand-written parses, one fact per test."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_an_object_pronoun_is_not_its_own_subject_but_a_reflexive_is() -> None:
     assert linked(MAN, he.replace("him", "himself")) == [["A boy", "himself"]]
 
 
-def test_a_thing_beside_its_subject_may_be_beside_itself() -> None:
+def test_a_pronoun_after_a_preposition_of_place_may_be_the_subject() -> None:
     behind = (
         "A/DT/det/1 girl/NN/nsubj/2 lifts/VBZ/ROOT/2 a/DT/det/4 leg/NN/dobj/2 "
         "behind/IN/prep/2 her/PRP/pobj/5 ././punct/2"
@@ -108,7 +108,7 @@ def test_a_thing_beside_its_subject_may_be_beside_itself() -> None:
     assert linked(behind) == [["A girl", "her"]]
 
 
-def test_no_one_stands_to_ones_own_right() -> None:
+def test_his_right_is_not_that_of_who_stands_there() -> None:
     stands = (
         "A/DT/det/1 boy/NN/nsubj/2 stands/VBZ/ROOT/2 to/IN/prep/2 "
         "his/PRP$/poss/5 right/NN/pobj/3 ././punct/2"
@@ -135,7 +135,7 @@ def test_sides_tell_one_from_the_other() -> None:
     ]
 
 
-def test_said_of_it_before_tells_one_from_the_other() -> None:
+def test_what_was_said_before_tells_one_from_the_other() -> None:
     old = "She/PRP/nsubj/1 is/VBZ/ROOT/1 old/JJ/acomp/1 ././punct/1"
     the = "The/DT/det/2 old/JJ/amod/2 woman/NN/nsubj/3 sleeps/VBZ/ROOT/3 ././punct/3"
     left_is_old = ON_LEFT.replace("kneels/VBZ/ROOT/5", "is/VBZ/ROOT/5 old/JJ/acomp/5")
@@ -144,7 +144,7 @@ def test_said_of_it_before_tells_one_from_the_other() -> None:
     assert ["A woman", "She"] in linked(WOMAN, old)
 
 
-def test_ordinals_leave_their_noun_out() -> None:
+def test_ordinals_borrow_the_noun_of_the_counted_group() -> None:
     two = "Two/CD/nummod/1 boys/NNS/nsubj/2 stand/VBP/ROOT/2 ././punct/2"
     first = "The/DT/det/1 first/JJ/nsubj/2 sleeps/VBZ/ROOT/2 ././punct/2"
     his = "His/PRP$/poss/1 hat/NN/nsubj/2 falls/VBZ/ROOT/2 ././punct/2"
@@ -220,7 +220,7 @@ def test_verbs_mistaken_for_plural_nouns_stay_outside() -> None:
     assert linked(ewe, the) == [["A ewe", "The ewe"]]
 
 
-def test_phrases_that_are_nothing_are_left_alone() -> None:
+def test_empty_and_unparsed_texts() -> None:
     docs = [Doc(VOCAB), Doc(VOCAB, words=["."]), Doc(VOCAB, words=["It", "has", "its", "cup"])]
     empty, stop, unparsed = load_coref().resolve(docs)
     assert (empty, stop) == ((), ())
@@ -254,7 +254,7 @@ def test_any_doc_gives_sound_clusters(tokens: list[tuple[str, str, int]]) -> Non
     assert coref.resolve([doc]) == [clusters]
 
 
-def test_names_stand_in_signatures() -> None:
+def test_names_of_resolvers() -> None:
     assert load_coref("rules").name == "rules-1"
     assert load_coref("none").name == "none"
     assert load_coref("none").resolve([parse(MAN, MAN)]) == [()]

@@ -84,7 +84,7 @@ def test_a_child_that_dies_in_mid_batch_is_replaced(
 
 
 @pytest.mark.parametrize("word", ["die", "garbage", "list", "cut", "other", "outside"])
-def test_a_text_that_workers_die_of_is_given_up(
+def test_a_text_that_crashes_workers_is_given_up(
     coref: Callable[..., MaverickCoref], word: str
 ) -> None:
     resolver = coref()
@@ -128,7 +128,7 @@ def test_restarts_in_a_row_are_bounded(coref: Callable[..., MaverickCoref]) -> N
         resolve(resolver, "he he")
 
 
-def test_an_error_of_one_text_costs_no_worker(coref: Callable[..., MaverickCoref]) -> None:
+def test_an_error_on_one_text_keeps_the_worker(coref: Callable[..., MaverickCoref]) -> None:
     resolver = coref(max_restarts=0)
     pids = set()
     for _ in range(3):

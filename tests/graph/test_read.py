@@ -16,7 +16,7 @@ DOG, CAT = "A brown dog sleeps.", "A cat sits on a table."
 
 
 class Recording:
-    """Links nothing, and remembers which texts were parsed."""
+    """Links nothing, and records which texts were parsed."""
 
     def __init__(self, name: str = "recording-1") -> None:
         self.name = name
@@ -28,7 +28,7 @@ class Recording:
 
 
 def parsed(store: Store, texts: list[str], *, keep: bool = True, **options: object) -> list[str]:
-    """What a new reader parses when it is to read ``texts``."""
+    """The texts that a new reader parses when it reads ``texts``."""
     coref = Recording(str(options.pop("coref", "recording-1")))
     reader = Reader(coref=coref, store=store, **options)  # type: ignore[arg-type]
     assert reader.read(texts, keep=keep) == Reader(coref=Recording(), **options).read(texts)  # type: ignore[arg-type]
@@ -48,20 +48,20 @@ def test_what_is_not_kept_is_not_stored(tmp_path: Path) -> None:
     assert parsed(store, [DOG]) == [DOG]
 
 
-def test_other_rules_read_anew(tmp_path: Path) -> None:
+def test_other_rules_parse_the_text_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
     for options in ({}, {"mended": True}, {"coref": "recording-2"}):
         assert parsed(store, [CAT], **options) == [CAT]
         assert parsed(store, [CAT], **options) == []
 
 
-def test_texts_too_long_have_one_reason() -> None:
+def test_texts_that_are_too_long_share_one_reason() -> None:
     told = Reader(coref=Recording(), max_characters=1000).read(["a" * 1001, "a" * 2000])
     why = "is longer than the 1,000 characters that are read: shorten it, or raise max_characters"
     assert told == [Failure("text", why)] * 2
 
 
-def test_a_value_that_is_no_description_is_read_anew(tmp_path: Path) -> None:
+def test_a_broken_stored_description_is_parsed_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
     reader = Reader(coref=Recording(), store=store)
     store.put("graph", reader._space, {DOG: "[]"})

@@ -32,7 +32,7 @@ GRAPH = st.builds(SceneGraph, few(ENTITY), few(RELATION))
 
 
 @given(st.builds(Description, TEXT, GRAPH, few(TOKEN), few(few(PAIR))))
-def test_any_description_comes_back(description: Description) -> None:
+def test_any_description_is_restored(description: Description) -> None:
     again = read_description(write_description(description))
     assert again == description
     assert repr(again) == repr(description)  # True is 1, but not to ``repr``
@@ -40,7 +40,7 @@ def test_any_description_comes_back(description: Description) -> None:
 
 
 @pytest.mark.parametrize("mended", [False, True])
-def test_golden_texts_come_back(shared_data: Path, mended: bool) -> None:
+def test_descriptions_of_golden_texts_are_restored(shared_data: Path, mended: bool) -> None:
     goldens = (shared_data / "goldens" / "goldens.jsonl").read_text("utf-8").splitlines()
     texts = sorted({json.loads(line)["reference"] for line in goldens})[:5]
     for description in Reader(mended=mended).read([*texts, "", "A dog."]):
@@ -51,6 +51,6 @@ def test_golden_texts_come_back(shared_data: Path, mended: bool) -> None:
 @pytest.mark.parametrize(
     "wrong", ["", "{", "null", "7", "[]", '["a",[],[],[]]', '["a",[[]],[],[],[]]']
 )
-def test_what_is_no_description_is_said(wrong: str) -> None:
+def test_an_invalid_description_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_description(wrong)

@@ -1,7 +1,7 @@
-"""Base noun phrases, found from tags and word lists more than from syntax.
+"""Base noun phrases, found by tags and word lists more than by syntax.
 
 Small parsers mistake verbs for plural nouns ("a ewe sniffs at") far more often than they miss
-a determiner or an adjective, so phrases are read off the tags from the noun leftwards.
+a determiner or an adjective, so phrases are read from the noun leftwards, by tags.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SIDES = frozenset(("left", "right"))
 HYPHENS = frozenset(("-", "\u2010", "\u2011", "\u2013"))
 PARTICIPLES = frozenset(("VBN", "VBG", "VBD"))
 LONGEST = 14
-"""Tokens that a phrase may have before its noun; longer ones are parse errors."""
+"""Most tokens before the noun of a phrase; longer phrases are parse errors."""
 REPAIRED = 5
-"""Tokens before an odd one among which a determiner is looked for."""
+"""How many tokens before an odd one are searched for a determiner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Chunk:
 
     start: int
     head: int
-    """Its noun, always its last token (or what stands for one: "the third", "one")."""
+    """Its noun, always its last token, or what replaces one: "the third", "one"."""
     possessor: int | None
     """The token of its possessor: "his", or the noun before "'s"."""
     elliptical: bool = False
@@ -49,7 +49,7 @@ def find_chunks(words: Words) -> list[Chunk]:
 
 
 def is_noun(words: Words, token: int) -> bool:
-    """Nouns, and what the tagger should have seen to be one."""
+    """Whether a token is a noun, or should have been tagged as one."""
     if not 0 <= token < len(words):
         return False
     word = words.lower[token]
@@ -99,10 +99,10 @@ def ends_before_verb(words: Words, noun: int) -> bool:
 
 
 def verb_after(words: Words, noun: int, after: int) -> bool:
-    """Whether a "plural" right after a noun is rather its verb.
+    """Whether a "plural" right after a noun is really its verb.
 
-    So it is after "a" ("a ewe sniffs"), after a plural, and if it is a verb that descriptions
-    are full of ("the angel kneels").
+    It is after "a" ("a ewe sniffs"), after a plural, and if it is a verb that is frequent in
+    descriptions ("the angel kneels").
     """
     if words.tag[noun] == "NNS" or lexicon.has("stance", words.lower[after]):
         return words.same_sentence(noun, after)
@@ -117,12 +117,12 @@ def verb_after(words: Words, noun: int, after: int) -> bool:
 
 
 def is_determiner(words: Words, token: int) -> bool:
-    """Determiners, not the "that" of a relative clause."""
+    """Whether a token is a determiner; the "that" of a relative clause is not."""
     return words.lower[token] in DETERMINERS and words.tag[token] in ("DT", "PDT", "CD", "")
 
 
 def is_possessive(words: Words, token: int) -> bool:
-    """Whether "his", "whose" ... stands here, also where there are no tags."""
+    """Whether a token is a possessive such as "his" or "whose", even if there are no tags."""
     return words.tag[token] in ("PRP$", "WP$") or (
         words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
     )
@@ -150,7 +150,7 @@ def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chu
 
 
 def determiner_before(words: Words, token: int, floor: int) -> int | None:
-    """A determiner that reaches over oddly tagged modifiers: "a" of "a frozen, greenish pond"."""
+    """A determiner before oddly tagged modifiers: "a" of "a frozen, greenish pond"."""
     for i in range(token, floor - 1, -1):
         if is_determiner(words, i):
             return i if words.same_sentence(i, token) else None
@@ -161,7 +161,7 @@ def determiner_before(words: Words, token: int, floor: int) -> int | None:
 
 
 def is_own_side(words: Words, token: int) -> bool:
-    """Whether this is the side of "our left", after which no noun belongs to it."""
+    """Whether a token is the "left" of "our left", which is not a modifier of a later noun."""
     return words.lower[token] in SIDES and token > 0 and words.lower[token - 1] == "our"
 
 
@@ -181,7 +181,7 @@ def modifies(words: Words, token: int) -> bool:
 
 
 def adjectival(words: Words, token: int) -> bool:
-    """Adjectives, numbers and participles, as far as any of the annotations says so."""
+    """Whether any annotation makes a token an adjective, a number or a participle."""
     if words.pos[token] in ("ADJ", "NUM") or words.tag[token].startswith("JJ"):
         return True
     if lexicon.has("numbers", words.lower[token]):
@@ -190,7 +190,7 @@ def adjectival(words: Words, token: int) -> bool:
 
 
 def trimmed(words: Words, start: int, head: int) -> int:
-    """Without a determiner, a phrase cannot open with a comma, or with what a comma cuts off."""
+    """Start of a phrase without a determiner: not at a comma, nor at what a comma separates."""
     for token in range(start, head):
         listed = words.lower[token] in (",", "and", "or", "but")
         if listed and words.dep[token - 1] not in ("amod", "conj"):
@@ -201,7 +201,7 @@ def trimmed(words: Words, start: int, head: int) -> int:
 
 
 def stands_for_noun(words: Words, token: int) -> bool:
-    """Heads without a noun: "the third", "the elder", "the other", "one of them", "both"."""
+    """Whether a token heads a phrase without a noun: "the third", "one of them", "both"."""
     word, after = words.lower[token], token + 1
     if word in lexicon.PRONOUNS or phrase_goes_on(words, token):
         return False

@@ -1,4 +1,4 @@
-"""What a coreference resolver is, and the table of those that there are."""
+"""The protocol of coreference resolvers, and the table of those that come with the package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESOLVERS = {
     "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
     "none": "posh_reward.graph.coref.coreferencer:NoCoref",
 }
-"""Name -> ``module:class``, imported when asked for; the class takes no arguments."""
+"""Name -> ``module:class``, imported on demand; the class needs no arguments."""
 
 
 class Coreferencer(Protocol):
@@ -32,10 +32,10 @@ class Coreferencer(Protocol):
         """Clusters of each text.
 
         Args:
-            docs: Parsed texts, each a whole description.
+            docs: parsed texts, each a whole description.
 
         Returns:
-            One ``Clusters`` a text, in order: clusters of mentions as (first, last) token
+            One ``Clusters`` per text, in order: clusters of mentions as (first, last) token
             indices into the whole Doc, both inclusive, each cluster with at least two
             mentions. Equal Docs give equal clusters.
         """
@@ -56,18 +56,18 @@ class NoCoref:
 
 
 def load_coref(name: str = "rules") -> Coreferencer:
-    """The resolver of a name.
+    """The resolver of this name.
 
     Args:
-        name: A key of ``RESOLVERS``.
+        name: a key of ``RESOLVERS``.
 
     Raises:
-        InputError: There is no resolver of that name.
+        InputError: there is no resolver of this name.
     """
     path = RESOLVERS.get(name)
     if path is None:
         known = ", ".join(sorted(RESOLVERS))
-        raise InputError(f"no coreference resolver is called {name!r}; there are: {known}")
+        raise InputError(f"no coreference resolver is called {name!r}; use one of: {known}")
     module, _, attribute = path.partition(":")
     resolver: Coreferencer = getattr(import_module(module), attribute)()
     return resolver

@@ -1,4 +1,4 @@
-"""What the words around a noun say of it, so that later phrases can be told apart by it."""
+"""What the words around a noun say about it, which tells later phrases apart."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ HAVING = frozenset("wear have hold carry".split())
 
 
 def predicated_facts(words: Words, mention: Mention) -> set[str]:
-    """Facts said of a phrase outside it: {"old"} of the man in "The man is old".
+    """Facts that are stated outside of the phrase: {"old"} of the man in "The man is old".
 
-    Verbs that it is the subject of stand as "=sleep"; what it wears, has, holds or carries as
-    "+hat", like the "with a hat" that a later phrase may say instead.
+    "=sleep" says that it is the subject of this verb; "+hat" that it wears, has, holds or carries
+    one, which a later phrase may express as "with a hat".
     """
     facts = loose_adjectives(words, mention.end + 1) | fronted_side(words, mention)
     verb = words.head[mention.head]
@@ -60,7 +60,7 @@ def fronted_side(words: Words, mention: Mention) -> set[str]:
 def predicate_noun_of(words: Words, mention: Mention) -> int | None:
     """The subject that a predicate noun describes: "man" for "shepherd", "The man is a shepherd".
 
-    None for inversions ("Behind the women are three stalls"), which name something new.
+    None for inversions ("Behind the women are three stalls"), which introduce something new.
     """
     if words.dep[mention.head] != "attr" or mention.form not in ("indefinite", "bare"):
         return None

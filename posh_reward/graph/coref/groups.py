@@ -21,7 +21,7 @@ def coordinated(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list
 
 
 def joined(words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int) -> bool:
-    """Whether a phrase carries on a coordination: only ", and" between, and parsed so."""
+    """Whether a phrase continues a coordination: only ", and" between, and parsed as one."""
     chunk = chunks[index]
     between = words.lower[ends[run[-1]] + 1 : chunk.start]
     parent, last = words.head[chunk.head], chunks[run[-1]].head

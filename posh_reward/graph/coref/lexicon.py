@@ -14,7 +14,7 @@ PERSON: Gender = frozenset("mf")
 ANY: Gender = frozenset("mfn")
 
 Number = frozenset[str]
-"""Singular "s", plural "p", or both for what may be either."""
+"""Singular "s", plural "p", or both."""
 
 SINGULAR: Number = frozenset("s")
 PLURAL: Number = frozenset("p")
@@ -80,7 +80,7 @@ def gender_of(lemma: str) -> Gender | None:
 
 
 def gender_of_name(words: Iterable[str]) -> Gender:
-    """By the first word that tells: {"f"} of "the Virgin Mary", {"m"} of "King Charles"."""
+    """By the first word with a gender: {"f"} of "the Virgin Mary", {"m"} of "King Charles"."""
     table = classes()
     for word in words:
         for gender, kinds in (("m", ("male", "malename")), ("f", ("female", "femalename"))):
@@ -90,23 +90,23 @@ def gender_of_name(words: Iterable[str]) -> Gender:
 
 
 def compound_gender(lemma: str) -> Gender:
-    """Pronouns of compounds: a "horsewoman" is a woman, a "bookkeeper" either."""
+    """Gender of compounds: a "horsewoman" is female, a "bookkeeper" may be either."""
     if lemma.endswith(("woman", "women", "maid")):
         return frozenset("f")
     return frozenset("m") if lemma.endswith(("man", "men")) else PERSON
 
 
 def animate(gender: Gender) -> bool:
-    """People and animals; ships, which may be "she", are not."""
+    """Whether it is a person or an animal; a ship, although it may be "she", is not."""
     return "m" in gender or gender == frozenset("f")
 
 
 @lru_cache(maxsize=65536)
 def resumes(anaphor: str, antecedent: str) -> bool:
-    """Whether "the <anaphor>" may name again what was introduced as an <antecedent>.
+    """Whether "the <anaphor>" may refer to what was introduced as an <antecedent>.
 
-    "the dog" after "a hound", "the child" after "a boy"; never the reverse, as "the boy"
-    after "a child" adds what the text has not said.
+    "the dog" may after "a hound", "the child" after "a boy"; not the other way round, as "the
+    boy" after "a child" says something new.
     """
     table = classes()
     if antecedent in table.get(f"kind.{anaphor}", ()):
@@ -122,7 +122,7 @@ def resumes(anaphor: str, antecedent: str) -> bool:
 
 
 def person_resumes(anaphor: str, antecedent: str) -> bool:
-    """The same for people: general words resume special ones of the same age and sex."""
+    """The same for people: general words resume specific ones of the same age and sex."""
     table = classes()
     if not is_person(antecedent):
         return False

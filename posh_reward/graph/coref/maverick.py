@@ -1,7 +1,7 @@
 """Maverick, the paper's coreference model, in an environment and a process of its own.
 
-Martinelli, Barba, Navigli: Maverick, ACL 2024; called as the paper calls it, with sentence-split
-tokens (paper, section 3). The package pins old libraries, so no import of it happens here.
+Martinelli, Barba, Navigli: Maverick, ACL 2024. It is given tokens split into sentences, as in the
+POSH paper (section 3). The package pins old libraries, so it is never imported here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
 DEADLY = 2
-"""Fresh workers that a text may cost before it is given up."""
+"""How many fresh workers a text may crash before it is given up."""
 
 
 class CorefError(PoshError, RuntimeError):
@@ -37,7 +37,7 @@ class CorefError(PoshError, RuntimeError):
 
 
 class UnresolvedTextError(RuntimeError):
-    """One text failed; others can be resolved. No ``PoshError``: it is no caller's mistake."""
+    """One text failed; others can be resolved. Not a ``PoshError``, which would end the run."""
 
 
 class MaverickCoref:
@@ -46,25 +46,25 @@ class MaverickCoref:
     The package and the published weights are CC BY-NC-SA 4.0: not for commercial use.
 
     Args:
-        weights: a repository on the hub, also as ``"repository@revision"``; or a checkpoint
-            file, or a folder with a ``weights.ckpt``. Checkpoints are *unpickled*, which can run
-            code: take them from whom you trust.
-        env: the folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
+        weights: a repository on the hub, optionally as ``"repository@revision"``; or a checkpoint
+            file; or a folder with a ``weights.ckpt``. Checkpoints are *unpickled*, which can run
+            code: use only those that you trust.
+        env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
             ``posh-reward/maverick`` in the user's cache directory.
         device: where the model runs, e.g. "cpu" or "cuda:0".
         timeout: seconds for one text.
-        start_timeout: seconds until the model is loaded, with the download of its weights.
-        max_restarts: how often in a row the process may be started again without having
-            answered in between.
+        start_timeout: seconds for loading the model, including the download of its weights.
+        max_restarts: how often in a row the process may be restarted without an answer in
+            between.
 
     Raises:
-        MissingDependencyError: There is no such environment; the message says how to make it.
+        MissingDependencyError: the environment does not exist; the message has the command.
     """
 
     _worker: ChildProcess | None
     _revision: str | None
     _deadly: dict[str, str]
-    """What happened to the texts that were given up, by their words."""
+    """Texts that were given up, as JSON -> why."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class MaverickCoref:
     def name(self) -> str:
         """Weights and revision, e.g. ``"maverick-mes-ontonotes@3f2a..."``, for signatures.
 
-        Local weights have the start of their SHA-256 for a revision. Starts the process if it
-        has never run, and so raises what ``resolve`` raises.
+        The revision of local weights is the start of their SHA-256. Starts the process if it has
+        never run, and so raises what ``resolve`` raises.
         """
         with self._lock:
             if self._revision is None:
@@ -100,12 +100,12 @@ class MaverickCoref:
             return f"{weights}@{self._revision}"
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """Clusters of each text, in the model's order. Texts without a word are not asked about.
+        """Clusters of each text, in the model's order. Texts without words are not sent to it.
 
         Raises:
-            CorefError: The process cannot start, or dies whatever it is asked.
-            MissingDependencyError: Its environment is gone or incomplete.
-            UnresolvedTextError: One text cannot be resolved; the others, asked without it, can.
+            CorefError: the process cannot start, or dies whatever the text.
+            MissingDependencyError: its environment is missing or incomplete.
+            UnresolvedTextError: one text cannot be resolved; the others can, without it.
         """
         with self._lock:
             return [self._clusters(doc) for doc in docs]
@@ -126,7 +126,7 @@ class MaverickCoref:
         )
 
     def _ask(self, sentences: list[list[str]]) -> Clusters:
-        """The worker's clusters of one text; a text that it dies of twice is given up."""
+        """The worker's clusters of one text, which is given up if it crashes two workers."""
         text = json.dumps(sentences)
         if text in self._deadly:
             raise UnresolvedTextError(self._deadly[text])
@@ -148,22 +148,22 @@ class MaverickCoref:
         if "error" in reply:
             self._failures = 0
             if self._device != "cpu":
-                self._stop()  # an error on a GPU may have spoilt the whole context
+                self._stop()  # an error on a GPU may have broken the whole context
             raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
         try:
             clusters = checked(reply.get("clusters"), sum(map(len, sentences)))
         except (TypeError, ValueError) as error:
-            raise ChildFailureError(f"it answered with no clusters: {error}") from error
+            raise ChildFailureError(f"its answer has no valid clusters: {error}") from error
         self._failures = 0
         return clusters
 
     def _running(self) -> ChildProcess:
-        """The worker, ready; started if there is none, or none of this process's own."""
+        """The worker, ready; started if this process has none."""
         while self._worker is None or self._worker.owner != os.getpid():
             if self._failures > self._max_restarts:
                 raise CorefError(
-                    f"Maverick failed {self._failures} times in a row. Look at its last words, "
-                    f"and at the free memory, then start again. At last {self._last_words}"
+                    f"Maverick failed {self._failures} times in a row. Check its last error and "
+                    f"the free memory, then start again. The last error: {self._last_words}"
                 )
             try:
                 self._worker = self._started()
@@ -185,15 +185,17 @@ class MaverickCoref:
         return worker
 
     def _pinned(self) -> str:
-        """The weights, held to the revision that this object has named, if it has."""
+        """The weights, pinned to the revision that ``name`` has told, if it has."""
         hub = self._revision is not None and not Path(self._weights).exists()
         return f"{self._weights.partition('@')[0]}@{self._revision}" if hub else self._weights
 
     def _no_start(self, why: str) -> PoshError:
         broken = why.startswith(("ModuleNotFoundError", "ImportError"))
-        remedy = f"Mend its environment with: {setup_command(self._env)}"
+        remedy = f"Repair its environment with: {setup_command(self._env)}"
         if not broken:
-            remedy = f"Are the weights {self._weights!r} to be had, and is {self._device} there?"
+            remedy = (
+                f"Check that the weights {self._weights!r} and the device {self._device} exist."
+            )
         kind = MissingDependencyError if broken else CorefError
         return kind(f"Maverick cannot start: {why}. {remedy}")
 
@@ -230,7 +232,7 @@ def check_env(env: Path) -> None:
     """Raises MissingDependencyError unless the environment has an interpreter."""
     if not python_of(env).exists():
         raise MissingDependencyError(
-            f"Maverick's environment {env} is not there. Make it with: {setup_command(env)}"
+            f"Maverick's environment {env} does not exist. Make it with: {setup_command(env)}"
         )
 
 
@@ -249,14 +251,14 @@ def environment(python: str, weights: str, device: str) -> dict[str, str]:
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
     # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
-    # That can run any code in the file, so the variable is set for the worker alone.
+    # That can run any code in the file, so it is set for the worker alone.
     return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def words_of_sentences(doc: Doc) -> list[list[int]]:
     """Token indices of each sentence, without the tokens of whitespace.
 
-    Those have no subwords, and Maverick overlooks the end of a sentence that ends in one.
+    White space has no subwords, and Maverick misses the end of a sentence that ends in it.
     """
     sentences = read_words(doc).sentence
     words: dict[int, list[int]] = {}
@@ -267,9 +269,9 @@ def words_of_sentences(doc: Doc) -> list[list[int]]:
 
 
 def checked(clusters: object, tokens: int) -> Clusters:
-    """Clusters as the worker sent them, as ours; TypeError or ValueError if they are none."""
+    """The worker's clusters as ``Clusters``; TypeError or ValueError if they are not valid."""
     if not isinstance(clusters, list):
-        raise TypeError(f"{clusters!r} is no list")
+        raise TypeError(f"{clusters!r} is not a list")
     spans = tuple(tuple((int(a), int(b)) for a, b in cluster) for cluster in clusters)
     for cluster in spans:
         if len(cluster) < 2 or not all(0 <= a <= b < tokens for a, b in cluster):

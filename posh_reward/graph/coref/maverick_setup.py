@@ -1,9 +1,9 @@
-"""Makes the environment that Maverick lives in, apart from the one that trains.
+"""Makes Maverick's environment, separate from the one that trains.
 
     python -m posh_reward.graph.coref.maverick_setup [ENV_DIR]
 
-Run again, it repairs what is there. torch is named on pip's command line, or pip would take the
-newest one; its CPU build comes with ``PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu``.
+Running it again repairs the environment. torch is named on pip's command line, or pip would take
+the newest one; its CPU build comes with ``PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 
 ENV_VARIABLE = "POSH_MAVERICK_ENV"
-"""Names the environment's folder where it is not the default one."""
+"""The environment's folder, if it is not the default one."""
 
 WORKER = Path(__file__).with_name("maverick_worker.py")
 
 MAVERICK = "maverick-coref==1.0.7"
-"""Installed without what it asks for: protobuf 3.20 and nltk 3.8.1 fit nothing of today."""
+"""Installed without its dependencies: protobuf 3.20 and nltk 3.8.1 conflict with current ones."""
 
 IMPORTED = (
     "torch==2.13.0",
@@ -47,7 +47,7 @@ def python_of(env: Path) -> Path:
 
 
 def setup_command(env: Path) -> str:
-    """What makes an environment, as a user types it."""
+    """The command that makes an environment, as a user types it."""
     return f"python -m posh_reward.graph.coref.maverick_setup {env}"
 
 
@@ -68,7 +68,7 @@ def make_env(env: Path) -> None:
 
 def main() -> None:
     """Makes the environment that the command line names, or the default one."""
-    parser = argparse.ArgumentParser(description="Make the environment that Maverick lives in.")
+    parser = argparse.ArgumentParser(description="Make Maverick's environment.")
     parser.add_argument("env", nargs="?", type=Path, default=default_env(), metavar="ENV_DIR")
     env = parser.parse_args().env.absolute()
     try:

@@ -1,6 +1,6 @@
-"""Maverick at work: a script for the interpreter of its own environment.
+"""Maverick's worker: a script for the interpreter of its own environment.
 
-It imports nothing of posh_reward. One JSON object a line, on stdin and stdout:
+It imports nothing from posh_reward. The protocol is one JSON object per line on stdin and stdout:
 
     worker:  {"ready": {"revision": "...", "maverick": "1.0.7"}}   or {"fatal": "why"} and exit
     parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
@@ -25,7 +25,7 @@ CHECKPOINT = "weights.ckpt"
 
 
 def claim_stdout() -> IO[str]:
-    """Keeps stdout for the protocol; whatever libraries print goes to stderr instead."""
+    """Reserves stdout for the protocol; what libraries print goes to stderr."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
@@ -65,7 +65,7 @@ def clusters_of(model: Any, sentences: list[list[str]]) -> list[list[list[int]]]
 
 
 def answer(model: Any, line: str) -> dict[str, object]:
-    """The reply to one request. A text that the model stumbles over is an error of its own."""
+    """The reply to one request. If the model fails on a text, the reply says so."""
     request = json.loads(line)
     try:
         return {"id": request["id"], "clusters": clusters_of(model, request["sentences"])}
@@ -85,7 +85,7 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
 
         checkpoint = find_checkpoint(weights)
         model = Maverick(hf_name_or_path=str(checkpoint), device=device)
-    except Exception as error:  # the parent tells the user, with the command that mends it
+    except Exception as error:  # the parent tells the user, with the command that repairs it
         say({"fatal": f"{type(error).__name__}: {error}"})
         raise
     about = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}

@@ -1,4 +1,4 @@
-"""Mentions: which phrases of a text may refer, and what can be said of each on sight."""
+"""Mentions: which phrases of a text may refer, and what each says by itself."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Mention:
     lemma: str
     number: Number
     gender: Gender | None
-    """None where the noun is not in the lexicon."""
+    """None if the noun is not in the lexicon."""
     role: Role
     modifiers: frozenset[str] = frozenset()
-    """What tells it from others of its kind: adjectives, "+smock" for "in a smock"."""
+    """What distinguishes it from others of its kind: adjectives, "+smock" for "in a smock"."""
     of: str = ""
     """Noun of its "of" phrase: "table" in "the edge of the table"."""
     count: str = ""
     possessor: int | None = None
     elliptical: bool = False
     embedded: bool = False
-    """It stands inside another noun phrase."""
+    """It is inside another noun phrase."""
     parts: tuple[int, ...] = ()
     """Heads of the members of a coordination."""
 
@@ -66,13 +66,13 @@ def find_mentions(words: Words) -> list[Mention]:
 
 
 def reading_order(mention: Mention) -> tuple[int, int]:
-    """By noun, but a group after its members and "one of them" after "them"."""
+    """By noun, but a group comes after its members, and "one of them" after "them"."""
     partitive = mention.elliptical and mention.end > mention.head
     return (mention.end if partitive else mention.head, mention.form == "group" or partitive)
 
 
 def refers(words: Words, chunk: Chunk) -> bool:
-    """Sides, times, "no ..." and "sky blue" introduce nothing that could be mentioned again."""
+    """Whether a phrase may be mentioned again: not sides, times, "no ..." or "sky blue"."""
     if words.lower[chunk.start] in ("no", "any"):
         return False
     head, after = words.lower[chunk.head], chunk.head + 1
@@ -86,7 +86,7 @@ def refers(words: Words, chunk: Chunk) -> bool:
 
 
 def pronoun_mention(words: Words, token: int) -> Mention:
-    """The mention that is one personal pronoun."""
+    """The mention of one personal pronoun."""
     number, gender = PRONOUNS[words.lower[token]]
     return Mention(
         start=token,
@@ -103,14 +103,14 @@ def pronoun_mention(words: Words, token: int) -> Mention:
 
 
 def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
-    """The mention that a base noun phrase and what belongs to it make."""
+    """The mention of a base noun phrase with the phrases that belong to it."""
     head = chunk.head
     noun = words.lemma[head] if words.pos[head] in ("NOUN", "PROPN") else words.lower[head]
     nameless = chunk.elliptical or words.lower[chunk.start] in ("each", "every")
     other = "" if tail.noun is None else words.lemma[tail.noun]
     of = tail.noun is not None and words.lower[head + 1] == "of"
     count = phrases.count_of(words, chunk)
-    beside = frozenset((f"+{other}",)) if other and not of else frozenset()
+    having = frozenset((f"+{other}",)) if other and not of else frozenset()
     return Mention(
         start=chunk.start,
         end=tail.end,
@@ -122,7 +122,7 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
         number=phrases.number_of(words, chunk),
         gender=phrases.gender_of_phrase(words, chunk, noun),
         role=phrases.role_of_chunk(words, chunk),
-        modifiers=(phrases.qualities_of(words, chunk) - {count}) | beside,
+        modifiers=(phrases.qualities_of(words, chunk) - {count}) | having,
         of=other if of else "",
         count=count,
         possessor=chunk.possessor,
@@ -150,7 +150,7 @@ def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
 
 
 def mark_embedded(mentions: list[Mention]) -> list[Mention]:
-    """Notes which phrases stand inside an earlier, longer one."""
+    """Marks phrases that are inside an earlier, longer one."""
     marked, reach = [], -1
     for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
         inside = mention.end <= reach and mention.start > 0

@@ -1,8 +1,8 @@
 """When a definite noun phrase or a name resumes something: "the boy" after "a small boy".
 
-The one rule behind all: a phrase may resume a referent only if everything that it says was
-already said of it. So "the man on the left" resumes no other man than the one on the left,
-"the old woman" one who was said to be old, and "the women" no single woman.
+One rule is behind all others: a phrase may resume a referent only if everything that it says was
+said of the referent before. "The man on the left" can only be the one on the left, "the old woman"
+only one who was said to be old, and "the women" cannot be a single woman.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SYNONYMS = 80
 def antecedent_of_nominal(
     discourse: Discourse, mention: Mention, possessor: Referent | None
 ) -> Referent | None:
-    """The referent that a phrase resumes, or None if it introduces one."""
+    """The referent that a phrase resumes; None if it introduces one."""
     if mention.form not in ("definite", "name") or not mention.lemma:
         return None
     if mention.elliptical and not mention.modifiers:
@@ -43,7 +43,7 @@ def antecedent_of_nominal(
 
 
 def compatible(mention: Mention, referent: Referent) -> bool:
-    """Number, sex, count and modifiers agree, and neither stands inside the other."""
+    """Whether number, sex, count and modifiers agree, and neither phrase is inside the other."""
     if not mention.number & referent.number or overlap(mention, referent.last):
         return False
     if mention.gender and referent.gender and not mention.gender & referent.gender:
@@ -61,10 +61,10 @@ def compatible(mention: Mention, referent: Referent) -> bool:
 
 
 def only_one(mention: Mention, referent: Referent) -> bool:
-    """Whether the rest of what a phrase says can be new, as there is only one such thing.
+    """Whether a phrase may say something new because there is only one such thing.
 
-    A side says where something lies: "the floor to our left" after the only floor. Of living
-    beings anything may be added that does not contrast: "the bulky cow" after the only cow.
+    A side may be added to things: "the floor to our left" after the only floor. To living beings
+    anything may be added that does not contrast: "the bulky cow" after the only cow.
     """
     if lexicon.has("relational", mention.lemma) or mention.gender is None:
         return False
@@ -91,12 +91,12 @@ def contrasts(mention: Mention, referent: Referent) -> bool:
 
 
 def overlap(first: Mention, second: Mention) -> bool:
-    """Whether two mentions share a token: nothing is a part of its own description."""
+    """Whether two mentions share a token: nothing is mentioned inside its own description."""
     return first.start <= second.end and second.start <= first.end
 
 
 def same_owner(possessor: Referent | None, referent: Referent) -> bool:
-    """Whether "his head" is the same man's; "the skirt" may be anyone's."""
+    """Whether "his head" belongs to the same man; "the skirt" may be anyone's."""
     return possessor is None or possessor is referent.possessor
 
 
@@ -123,12 +123,12 @@ def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
 
 
 def another_word(anaphor: str, antecedent: str) -> bool:
-    """Hypernyms and synonyms; a noun of its own is left to the rules for equal nouns."""
+    """Hypernyms and synonyms; equal nouns have rules of their own."""
     return anaphor != antecedent and lexicon.resumes(anaphor, antecedent)
 
 
 def agent_of(noun: str, facts: set[str]) -> bool:
-    """Whether facts hold what "the sleeper" was said to do, as "=sleep"."""
+    """Whether the facts say that "the sleeper" sleeps, as "=sleep"."""
     if not noun.endswith(("er", "or")) or len(noun) < 5:
         return False
     stem = noun[:-2]

@@ -1,4 +1,4 @@
-"""What a base noun phrase is like, and which words after it belong to it."""
+"""Properties of a base noun phrase, and which words after it belong to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Form = Literal["pronoun", "definite", "indefinite", "bare", "name", "group"]
 Role = Literal["subject", "object", "oblique", "possessor"]
 
 LONGEST_LIST = 20
-"""Conjuncts after which the role of the first is not looked up any more."""
+"""Conjuncts after which the search for the role of the first one stops."""
 DEFINITE = frozenset("the this that these those both".split())
 
 
@@ -29,7 +29,7 @@ class Tail:
 
 
 def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
-    """The tail of each phrase, from the last to the first, as one may end in another."""
+    """The tail of each phrase. A phrase may end in the tail of a later one."""
     starts = {chunk.start: index for index, chunk in enumerate(chunks)}
     tails = [Tail(chunk.head) for chunk in chunks]
     for index in range(len(chunks) - 1, -1, -1):
@@ -50,10 +50,10 @@ def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
 
 
 def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
-    """Whether a preposition right after a phrase belongs to it and not to the verb.
+    """Whether a preposition right after a phrase belongs to the phrase, not to the verb.
 
-    Only "of", "in", "with" and sides may: what the others say ("holds a hat above the boy") is
-    mostly of the verb, which small parsers cannot tell; so is "with its chin on its paws".
+    Only "of", "in", "with" and sides may. Others ("holds a hat above the boy") mostly belong to the
+    verb, which small parsers cannot tell; so does "with its chin on its paws".
     """
     word = words.lower[preposition]
     if word == "of":
@@ -75,14 +75,14 @@ def number_after(words: Words, preposition: int) -> int | None:
 
 
 def side_after(words: Words, token: int) -> bool:
-    """Whether "our left", "the right" ... stands here."""
+    """Whether a side such as "our left" or "the right" begins here."""
     if not words.same_sentence(token, token + 1):
         return False
     return words.lower[token] in ("our", "the") and words.lower[token + 1] in SIDES
 
 
 def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
-    """The words that describe the noun: {"small", "black"}; quoted ones after it, too."""
+    """Words that describe the noun, {"small", "black"}, and a quoted one after it."""
     first = chunk.start if chunk.possessor is None else chunk.possessor + 1
     inside = (i for i in range(first, chunk.head))
     found = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
@@ -103,7 +103,7 @@ def count_of(words: Words, chunk: Chunk) -> str:
 
 
 def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> lexicon.Gender | None:
-    """By the noun; of names also by what stands before it: "the Virgin Mary"."""
+    """By the noun; of names also by the words before it: "the Virgin Mary"."""
     gender = None if chunk.elliptical else lexicon.gender_of(noun)
     if words.pos[chunk.head] != "PROPN" or chunk.elliptical:
         return gender
@@ -112,7 +112,7 @@ def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> lexicon.Gender | 
 
 
 def form_of(words: Words, chunk: Chunk) -> Form:
-    """Definite phrases may resume; indefinite ones introduce; the rest may do either."""
+    """Definite phrases and names may resume a referent; the others introduce one."""
     first = words.lower[chunk.start]
     singular = words.tag[chunk.head] == "NN" and words.capital[chunk.head]
     if not chunk.elliptical and (words.pos[chunk.head] == "PROPN" or singular):
@@ -123,7 +123,7 @@ def form_of(words: Words, chunk: Chunk) -> Form:
 
 
 def number_of(words: Words, chunk: Chunk) -> lexicon.Number:
-    """Singular, plural or (collectives: "a family") either."""
+    """Singular, plural, or either (for a pair)."""
     head, first = words.lower[chunk.head], words.lower[chunk.start]
     if lexicon.has("pair", words.lemma[chunk.head]):
         return EITHER
@@ -159,7 +159,7 @@ def role_of(words: Words, head: int) -> Role:
 
 
 def role_of_chunk(words: Words, chunk: Chunk) -> Role:
-    """The same for a phrase; none is a subject right after a preposition, whatever the parse."""
+    """The same for a phrase; after a preposition it is not a subject, whatever the parse says."""
     role, before = role_of(words, chunk.head), chunk.start - 1
     fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
     return "oblique" if fronted and role == "subject" else role

@@ -10,26 +10,26 @@ from posh_reward.graph.coref.referents import Discourse, Referent
 from posh_reward.graph.coref.words import Words
 
 WINDOW = 4
-"""Sentences that a pronoun looks back over; a prominent group may be further away."""
+"""Sentences that a pronoun looks back; a pair may be further away after "between"."""
 REFLEXIVE = ("self", "selves")
 
 PARALLEL = 40.0
 """For a referent whose latest mention had the role that the pronoun has."""
 OWN_SUBJECT = 60.0
-"""For the subject of the clause that "his", "its" ... stands in."""
+"""For the subject of the clause that a possessive such as "his" is in."""
 TWO = 200.0
-"""For a pair, as what "between them" means."""
+"""For a pair, as the meaning of "between them"."""
 VAGUE = -70.0
 """For places and parts: "the middle", "the edge"."""
 NEARNESS = 2.0
-"""Per token that lies between, for pronouns that are no subject, up to ``FAR`` tokens."""
+"""Penalty per token in between, up to ``FAR``, for pronouns that are not subjects."""
 FAR = 30
 PEOPLE_FIRST = 60.0
-"""For people and animals, as what "they" means."""
+"""For people and animals, as the meaning of "they"."""
 SINGULAR_THEY = -80.0
-"""For one person of unknown sex, as what "they" means."""
+"""For one person of unknown sex, as the meaning of "they"."""
 UNLISTED = -200.0
-"""For a subject that the lexicon lacks, as what "he" or "she" means."""
+"""For a subject that is not in the lexicon, as the meaning of "he" or "she"."""
 FLOOR = 12.0
 """Prominence below which a referent is forgotten."""
 
@@ -82,7 +82,7 @@ def agreement(mention: Mention, referent: Referent) -> float | None:
 
 
 def preference(mention: Mention, referent: Referent) -> float:
-    """Subjects resume subjects; other pronouns rather resume what is near."""
+    """Bonus for the same role, penalty for distance and for vague referents."""
     score = PARALLEL if mention.role == referent.last.role else 0.0
     if vague(referent):
         score += VAGUE
@@ -92,14 +92,14 @@ def preference(mention: Mention, referent: Referent) -> float:
 
 
 def vague(referent: Referent) -> bool:
-    """Places, parts and the picture as such, which pronouns seldom mean."""
+    """Whether it is a place, a part or the picture itself, which pronouns seldom mean."""
     return any(
         lexicon.has("relational", lemma) or lexicon.has("frame", lemma) for lemma in referent.lemmas
     )
 
 
 def contains(outer: Mention, pronoun: Mention) -> bool:
-    """Whether the pronoun stands inside the phrase, where it cannot mean the whole phrase."""
+    """Whether the pronoun is inside the phrase, where it cannot mean the whole phrase."""
     return (
         outer.form != "pronoun"
         and outer.start <= pronoun.head <= outer.end
@@ -108,7 +108,7 @@ def contains(outer: Mention, pronoun: Mention) -> bool:
 
 
 def expletive(words: Words, token: int) -> bool:
-    """Whether "it" stands for nothing: "it is raining", "it seems that", "it is unclear if"."""
+    """Whether "it" refers to nothing: "it is raining", "it seems that", "it is unclear if"."""
     if words.dep[token] == "expl":
         return True
     verb = words.head[token]
@@ -124,7 +124,7 @@ def expletive(words: Words, token: int) -> bool:
 
 
 def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
-    """The subject of the clause that a token stands in, shared subjects included."""
+    """The subject of the clause that a token is in, or that the clause shares."""
     verb = governing_verb(words, token)
     if verb is None:
         return sentence_subject(discourse, words.sentence[token])
@@ -146,13 +146,13 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
 
 
 def turns(words: Words, token: int) -> bool:
-    """Whether someone turns or looks: one does turn to one's own right."""
+    """Whether the verb is one of turning or looking: one can turn to one's own right."""
     verb = governing_verb(words, token)
     return verb is None or lexicon.has("turning", words.lemma[verb])
 
 
 def sentence_subject(discourse: Discourse, sentence: int) -> Referent | None:
-    """The latest subject so far of a sentence in which the parser saw no verb."""
+    """The latest subject so far of a sentence in which the parser found no verb."""
     for referent in reversed(discourse.active):
         if referent.last.sentence == sentence and referent.last.role == "subject":
             return referent
@@ -176,12 +176,13 @@ def barred_referents(
 ) -> list[Referent]:
     """Referents that the pronoun cannot mean because they share its clause or its phrase.
 
-    Nor does one stand to one's own right: "The young man stands in the lake to his right".
+    A possessive before a side does not mean the subject either, as one does not stand to one's own
+    right: "The young man stands in the lake to his right".
     """
     token, parent = mention.head, words.head[mention.head]
     if mention.role == "possessor":
-        beside = subject and words.lower[parent] in SIDES and not turns(words, token)
-        return [subject] if subject and beside else []
+        own_side = words.lower[parent] in SIDES and not turns(words, token)
+        return [subject] if subject and own_side else []
     barred: list[Referent] = []
     preposition = words.lower[parent] if words.dep[token] == "pobj" else ""
     direct = words.dep[token] in ("dobj", "dative", "obj", "iobj")

@@ -1,4 +1,4 @@
-"""What a text has talked about so far, and how prominent each thing is.
+"""The things that a text has mentioned so far, and how prominent each is.
 
 Prominence follows Lappin and Leass (1994), "An algorithm for pronominal anaphora resolution":
 each mention adds weight for its grammatical role, and weights halve with every sentence.
@@ -15,21 +15,21 @@ from posh_reward.graph.coref.mentions import Mention
 ACTIVE = 40
 """Referents that a pronoun may choose from: the most recently mentioned ones."""
 RECALLED = 12
-"""Referents of one noun that a definite phrase is compared with, latest first."""
+"""How many referents of one noun, latest first, a definite phrase is compared with."""
 
 LARGEST_GROUP = 8
-"""Members that keep a group in mind."""
+"""Members up to which a group is as prominent as they are."""
 
 RECENCY = 100.0
 FADING = 0.5
-"""What is left of prominence a sentence later."""
+"""Share of prominence that is left a sentence later."""
 ROLE = {"subject": 80.0, "object": 50.0, "oblique": 30.0, "possessor": 40.0}
 NOT_EMBEDDED = 60.0
 
 
 @dataclass(eq=False, slots=True)
 class Referent:
-    """One thing, and everything that its mentions have said of it. Grows while reading."""
+    """One thing, and everything that its mentions have said about it so far."""
 
     mentions: list[Mention]
     lemmas: set[str]
@@ -52,14 +52,14 @@ class Referent:
         return self.mentions[-1]
 
     def salience(self, sentence: int) -> float:
-        """Prominence seen from a sentence; of a group, at least that of its members."""
+        """Prominence in a sentence; a group has at least 0.9 times its least prominent member's."""
         own = (self.weight + self.boost) * FADING ** (sentence - self.sentence)
         if not 2 <= len(self.members) <= LARGEST_GROUP:
             return own
         return max(own, 0.9 * min(member.salience(sentence) for member in self.members))
 
     def mention(self, mention: Mention) -> None:
-        """Adds a mention: its prominence, and what it says."""
+        """Adds a mention, with its prominence and what it says."""
         if mention.sentence != self.sentence:
             passed = mention.sentence - self.sentence
             self.weight = (self.weight + self.boost) * FADING**passed
@@ -101,7 +101,7 @@ def new_referent(mention: Mention) -> Referent:
 
 
 class Discourse:
-    """The referents of one text, found again by noun, by token and by recency."""
+    """The referents of one text, to be looked up by noun, by token and by recency."""
 
     def __init__(self) -> None:
         self.referents: list[Referent] = []
@@ -126,7 +126,7 @@ class Discourse:
         return list(islice(reversed(self._by_lemma.get(lemma, {})), RECALLED))
 
     def call(self, referent: Referent, lemma: str) -> None:
-        """Lets a referent be found by a noun, as the latest one of that noun."""
+        """Makes a referent the latest one of a noun."""
         named = self._by_lemma.setdefault(lemma, {})
         named.pop(referent, None)
         named[referent] = None

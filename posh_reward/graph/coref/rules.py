@@ -1,4 +1,4 @@
-"""The embedded resolver: reads a text once, left to right, and links each mention or not."""
+"""The embedded resolver: one pass over the text, mention by mention."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Resolution:
         return tuple(sorted(cluster for cluster in spans if len(cluster) > 1))
 
     def resolve(self, mention: Mention) -> None:
-        """Links one mention to what it resumes, or introduces something new."""
+        """Links one mention to the referent that it resumes, or introduces a new one."""
         if mention.elliptical:
             mention = self.completed(mention)
         referent = self.antecedent(mention)
@@ -69,7 +69,7 @@ class Resolution:
             referent.facts |= predicated_facts(self.words, mention)
 
     def antecedent(self, mention: Mention) -> Referent | None:
-        """What a mention resumes, by the rules for its form."""
+        """The referent that a mention resumes, by the rules for its form."""
         speaker = speaker_of(mention)
         if speaker:
             return self.speakers.get(speaker)
@@ -81,13 +81,13 @@ class Resolution:
         return found or self.announced(mention)
 
     def possessor(self, mention: Mention) -> Referent | None:
-        """Whose it is: the referent of "his" in "his head"."""
+        """The owner: the referent of "his" in "his head"."""
         if mention.possessor is None:
             return None
         return self.discourse.owner.get(mention.possessor)
 
     def place(self, referent: Referent, mention: Mention) -> None:
-        """Ties a new referent to its owner, its group and its members."""
+        """Links a new referent to its owner, its group and its members."""
         speaker = speaker_of(mention)
         if speaker:
             self.speakers[speaker] = referent
@@ -103,7 +103,7 @@ class Resolution:
                 whole.members.append(referent)
 
     def completed(self, mention: Mention) -> Mention:
-        """An elliptical phrase with the noun that it leaves out: "the third" of three ships."""
+        """An elliptical phrase with the noun that it omits: "ship" for "the third" of three."""
         source = self.left_out(mention)
         if source is None:
             return mention
@@ -111,7 +111,7 @@ class Resolution:
         return replace(mention, lemma=noun.lemma if noun else "", gender=source.gender)
 
     def left_out(self, mention: Mention) -> Referent | None:
-        """The referent whose noun an elliptical phrase leaves out."""
+        """The referent whose noun an elliptical phrase omits."""
         if mention.end > mention.head and self.words.lower[mention.head + 1] == "of":
             return self.discourse.owner.get(mention.end) or self.owner_inside(mention)
         recent = [r for r in reversed(self.discourse.active) if r.last.form != "group"]
@@ -128,7 +128,7 @@ class Resolution:
         )
 
     def pair(self, mention: Mention) -> Referent | None:
-        """What "both" resumes: the latest two of something."""
+        """The referent that "both" resumes: the latest pair."""
         for referent in reversed(self.discourse.active):
             two = referent.count == "two" or len(referent.members) == 2
             if two and (not mention.lemma or mention.lemma in referent.lemmas):
@@ -136,7 +136,7 @@ class Resolution:
         return None
 
     def announced(self, mention: Mention) -> Referent | None:
-        """A pronoun before its noun: "In her hands, a woman holds a bowl"."""
+        """The referent of a pronoun before its noun: "In her hands, a woman holds a bowl"."""
         if mention.role != "subject" or mention.form == "group":
             return None
         for referent in reversed(self.discourse.active[-6:]):
@@ -147,7 +147,7 @@ class Resolution:
         return None
 
     def describes_subject(self, mention: Mention) -> bool:
-        """Whether a predicate noun only describes the subject; it may then be called so."""
+        """Whether a predicate noun only describes the subject, which it may then refer to later."""
         subject = predicate_noun_of(self.words, mention)
         referent = self.discourse.owner.get(subject) if subject is not None else None
         if referent is None or (referent.last.form == "pronoun" and referent.gender == THING):
@@ -161,7 +161,7 @@ class Resolution:
 
 
 def speaker_of(mention: Mention) -> str:
-    """Who looks or speaks where a mention means them, "we", "i" or "you"; else empty."""
+    """Whom a mention of the viewer, writer or reader means ("we", "i", "you"); else empty."""
     if mention.form == "pronoun":
         return SPEAKER.get(mention.lemma, "")
     return "we" if mention.form == "definite" and mention.lemma == "viewer" else ""

@@ -42,7 +42,7 @@ class Words:
 
 
 def read_words(doc: Doc) -> Words:
-    """Reads what the rules need from a Doc; a missing annotation leaves empty strings."""
+    """Reads what the rules need from a Doc; missing annotations are empty strings."""
     syntax = read_syntax(doc)
     lower = tuple(text.lower() for text in syntax.text)
     return Words(
@@ -66,7 +66,7 @@ def name_of(word: str, lemma: str, pos: str) -> str:
 
 
 def sentences_by_stops(lower: tuple[str, ...]) -> tuple[int, ...]:
-    """The sentence of each token where a parse has no boundaries: full stops end sentences."""
+    """The sentence of each token of a parse without boundaries: full stops end sentences."""
     return tuple(accumulate((word in (".", "!", "?") for word in lower[:-1]), initial=0))[
         : len(lower)
     ]

@@ -1,9 +1,9 @@
 """The embedded parser's network in numpy, as a component of a spaCy pipeline.
 
 A deep biaffine parser (Dozat and Manning, 2017): hashed word, affix and shape features, two
-bidirectional LSTM layers, one classifier of part of speech with fine tag, and biaffine scores
-of heads and labels, decoded to a tree with one root. It reads sentence boundaries that are
-already set and sets tags, parts of speech, heads and labels. Trained in ``tools/train_parser``.
+bidirectional LSTM layers, one classifier for part of speech and fine tag together, and biaffine
+scores of heads and labels, decoded to a tree with one root. Sentence boundaries must be set; it
+sets tags, parts of speech, heads and labels. Trained in ``tools/train_parser``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Parameters = dict[str, Array]
 
 ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
         "shape": 600}  # fmt: skip
-"""Rows of each feature's embedding table; row 0 is for words left out in training."""
+"""Rows of each feature's embedding table. Row 0 replaced dropped words in training."""
 LAYERS = 2
 LONGEST = 200
-"""Words after which a sentence is cut. Scores are quadratic in them, and decoding cubic: a
-generation that repeats one word three thousand times took more memory than a machine has."""
+"""Words after which a sentence is cut. Scores and decoding are quadratic in its length: a
+generation that repeats one word three thousand times needed more memory than a machine has."""
 SENTENCES_AT_ONCE = 64
 
 
 def shape(word: str) -> str:
-    """*Mustard-yellow2* -> ``Xxx-xxd``: classes of characters, runs cut at two."""
+    """Classes of characters, with runs cut at two: *Mustard-yellow2* -> ``Xxx-xxd``."""
     classes = ""
     for character in word:
         kind = character
@@ -54,7 +54,7 @@ def shape(word: str) -> str:
 
 @lru_cache(maxsize=2**15)
 def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
-    """Rows of one word: twice its form (two hashes), prefix, suffixes, shape (7 numbers)."""
+    """Rows of one word (7 numbers): its form under two hashes, prefix, suffixes, shape."""
     low = word.lower()
     texts = (("word", low, 0), ("word", low, 7), ("prefix", low[:3], 1), ("suffix2", low[-2:], 2),
              ("suffix3", low[-3:], 3), ("suffix4", low[-4:], 4),
@@ -72,7 +72,7 @@ def embedded(rows: Array, weights: Parameters) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """Logistic function, from tanh, so that nothing overflows."""
+    """Logistic function by way of tanh, which does not overflow."""
     return 0.5 * (np.tanh(0.5 * x) + 1.0)
 
 
@@ -80,19 +80,19 @@ def sigmoid(x: Array) -> Array:
 class Packing:
     """Sentences, longest first, laid out word by word: all first words, all second words, ...
 
-    Nothing is padded: at each step of the LSTM the sentences still going on are a slice.
+    Nothing is padded: the sentences that have an i-th word are a slice at step i of the LSTM.
     """
 
     sizes: Array
     """How many sentences have a first, second, ... word."""
     places: Array
-    """Where each word stands, in sentence order."""
+    """The place of each word, in sentence order."""
     turned: Array
-    """For each place, that of the word as far from the other end of its sentence."""
+    """For each place, the place of the word that is as far from the other end of its sentence."""
 
 
 def packing(lengths: Array) -> Packing:
-    """The layout of sentences of these lengths, which must not increase."""
+    """The layout of sentences of these lengths, longest first."""
     sizes = (lengths[None, :] > np.arange(lengths[0])[:, None]).sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     places = [starts[:length] + i for i, length in enumerate(lengths)]
@@ -145,7 +145,7 @@ def with_one(x: Array) -> Array:
 
 
 def head_choices(states: Array, lengths: Array, weights: Parameters) -> list[Array]:
-    """Heads of each sentence: the column of its scores, 0 for the root, i + 1 for word i."""
+    """Heads of the words of each sentence: 0 for the root, i + 1 for word i."""
     root = projected(weights["root"], weights, "arc_head")
     governors = projected(states, weights, "arc_head")
     dependents = with_one(projected(states, weights, "arc_dep")) @ weights["arc"]
@@ -158,7 +158,7 @@ def head_choices(states: Array, lengths: Array, weights: Parameters) -> list[Arr
 
 
 def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
-    """(words, labels) of words whose heads are the given rows of ``states``; -1 is the root."""
+    """(words, labels). ``heads`` are the rows of the words' heads in ``states``; -1 is the root."""
     dependents = with_one(projected(states, weights, "label_dep"))
     everyone = np.concatenate([states, weights["root"]])
     governors = with_one(projected(everyone, weights, "label_head"))[heads]
@@ -195,7 +195,7 @@ class BiaffineParser:
             yield from batch
 
     def predict(self, texts: Sequence[Sequence[str]]) -> list[Array]:
-        """(words, 3) per sentence: head (a root: itself), index of label, index of tag."""
+        """(words, 3) per sentence: head (a root is its own), index of label, index of tag."""
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         results: dict[int, Array] = {}
         for start in range(0, len(order), SENTENCES_AT_ONCE):
@@ -226,7 +226,7 @@ class BiaffineParser:
         return np.split(result, np.cumsum(lengths)[:-1])
 
     def _annotate(self, doc: Doc, spans: list[list[int]], parsed: list[Array]) -> None:
-        """Writes predictions to a Doc; white space hangs on the word before it."""
+        """Writes predictions to a Doc; the head of white space is the token before it."""
         if not len(doc):
             return
         strings = doc.vocab.strings
@@ -264,9 +264,9 @@ class BiaffineParser:
 
 
 def sentences(doc: Doc) -> list[list[int]]:
-    """Token indices of each sentence without white space.
+    """Token indices of each sentence, without white space.
 
-    A blank line ends one, too, and so does the ``LONGEST``-th word.
+    A blank line also ends a sentence, and so does its ``LONGEST``-th word.
     """
     found: list[list[int]] = []
     fresh = True

@@ -20,12 +20,12 @@ RULES = {
     "RBR": (("ier", "y"), ("er", ""), ("er", "e")),
     "RBS": (("iest", "y"), ("est", ""), ("est", "e")),
 }
-"""Fine tag -> (ending, what replaces it), tried in order."""
+"""Fine tag -> (ending, replacement), tried in order."""
 E_ENDINGS = tuple(
     "at it ut av iv ov rv lv iz yz az ac ic uc nc rc is as us os rs ns ir ur ar dg rg ag "
     "bl cl dl fl gl pl tl ak ik ok id ud ap".split()
 )
-"""Ends of stems that mostly lost an *e*: *outlin-ing* no, *decorat-ing* yes."""
+"""Ends of stems that have mostly lost an *e*, as *decorat-ing* has."""
 
 
 def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset[str]) -> str:
@@ -62,7 +62,7 @@ def _doubled(stem: str) -> bool:
 
 
 def _guess(low: str, tag: str, candidates: list[str]) -> str:
-    """The likeliest candidate for a word that is not known."""
+    """The likeliest candidate where none is a known word."""
     if not candidates:
         return low
     if tag in ("NNS", "VBZ"):

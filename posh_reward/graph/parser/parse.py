@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
-"""Some labels of ClearNLP; a pipeline with other labels (those of UD, say) lacks ``pobj``."""
+"""Labels by which ClearNLP is recognised; Universal Dependencies, say, lack ``pobj``."""
 NEEDED_PIPES = ("parser", "tagger", "lemmatizer")
 
 
@@ -24,12 +24,12 @@ def load_parser(name: str = EMBEDDED) -> Language:
     """The pipeline called ``name``; the same object for the same name.
 
     Args:
-        name: ``"embedded"`` for the one in the package, else the name of an installed spaCy
+        name: ``"embedded"`` for the one in the package, or the name of an installed spaCy
             package such as ``"en_core_web_trf"`` (the paper's).
 
     Raises:
-        MissingDependencyError: No such package is installed; the message says how to get it.
-        InputError: The package has no parser, tagger or lemmatizer, or other labels.
+        MissingDependencyError: the package is not installed; the message has the command.
+        InputError: the package lacks a parser, a tagger, a lemmatizer or ClearNLP labels.
     """
     return _embedded() if name == EMBEDDED else _installed(name)
 
@@ -52,7 +52,7 @@ def _installed(name: str) -> Language:
 def _embedded() -> Language:
     import spacy
 
-    # Importing these makes their factories known to spaCy.
+    # Importing these registers their factories with spaCy.
     from posh_reward.graph.parser import biaffine, lemmas  # noqa: F401
 
     with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:

@@ -1,4 +1,4 @@
-"""The embedded pipeline loads, splits, labels and lemmatizes; a missing one says what to do."""
+"""The embedded pipeline splits, labels and lemmatizes; errors about others name the remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_same_name_gives_the_same_pipeline() -> None:
     assert load_parser() is load_parser("embedded")
 
 
-def test_version_is_fit_for_a_signature() -> None:
+def test_the_version_has_the_form_that_signatures_need() -> None:
     name, _, version = parser_version(load_parser()).partition("-")
     assert name == "embedded"
     assert all(part.isdigit() for part in version.split("."))
