@@ -19,6 +19,10 @@ PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an i
 REMEDY = {
     http.UNREACHABLE: "is it started, and the address right?",
     http.TIMEOUT: "is it started, and timeout long enough?",
+    http.DISTRUSTED: "name its certificate's authority in SSL_CERT_FILE",
+    http.PROXY: "correct http_proxy or https_proxy, or name the server in no_proxy",
+    http.BAD_ADDRESS: "correct base_urls",
+    http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
     replies.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
     replies.FEWER: "choose one that gives as many, such as `vllm serve`",
     replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
@@ -78,7 +82,9 @@ async def check_model(client: Http, url: str, model: str) -> None:
     named = [each.get("id") for each in entries if isinstance(each, dict)]
     names = [name for name in named if isinstance(name, str)]
     if names and model not in names:
-        raise Failed(f"it serves {', '.join(names[:5])}, not {model}")
+        # Each name is cut before they are joined: one may have megabytes.
+        listed_names = client.words(", ".join(name[:100] for name in names[:5]))
+        raise Failed(f"it serves {listed_names or 'other models'}, not {model}")
 
 
 async def label_tokens(
