@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from posh_reward.models.base import Model, Prompt
+from posh_reward.models.base import Model, Prompt, sound_reply, sound_verdict
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
 
@@ -37,6 +37,8 @@ class Asking(Generic[A]):
     space: str
     """All that they depend on besides the prompt."""
     ask: Callable[[Sequence[Prompt]], list[A]]
+    check: Callable[[object], A]
+    """Puts a failure in the place of an answer that cannot be used."""
     failed: Callable[[Failure], A]
     write: Callable[[A], str]
     read: Callable[[str], A]
@@ -65,6 +67,7 @@ class Asker:
             "verdict",
             f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
             lambda new: self.model.choose(new, labels),
+            lambda verdict: sound_verdict(verdict, len(labels)),
             lambda why: Verdict(None, why),
             write_verdict,
             read_verdict,
@@ -79,7 +82,8 @@ class Asker:
         asking = Asking(
             "rewrite",
             f"{self.model.name}|{READING_VERSION}",
-            lambda new: [not_blank(each) for each in self.model.write(new, max_tokens)],
+            lambda new: self.model.write(new, max_tokens),
+            lambda reply: not_blank(sound_reply(reply)),
             lambda why: Reply(None, why),
             write_reply,
             read_reply,
@@ -101,7 +105,7 @@ class Asker:
         new = [each for each in distinct if each not in known]
         if new:
             started = time.perf_counter()
-            fresh = dict(zip(new, asking.ask(new), strict=True))
+            fresh = dict(zip(new, map(asking.check, asking.ask(new)), strict=True))
             self.model.usage.seconds += time.perf_counter() - started
             self._keep(fresh, asking)
             known.update(fresh)
@@ -121,7 +125,9 @@ class Asker:
         known: dict[Prompt, A] = {}
         for key, written in self.store.get(asking.kind, asking.space, list(keys)).items():
             with suppress(ValueError, TypeError):
-                known[keys[key]] = asking.read(written)
+                answer = asking.check(asking.read(written))
+                if answer.failure is None:
+                    known[keys[key]] = answer
         return known
 
     def _keep(self, answers: Mapping[Prompt, A], asking: Asking[A]) -> None:
