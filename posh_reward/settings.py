@@ -1,7 +1,7 @@
-"""Settings: a mapping in YAML or JSON, checked against the signature of what it is for.
+"""Settings: a mapping in YAML or JSON, checked against the signature of what it configures.
 
-What a settings file may say besides ``name`` are the arguments of a class; their annotations say
-which values fit. So there is one description of each setting, in the code that it sets.
+Besides ``name``, a settings file gives the arguments of a class; their annotations say which
+values fit. So each setting is described once, in the code that it sets.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Table = Mapping[str, str]
 
 WANTED = {
     "int_type": "give a whole number",
-    "float_type": "give a number (YAML takes 5e-1 for a text: write 0.5)",
+    "float_type": "give a number (YAML reads 5e-1 as text: write 0.5)",
     "bool_type": "give true or false",
     "string_type": "give a text",
     "dict_type": "give a mapping",
     "is_instance_of": "give a list",
 }
-"""pydantic's types of errors, in the words of somebody who writes a settings file."""
+"""pydantic's types of errors -> what to do about them in a settings file."""
 
 LONGEST = 80
 """Characters of a value that a message repeats."""
@@ -140,12 +140,12 @@ def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
 
 
 def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """``given``, if they are arguments that ``made`` takes. Numbers are not made of texts.
+    """``given``, if ``made`` takes them as arguments. Text is never converted to numbers.
 
     Args:
         made: a class or a function with annotations.
         given: settings by name.
-        what: what they are settings of, for messages: "judge vllm".
+        what: what is being set, for messages: "judge vllm".
 
     Raises:
         ConfigError: one is unknown, missing, or of the wrong type.

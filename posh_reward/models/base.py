@@ -1,4 +1,4 @@
-"""What a prompt is, and what answers it. Implementations are named in ``models/load.py``."""
+"""What a prompt is, what answers it, and which answers count."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ UNSOUND = Verdict(None, NOT_A_DISTRIBUTION)
 class Prompt(NamedTuple):
     """A user message in two parts: what many questions share, and what is this one's own.
 
-    Prompts sort by what they share first. Those about one pair hold one and the same prefix, so
-    that thousands are hashed and compared without reading the descriptions each time. Two prompts
-    with the same words and different pictures are different prompts.
+    Prompts sort by prefix first. Those about one pair hold the same prefix object, so thousands
+    are hashed and compared without reading the descriptions each time. Prompts with the same words
+    and different pictures are different prompts.
     """
 
     prefix: str
@@ -44,7 +44,10 @@ class Prompt(NamedTuple):
 
 
 class Model(Protocol):
-    """Answers user messages, thinking off. One bad prompt never spoils its neighbours."""
+    """Answers user messages, thinking off. Listed in ``models/load.py``.
+
+    One bad prompt never spoils its neighbours.
+    """
 
     sees: bool
     """Whether it takes prompts with pictures."""
@@ -76,14 +79,14 @@ class Model(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Give back what can be given back between batches (GPU memory)."""
+        """Free what can be freed between batches (GPU memory)."""
         ...
 
     def wake(self) -> None:
         """Get ready for a batch; undoes ``sleep``. The first call loads the model.
 
         Raises:
-            JudgeError: it cannot work at all; the message names what is missing or too big.
+            JudgeError: the model cannot work at all; the message names what is missing or too big.
         """
         ...
 

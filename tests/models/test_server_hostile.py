@@ -71,7 +71,7 @@ def test_a_compressed_refusal_is_still_known_by_its_status() -> None:
     assert {verdict.failure for verdict in verdicts} == {Failure("engine", http.BUSY)}
 
 
-def test_promises_without_end_take_no_longer_than_the_timeout() -> None:
+def test_endless_100_continue_ends_at_the_timeout() -> None:
     with LyingServer(lambda number, text: continues if number else None) as server:
         judge = model(server.url, timeout=0.3)
         judge.wake()
@@ -318,7 +318,7 @@ def test_certificates_that_cannot_be_read_are_named(
         f"http://me:{KEY}@a:0",
     ],
 )  # fmt: skip
-def test_an_address_that_is_none_is_the_callers_mistake(url: str) -> None:
+def test_a_malformed_address_is_a_config_error(url: str) -> None:
     with pytest.raises(
         ConfigError, match=r"base_urls: .* is not an address: .*; write it as"
     ) as raised:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 4_000_000
 """A longer reply is not read: one token with twenty alternatives takes about 3 kB."""
 CONNECT_SECONDS = 10.0
-"""A machine that does not take a connection for so long is not there."""
+"""A machine that takes no connection for this long is taken to be down."""
 
 TIMEOUT = "the server gave no answer in time"
 UNREACHABLE = "the server cannot be reached"
@@ -54,8 +54,8 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
 
     Args:
         reason: becomes the verdict's.
-        detail: the server's own words.
-        status: the HTTP status, if it came so far.
+        detail: the server's own words, cleaned.
+        status: the HTTP status, if there was a response.
     """
 
     kind: FailureKind = "reply"
@@ -68,7 +68,7 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
 
     @property
     def failure(self) -> Failure:
-        """What becomes of a judgment; without the server's own words, which vary."""
+        """The judgment's failure, without the server's own words, which vary."""
         return Failure(self.kind, self.reason)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
 
 
 class Refused(Failed):
-    """A request that this server does not answer as it is."""
+    """A request that this server will not answer as it stands."""
 
     kind = "prompt"
 
@@ -86,8 +86,8 @@ class Passing(Failed):
 
     Args:
         reason: becomes the verdict's.
-        detail: the server's own words.
-        status: the HTTP status, if it came so far.
+        detail: the server's own words, cleaned.
+        status: the HTTP status, if there was a response.
         after: seconds that the server wants to be left alone.
     """
 
@@ -125,7 +125,7 @@ class Http:
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
         # Redirects are never followed: the key and the descriptions would go along. The time
-        # of an exchange is bounded as a whole, else a server that drips bytes is never late.
+        # of an exchange is bounded as a whole: a server that drips bytes would never be late.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._client = client(
             urls,
@@ -256,7 +256,7 @@ def _distrusts(error: BaseException) -> bool:
 
 
 def _seconds(after: str | None) -> float:
-    """What a ``Retry-After`` header asks for; its form as a date is read as 0."""
+    """The seconds that a ``Retry-After`` header asks for; 0 if it is a date."""
     try:
         seconds = float(after or 0)
     except ValueError:
@@ -272,7 +272,9 @@ def read_key(variable: str | None) -> str | None:
     """
     key = os.environ.get(variable, "").strip() if variable else ""
     if not all("!" <= character <= "~" for character in key):
-        raise ConfigError(f"{variable} holds characters that no key has: set it again")
+        raise ConfigError(
+            f"{variable} holds blanks or characters beyond ASCII, which no key has: set it again"
+        )
     return key or None
 
 

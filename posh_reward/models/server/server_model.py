@@ -46,12 +46,12 @@ class ServerModel:
     Args:
         base_urls: addresses of servers of one and the same model: ``http://localhost:8000/v1``.
         model: its name at the server.
-        revision: the model's, or its quantisation; for signatures and stores alone.
+        revision: the model's, or its quantisation; only for signatures and stores.
         api_key_env: environment variable that holds the key; None for servers without.
         concurrency: prompts at once at each server.
         timeout: seconds for one exchange.
-        retries: how often an exchange that failed in passing is tried again; one that takes its
-            whole ``timeout`` twice at most.
+        retries: how often an exchange is tried again after a fault that may pass; after a
+            timeout at most twice.
         backoff: seconds before the first retry, doubled before each next one.
         reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
@@ -103,7 +103,7 @@ class ServerModel:
 
     @property
     def name(self) -> str:
-        """``server:model@revision:reading``, and a mark of ``extra_body`` if that is special."""
+        """``server:model@revision:reading``, and a digest of an ``extra_body`` of one's own."""
         return self._name
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -136,15 +136,15 @@ class ServerModel:
         return run_apart(write)
 
     def sleep(self) -> None:
-        """Nothing: the server is others' too."""
+        """Does nothing: others use the server too."""
 
     def wake(self) -> None:
-        """Looks once whether the servers are there, have the model, and give what is read.
+        """Checks once that the servers are there, have the model, and give log-probabilities.
 
         Raises:
             JudgeError: none is there, or one has another model or gives no log-probabilities;
                 the message names its address and the remedy.
-            ConfigError: the key cannot be one.
+            ConfigError: the key is malformed, or the environment's proxy or certificates are.
             MissingDependencyError: the HTTP client is not installed.
         """
         if not self._checked:
@@ -153,7 +153,7 @@ class ServerModel:
             self._checked = True
 
     def close(self) -> None:
-        """Nothing is open between two batches."""
+        """Does nothing: no connection is open between two batches."""
 
     async def _choose(
         self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
@@ -241,7 +241,7 @@ class ServerModel:
             logger.warning("%s: %s", self._name, failed)
 
     async def _faults(self) -> list[Failed | None]:
-        """What is wrong with each server."""
+        """What is wrong with each server; None if nothing is."""
         async with self._http() as client:
             return list(
                 await asyncio.gather(*(self._fault(client, s.url) for s in self._fleet.servers))
@@ -254,7 +254,7 @@ class ServerModel:
             body = self._body(startup.PROBE, how)
             read(await Batch(client, Fleet([url]), self._patience, body).ask(0, body))
         except Failed as failed:
-            # A scale without tokens fails the judgments on it, no others.
+            # A scale without tokens fails its own judgments only.
             return None if failed.reason == startup.NO_TOKEN else failed
         return None
 

@@ -31,7 +31,7 @@ class Judge(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Give back what can be given back between batches (GPU memory)."""
+        """Free what can be freed between batches (GPU memory)."""
         ...
 
     def wake(self) -> None:
