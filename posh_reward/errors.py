@@ -1,6 +1,6 @@
 """Errors for a caller's mistakes. Each names the value and the remedy.
 
-A judgment that fails is no error: it is a ``Verdict`` without probabilities.
+A judgment that fails is not an error but a ``Verdict`` without probabilities.
 """
 
 from __future__ import annotations

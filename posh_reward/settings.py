@@ -1,7 +1,7 @@
-"""Settings: a mapping in YAML or JSON, checked against the signature of what it is for.
+"""Settings: a mapping in YAML or JSON, checked against the signature of what it configures.
 
-What a settings file may say besides ``name`` are the arguments of a class; their annotations say
-which values fit. So there is one description of each setting, in the code that it sets.
+Besides ``name``, a settings file gives the arguments of a class; their annotations say which
+values fit. So each setting is described once, in the code that it sets.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Table = Mapping[str, str]
 
 WANTED = {
     "int_type": "give a whole number",
-    "float_type": "give a number (YAML takes 5e-1 for a text: write 0.5)",
+    "float_type": "give a number (YAML reads 5e-1 as text: write 0.5)",
     "bool_type": "give true or false",
     "string_type": "give a text",
     "dict_type": "give a mapping",
-    "mapping_type": "give a mapping",
-    "list_type": "give a list",
     "is_instance_of": "give a list",
-    "is-instance[Sequence]": "give a list",
 }
-"""pydantic's types of errors, in the words of somebody who writes a settings file."""
+"""pydantic's types of errors -> what to do about them in a settings file."""
+
+LONGEST = 80
+"""Characters of a value that a message repeats."""
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name with a NUL
         raise ConfigError(f"the configuration cannot be read: {error}") from None
     settings = _parsed(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
@@ -53,15 +53,53 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: str, path: Path) -> object:
-    import yaml
-
     is_json = path.suffix.lower() == ".json"
     try:
-        parsed: object = json.loads(text) if is_json else yaml.safe_load(text)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        kind = "JSON" if is_json else "YAML"
-        raise ConfigError(f"{path.name} is not valid {kind}: {error}") from None
-    return parsed
+        return json.loads(text, object_pairs_hook=_once_each) if is_json else _yaml(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path.name}: {error}") from None
+    except RecursionError:
+        why = "its values are nested too deeply"
+    except Exception as error:  # PyYAML stumbles over broken scalars with errors of all kinds
+        why = str(error)
+    raise ConfigError(f"{path.name} is not valid {'JSON' if is_json else 'YAML'}: {why}")
+
+
+def _yaml(text: str) -> object:
+    """The value of a YAML document.
+
+    Raises:
+        ConfigError: it has aliases, of which a few lines can make gigabytes, or a name twice.
+        yaml.YAMLError: it is not YAML.
+    """
+    import yaml
+
+    nodes = [yaml.compose(text, yaml.SafeLoader)]
+    met = set()
+    for node in nodes:
+        if node in met:
+            raise ConfigError("aliases (*name) are not taken: write the value out")
+        met.add(node)
+        if isinstance(node, yaml.MappingNode):
+            _once_each([(str(name.value), None) for name, _ in node.value])
+            nodes += [each for pair in node.value for each in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+    return yaml.safe_load(text)
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The mapping of some pairs.
+
+    Raises:
+        ConfigError: a name comes twice, of which parsers would take the last one in silence.
+    """
+    mapping: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in mapping:
+            raise ConfigError(f"{_shown(name)} is set twice: remove one of the two")
+        mapping[name] = value
+    return mapping
 
 
 def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
@@ -82,7 +120,7 @@ def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, 
     name = options.get("name")
     if name not in known:
         raise InputError(
-            f"there is no {what} {name!r}{_meant(name, known)}: choose one of "
+            f"there is no {what} {_shown(name)}{_meant(name, known)}: choose one of "
             f"{', '.join(known)}, or a settings file (.yaml or .json) that names one"
         )
     return options
@@ -102,12 +140,12 @@ def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
 
 
 def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """``given``, if they are arguments that ``made`` takes. Numbers are not made of texts.
+    """``given``, if ``made`` takes them as arguments. Text is never converted to numbers.
 
     Args:
         made: a class or a function with annotations.
         given: settings by name.
-        what: what they are settings of, for messages: "judge vllm".
+        what: what is being set, for messages: "judge vllm".
 
     Raises:
         ConfigError: one is unknown, missing, or of the wrong type.
@@ -116,7 +154,7 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
     for name in given:
         if name not in wanted:
             raise ConfigError(
-                f"{what}: there is no setting {name!r}{_meant(name, wanted)}: choose among "
+                f"{what}: there is no setting {_shown(name)}{_meant(name, wanted)}: choose among "
                 f"{', '.join(wanted) or 'none'}"
             )
     missing = [p for p, how in wanted.items() if how.default is how.empty and p not in given]
@@ -129,7 +167,7 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
     for name, value in given.items():
         wrong = _misfit(value, hints.get(name, Any))
         if wrong is not None:
-            raise ConfigError(f"{what}: {name} is {value!r}: {wrong}")
+            raise ConfigError(f"{what}: {name} is {_shown(value)}: {wrong}")
     return dict(given)
 
 
@@ -147,6 +185,12 @@ def _misfit(value: object, hint: Any) -> str | None:
         wanted = dict.fromkeys(WANTED.get(each["type"], each["msg"]) for each in error.errors())
         return " or ".join(wanted)
     return None
+
+
+def _shown(value: object) -> str:
+    """A value in a message: not longer than a line."""
+    shown = repr(value)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
 
 
 def _meant(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:

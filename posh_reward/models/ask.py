@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from posh_reward.models.base import Model, Prompt
+from posh_reward.models.base import Model, Prompt, sound_reply, sound_verdict
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
 
 logger = logging.getLogger(__name__)
 
 READING_VERSION = 1
-"""Of how replies are asked for and read. Raise it when that changes: the store keeps them by it."""
+"""Of how replies are asked for and read. Raise it when that changes: the store keeps by it."""
 DOUBTFUL = 0.5
-"""A reply is doubtful if less than this was a label."""
+"""A reply is doubtful if the labels had less probability than this."""
 ENOUGH = 100
-"""Replies after which it can be told whether a model takes up the questions."""
+"""Replies after which it shows whether a model answers with labels."""
 BLIND = Failure("prompt", "this model does not take pictures: choose one that sees")
 
 A = TypeVar("A", Verdict, Reply)
@@ -35,19 +35,21 @@ class Asking(Generic[A]):
     kind: str
     """What the store calls such answers."""
     space: str
-    """All that they depend on besides the prompt."""
+    """Everything that they depend on besides the prompt."""
     ask: Callable[[Sequence[Prompt]], list[A]]
+    check: Callable[[object], A]
+    """Puts a failure in the place of an answer that cannot be used."""
     failed: Callable[[Failure], A]
     write: Callable[[A], str]
     read: Callable[[str], A]
-    """Undoes ``write``; raises ``ValueError`` or ``TypeError`` at what it did not write."""
+    """Undoes ``write``; raises ``ValueError`` or ``TypeError`` at anything else."""
 
 
 class Asker:
     """Stands between a metric, which has prompts, and a model, which answers them.
 
-    Without a store nothing is kept from call to call: of twelve thousand questions of a training
-    step one or two were asked before (``python -m tools.bench.tokens training``).
+    Without a store nothing is kept between calls: of the twelve thousand questions of a training
+    step, one or two have been asked before (``tools.bench.tokens training``).
 
     Args:
         model: who answers.
@@ -65,6 +67,7 @@ class Asker:
             "verdict",
             f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
             lambda new: self.model.choose(new, labels),
+            lambda verdict: sound_verdict(verdict, len(labels)),
             lambda why: Verdict(None, why),
             write_verdict,
             read_verdict,
@@ -79,7 +82,8 @@ class Asker:
         asking = Asking(
             "rewrite",
             f"{self.model.name}|{READING_VERSION}",
-            lambda new: [not_blank(each) for each in self.model.write(new, max_tokens)],
+            lambda new: self.model.write(new, max_tokens),
+            lambda reply: not_blank(sound_reply(reply)),
             lambda why: Reply(None, why),
             write_reply,
             read_reply,
@@ -91,8 +95,8 @@ class Asker:
     def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
         """Answers from the store or the model; equal prompts share one, failures are not kept.
 
-        Prompts go to the model in alphabetical order: those with equal beginnings stand
-        together, and the order of the requests does not matter.
+        Prompts go to the model in alphabetical order: those with equal beginnings are
+        neighbours, and the order of the requests does not matter.
         """
         distinct = sorted(set(prompts))
         known = self._recall(distinct, asking)
@@ -101,7 +105,7 @@ class Asker:
         new = [each for each in distinct if each not in known]
         if new:
             started = time.perf_counter()
-            fresh = dict(zip(new, asking.ask(new), strict=True))
+            fresh = dict(zip(new, map(asking.check, asking.ask(new)), strict=True))
             self.model.usage.seconds += time.perf_counter() - started
             self._keep(fresh, asking)
             known.update(fresh)
@@ -114,14 +118,16 @@ class Asker:
         return answers
 
     def _recall(self, prompts: Sequence[Prompt], asking: Asking[A]) -> dict[Prompt, A]:
-        """What the store has of them; a row that cannot be read is asked for again."""
+        """The answers that the store has; a row that cannot be read is asked for again."""
         if self.store is None:
             return {}
         keys = {each.key: each for each in prompts}
         known: dict[Prompt, A] = {}
         for key, written in self.store.get(asking.kind, asking.space, list(keys)).items():
             with suppress(ValueError, TypeError):
-                known[keys[key]] = asking.read(written)
+                answer = asking.check(asking.read(written))
+                if answer.failure is None:
+                    known[keys[key]] = answer
         return known
 
     def _keep(self, answers: Mapping[Prompt, A], asking: Asking[A]) -> None:
@@ -130,7 +136,7 @@ class Asker:
             self.store.put(asking.kind, asking.space, items)
 
     def _note(self, verdicts: Sequence[Verdict]) -> None:
-        """Counts replies that hold no label, and says once if they are most of the replies."""
+        """Counts replies without a label, and warns once if most are."""
         usage = self.model.usage
         usage.unparsed += sum(verdict.unparsed for verdict in verdicts)
         usage.doubtful += sum(
@@ -148,7 +154,7 @@ class Asker:
 
 
 def write_verdict(verdict: Verdict) -> str:
-    """A verdict as JSON, every bit of its numbers kept."""
+    """A verdict as JSON, exact to the last bit."""
     return json.dumps([verdict.probabilities, verdict.unparsed, verdict.mass])
 
 

@@ -1,19 +1,30 @@
-"""What a prompt is, and what answers it. Implementations are named in ``models/load.py``."""
+"""What a prompt is, what answers it, and which answers count."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from posh_reward.types import Picture, Reply, Usage, Verdict
+from posh_reward.types import Failure, Picture, Reply, Usage, Verdict
+
+ROUNDING = 1e-3
+"""By how much probabilities, in half precision say, may miss the sum of 1."""
+
+NOT_A_VERDICT = Failure("reply", "the judge's answer is not a verdict")
+NOT_A_REPLY = Failure("reply", "the judge's answer is not a reply in words")
+NO_REASON = Failure("reply", "the judge gave neither an answer nor a reason")
+NOT_A_DISTRIBUTION = Failure(
+    "reply", "the judge's probabilities are not one per label, from 0 to 1, with the sum 1"
+)
+UNSOUND = Verdict(None, NOT_A_DISTRIBUTION)
 
 
 class Prompt(NamedTuple):
     """A user message in two parts: what many questions share, and what is this one's own.
 
-    Prompts sort by what they share first. Those about one pair hold one and the same prefix, so
-    that thousands are hashed and compared without reading the descriptions each time. Two prompts
-    with the same words and different pictures are different prompts.
+    Prompts sort by prefix first. Those about one pair hold the same prefix object, so thousands
+    are hashed and compared without reading the descriptions each time. Prompts with the same words
+    and different pictures are different prompts.
     """
 
     prefix: str
@@ -33,7 +44,10 @@ class Prompt(NamedTuple):
 
 
 class Model(Protocol):
-    """Answers user messages, thinking off. One bad prompt never spoils its neighbours."""
+    """Answers user messages, thinking off. Listed in ``models/load.py``.
+
+    One bad prompt never spoils its neighbours.
+    """
 
     sees: bool
     """Whether it takes prompts with pictures."""
@@ -65,17 +79,61 @@ class Model(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Give back what can be given back between batches (GPU memory)."""
+        """Free what can be freed between batches (GPU memory)."""
         ...
 
     def wake(self) -> None:
         """Get ready for a batch; undoes ``sleep``. The first call loads the model.
 
         Raises:
-            JudgeError: it cannot work at all; the message names what is missing or too big.
+            JudgeError: the model cannot work at all; the message names what is missing or too big.
         """
         ...
 
     def close(self) -> None:
         """Release everything; the model is not used again."""
         ...
+
+
+def sound_verdict(given: object, labels: int) -> Verdict:
+    """A verdict that can be relied on: the given one, or a failure in its place.
+
+    Judges and models are anybody's code. One NaN among a hundred grades would be the mean.
+
+    Args:
+        given: what a judge or a model gave for one question.
+        labels: how many labels it chose among.
+    """
+    if not isinstance(given, Verdict):
+        return Verdict(None, NOT_A_VERDICT)
+    if given.failure is not None or given.probabilities is None:
+        return Verdict(None, _reason(given.failure))
+    try:
+        shares, mass = given.probabilities, given.mass
+        if len(shares) != labels or min(shares) < 0 or not 0 <= mass <= 1 + ROUNDING:
+            return UNSOUND
+        if not abs(sum(shares) - 1) <= ROUNDING:  # nor is NaN
+            return UNSOUND
+        if type(shares) is tuple and {float}.issuperset(map(type, (*shares, mass))):
+            return given
+        # numpy's numbers cannot be written as JSON.
+        return Verdict(tuple(map(float, shares)), None, bool(given.unparsed), float(mass))
+    except Exception:  # comparing and adding whatever was given may raise anything
+        return UNSOUND
+
+
+def sound_reply(given: object) -> Reply:
+    """A reply whose text can be used: the given one, or a failure in its place."""
+    if not isinstance(given, Reply):
+        return Reply(None, NOT_A_REPLY)
+    if given.failure is not None or given.text is None:
+        return Reply(None, _reason(given.failure))
+    try:
+        given.text.encode("utf-8")  # half of a surrogate pair cannot be printed or saved
+    except (AttributeError, UnicodeEncodeError):
+        return Reply(None, NOT_A_REPLY)
+    return given
+
+
+def _reason(failure: object) -> Failure:
+    return failure if isinstance(failure, Failure) else NO_REASON

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 REMEMBERED = 1024
-"""Prefixes after which those of the current call alone are remembered."""
+"""Prefixes that are remembered; beyond that only those of the current call."""
 MARK = "\u2402message\u2403"
 """Stands for the message while the template is read."""
 
@@ -20,14 +20,14 @@ MARK = "\u2402message\u2403"
 class Chat:
     """One user message, no system message, thinking off: the form that POSH asks in.
 
-    A description that holds the text of a special token keeps it as text. What prompts share is
-    tokenised once, wherever a tokenizer keeps to the seam.
+    A description that holds the text of a special token keeps it as text. A shared prefix is
+    tokenised once, unless the tokenizer would join it to what follows.
 
     Args:
         tokenizer: with a chat template.
 
     Raises:
-        ConfigError: it has none, or one that drops the message.
+        ConfigError: it has no template, or one that drops the message.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -48,9 +48,9 @@ class Chat:
         return [ids for ids, _ in self.split(prompts)]
 
     def split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
-        """Of each prompt its token ids, and how many of them are the template's and the prefix's.
+        """Each prompt's token ids, and how many of them are the template's and the prefix's.
 
-        Where a tokenizer does not keep to the seam, only the template's are counted.
+        Where the tokenizer would join prefix and suffix, only the template's are counted.
         """
         starts = self._prefixes(prompts)
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
@@ -60,7 +60,7 @@ class Chat:
         ]
 
     def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
-        """Ids of each prefix; those of the last calls are remembered, since they come in waves."""
+        """Ids of each prefix; recent ones are remembered, since they come in waves."""
         firsts = {prompt.prefix: prompt for prompt in reversed(prompts)}
         starts = {
             prefix: self._starts[prefix] if prefix in self._starts else self._start(first)

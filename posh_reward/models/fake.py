@@ -1,7 +1,7 @@
-"""A language model that thinks nothing: for tests, of ours and of our users'.
+"""A language model that does not think: for our tests and for our users'.
 
-Its answers depend on the prompt alone, so they are the same in any order, batch or process; and
-it can be told to fail.
+Its answers depend on the prompt alone, so they are the same in any order, batch or process. It
+can be told to fail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def quoted(prompt: Prompt) -> str:
 
 
 class Recorder:
-    """What fakes have in common: a name, totals, and a record of what was called."""
+    """What the fakes share: a name, totals, and a record of the calls."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,20 +41,20 @@ class Recorder:
         """Calls of ``sleep``, ``wake`` and ``close``, in order."""
 
     def sleep(self) -> None:
-        """Recorded, nothing else."""
+        """Does nothing but record the call."""
         self.events.append("sleep")
 
     def wake(self) -> None:
-        """Recorded, nothing else."""
+        """Does nothing but record the call."""
         self.events.append("wake")
 
     def close(self) -> None:
-        """Recorded, nothing else."""
+        """Does nothing but record the call."""
         self.events.append("close")
 
 
 class FakeModel(Recorder):
-    """Answers by pure functions of the prompt, and records every prompt that it gets.
+    """Answers by pure functions of the prompt, and records every prompt.
 
     Args:
         grader: what it chooses; by default the share of quoted words found.

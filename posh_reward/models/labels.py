@@ -75,9 +75,9 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
         masses: one per label, 0 where it was not read, summing to at most 1.
         reading: what it means if all are 0.
     """
-    mass = math.fsum(masses)
-    if not math.isfinite(mass) or min(masses) < 0:
+    if not all(0 <= each <= 2 for each in masses):  # nor is NaN; more than 1 may be rounding
         return Verdict(None, NOT_NUMBERS)
+    mass = math.fsum(masses)
     if mass > 0:
         return Verdict(tuple(each / mass for each in masses), mass=min(mass, 1.0))
     if reading == "top-20":

@@ -1,4 +1,4 @@
-"""Names of language models -> models. Each is imported when asked for."""
+"""Names of language models -> models. Each is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def model_settings(which: object, known: Sequence[str], what: str) -> dict[str, 
 
 
 def load_model(which: str | Mapping[str, Any]) -> Model:
-    """The model of that name, or the one that a settings file or mapping describes.
+    """The model of that name, or as a settings file or mapping describes it.
 
     Args:
         which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
 
     Raises:
-        InputError: there is none of that name; the message lists those there are.
+        InputError: there is no such name; the message lists those there are.
         ConfigError: the settings have a value that cannot be used.
     """
     model: Model = make(MODELS, model_settings(which, tuple(MODELS), "model"), "model")

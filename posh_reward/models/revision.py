@@ -11,7 +11,7 @@ ENDS = 1 << 20
 
 
 def commit(model: str, revision: str | None) -> str:
-    """The commit that a branch or tag is at: on the hub, else in the cache."""
+    """The commit that a branch or tag points to: on the hub, otherwise in the cache."""
     if revision is not None and re.fullmatch("[0-9a-f]{40}", revision):
         return revision
     from huggingface_hub import model_info, try_to_load_from_cache
@@ -30,7 +30,7 @@ def commit(model: str, revision: str | None) -> str:
 def fingerprint(folder: Path) -> str:
     """Start of a SHA-256 over the names, sizes and ends of a model's files.
 
-    Not over all of them: 28 GB take a minute, on every rank.
+    Reading all their bytes, 28 GB, would take a minute on every rank.
     """
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.iterdir() if path.is_file()):

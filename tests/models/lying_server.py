@@ -34,13 +34,14 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
+        self.server.paths.append(self.path)
         self.send({"data": [{"id": name} for name in self.server.models]})
 
     def do_POST(self) -> None:
+        self.server.paths.append(self.path)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/tokenize":
-            ids = [i for i, digit in DIGITS.items() if body["prompt"].strip("x ") == digit]
-            return self.send({"tokens": [9, *ids] if body["prompt"] not in "12345" else ids})
+            return self.send(self.server.tokenize(body))
         if self.path == "/detokenize":
             return self.send({"prompt": "".join(DIGITS.get(i, "?") for i in body["tokens"])})
         number = self.server.note(body)
@@ -68,6 +69,10 @@ class LyingServer(ThreadingHTTPServer):
         self.liar = liar
         self.knows_ids = knows_ids
         self.models = [MODEL]
+        self.specials: list[str] | None = None
+        """Special tokens that ``/tokenize`` shows as text; None if it shows no text."""
+        self.paths: list[str] = []
+        """Of every request, in order."""
         self.bodies: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
@@ -82,6 +87,15 @@ class LyingServer(ThreadingHTTPServer):
         with self._lock:
             self.bodies.append(body)
             return len(self.bodies) - 1
+
+    def tokenize(self, body: dict[str, Any]) -> Reply:
+        """As vLLM does; all but digits and special tokens is one unknown token."""
+        text: str = body["prompt"]
+        ids = [i for i, digit in DIGITS.items() if text.strip("x ") == digit]
+        reply: Reply = {"tokens": ids if text in "12345" else [9, *ids]}
+        if body.get("return_token_strs") and self.specials is not None:
+            reply["token_strs"] = ["?", *(each for each in self.specials if each in text)]
+        return reply
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, client = super().get_request()
@@ -163,6 +177,13 @@ def drips(handler: Handler, honest: Reply) -> None:
         handler.wfile.write(b" ")
         handler.wfile.flush()
         time.sleep(0.02)
+
+
+def continues(handler: Handler, honest: Reply) -> None:
+    """Promises an answer, without end."""
+    while True:
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+        handler.wfile.flush()
 
 
 def breaks_off(handler: Handler, honest: Reply) -> None:

@@ -67,7 +67,7 @@ def test_no_label_among_twenty_is_a_one_that_says_so() -> None:
     assert (read.grade, read.unparsed, read.mass) == (1.0, True, 0.0)
 
 
-def test_no_number_is_a_failure() -> None:
+def test_nan_and_no_mass_are_failures() -> None:
     assert verdict([float("nan"), 0.5]).failure is not None
     assert verdict([0.0, 0.0]).failure is not None
 

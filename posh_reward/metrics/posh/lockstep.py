@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.metrics.posh.examine import Answers, Ask, Examination, Steps, is_rewrites
-from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.judges.judge import Judge, sound_grade
+from posh_reward.models.base import sound_reply
 from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
 
 Q = TypeVar("Q")
@@ -34,7 +35,8 @@ class Rewriter:
         """One rewrite per request, in order; failures are answered but not remembered."""
         wanted = dict.fromkeys(requests)
         new = [r for r in wanted if r not in self._known]
-        fresh = dict(zip(new, self._judge.rewrite(new), strict=True)) if new else {}
+        replies = map(sound_reply, self._judge.rewrite(new)) if new else ()
+        fresh = dict(zip(new, replies, strict=True))
         answers = {r: fresh[r] if r in fresh else self._known.pop(r) for r in wanted}
         self._known.update((r, answer) for r, answer in answers.items() if answer.text is not None)
         while len(self._known) > self._capacity:
@@ -88,8 +90,16 @@ def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[i
         else:
             questions[index] = ask
     return {
-        **_in_one_call(rewrites, rewriter, lambda why: Reply(None, why)),
-        **_in_one_call(questions, judge.grade, lambda why: Verdict(None, why)),
+        **_in_one_call(
+            rewrites,
+            lambda asked: [sound_reply(each) for each in rewriter(asked)],
+            lambda why: Reply(None, why),
+        ),
+        **_in_one_call(
+            questions,
+            lambda asked: [sound_grade(each) for each in judge.grade(asked)],
+            lambda why: Verdict(None, why),
+        ),
     }
 
 

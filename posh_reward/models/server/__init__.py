@@ -1,7 +1,9 @@
 """A language model behind an OpenAI-compatible server: httpx, in a thread of its own.
 
-model: the judge's ``Model``; fleet: who is asked, how often, and what when nobody answers;
-http: one exchange; replies: reading them; startup: what a server must have.
+server_model  the ``Model``            fleet     which server is asked, how often, when to give up
+http          one exchange             replies   reading them
+startup       what a server must have  specials  texts that hold special tokens
+addresses     URLs, proxies, certificates        words     what servers say, cleaned
 """
 
 from posh_reward.models.server.server_model import ServerModel

@@ -1,4 +1,4 @@
-"""Several servers of one model: who is asked, how often, and who is left alone for a while."""
+"""Several servers of one model: which one is asked, how often, and which rest for a while."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ logger = logging.getLogger(__name__)
 
 CHAT = "/chat/completions"
 STRIKES = 3
-"""A server that fails so often in a row is left alone, as long as another answers."""
+"""Failures in a row after which a server rests, as long as another one answers."""
 REST = 30.0
-"""For so many seconds; then one prompt tries it again."""
+"""Seconds that it rests; then one prompt tries it again."""
 LONGEST_PAUSE = 30.0
-"""Seconds; a server that asks for a longer one is asked again all the same."""
+"""Seconds; a server that asks for a longer pause is asked again after this one."""
 TIMEOUTS = 3
-"""A prompt that has waited so often to the end of its time, at whichever servers, is asked no
-more once each had its turn: else it takes many minutes."""
+"""Timeouts of one prompt, at any servers, after which it is given up once each server had its
+turn: otherwise it would take many minutes."""
 REMEMBERED = 100_000
-"""Prefixes whose server is remembered."""
+"""Prefixes whose server is remembered; beyond that all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Patience:
 
 @dataclass(slots=True, eq=False)
 class Server:
-    """One address, and how it has done of late."""
+    """One address, and how it has done lately."""
 
     url: str
     strikes: int = 0
@@ -60,34 +60,34 @@ class Server:
     """On the monotonic clock."""
 
     def answered(self) -> None:
-        """It is well."""
+        """It works."""
         self.strikes, self.rests_until = 0, 0.0
 
     def failed(self) -> None:
-        """Once more; from the third time in a row on it rests."""
+        """Counts a failure; from the third in a row on the server rests."""
         self.strikes += 1
         if self.strikes == STRIKES:
             logger.warning("judge server %s fails again and again", self.url)
         self.tried()
 
     def tried(self) -> None:
-        """Asked: after a rest other prompts stay away until this one has its answer."""
+        """It is asked: after a rest other prompts stay away until the answer is there."""
         if self.strikes >= STRIKES:
             self.rests_until = time.monotonic() + REST
 
     def leave_alone(self) -> None:
-        """Not there at the start: rests at once."""
+        """It was down at the start, so it rests at once."""
         self.strikes = STRIKES
         self.tried()
 
 
 class Fleet:
-    """The servers, and which of them each prefix went to: its state is in that one's cache."""
+    """The servers, and which of them has each prefix in its cache."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.servers = [Server(url) for url in urls]
         self.given_up: str | None = None
-        """Why nobody answered when last asked; None as soon as one does."""
+        """Why no server answered when last asked; None as soon as one does."""
         self._homes: dict[int, int] = {}
 
     def home(self, prefix: str) -> int:
@@ -97,14 +97,14 @@ class Fleet:
         return self._homes.setdefault(hash(prefix), len(self._homes) % len(self.servers))
 
     def order(self, home: int) -> list[Server]:
-        """Servers to ask, that of the prompt first: those that do not rest; all if all do."""
+        """Servers to ask, the prompt's own first: those that do not rest, or all if all do."""
         now = time.monotonic()
         servers = self.servers[home:] + self.servers[:home]
         return [server for server in servers if server.rests_until <= now] or servers
 
 
 class Batch:
-    """Asks for one batch of prompts, and gives up if nobody answers any of them.
+    """Asks one batch of prompts, and gives up if no server answers any of them.
 
     Args:
         http: the client.
@@ -125,9 +125,9 @@ class Batch:
         self._looking = asyncio.Lock()
 
     async def start(self) -> None:
-        """Gives up at once if the batch before has, and still nobody answers a simple question.
+        """Gives up at once if the last batch did, and still no server answers a simple question.
 
-        Else every batch would wait anew, with all its patience, for a judge that is down.
+        Otherwise every batch would wait, with all its patience, for a judge that is down.
         """
         known = self._fleet.given_up
         if known is None:
@@ -137,7 +137,7 @@ class Batch:
             self._given_up = known
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply of the first server that gives one, from the prompt's own on.
+        """The reply of the first server that gives one, beginning with the prompt's own.
 
         Raises:
             Failed: none gave one, or one refused.
@@ -166,7 +166,7 @@ class Batch:
         try:
             reply = await self._http.post(server.url + CHAT, body)
         except Passing as passing:
-            if passing.status != 429:  # that one is well, and busy
+            if passing.status != 429:  # a busy server works
                 server.failed()
             raise
         except Failed:
@@ -181,10 +181,10 @@ class Batch:
         self._answered = time.monotonic()
 
     async def _look(self, began: float, failure: Failed) -> None:
-        """Gives up the batch if nobody has answered meanwhile, nor answers a simple question.
+        """Gives up the batch if no server has answered meanwhile, nor answers a simple question.
 
-        Else a judge that is down would be waited for by every prompt in turn, for hours. The
-        simple question tells that from a run of prompts which the server cannot bear.
+        Otherwise every prompt in turn would wait for a judge that is down, for hours. The simple
+        question tells that from a run of prompts that the server cannot cope with.
         """
         async with self._looking:
             if self._given_up is not None or self._answered > began:
@@ -194,7 +194,7 @@ class Batch:
                 self._given_up = self._fleet.given_up = failure.reason
 
     async def _signs(self) -> list[Failed | None]:
-        """What each server makes of a simple question; None is an answer."""
+        """How each server fails at a simple question; None if it answers."""
 
         async def sign(server: Server) -> Failed | None:
             try:

@@ -1,7 +1,7 @@
 """One exchange with a server: bounded in time and size, and every fault under a name.
 
 Reasons are counted by their text, so they are few and hold no numbers that vary. What a server
-says in its own words goes to ``Failed.detail``, unless that echoes the key.
+says in its own words goes to ``Failed.detail``, cleaned (``words.clean``).
 """
 
 from __future__ import annotations
@@ -11,36 +11,34 @@ import json
 import logging
 import math
 import os
-from collections.abc import Mapping
-from functools import cache
+import ssl
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.models.server.addresses import address, client
+from posh_reward.models.server.words import LOOKED_AT, clean
 from posh_reward.types import Failure, FailureKind
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 MAX_BYTES = 4_000_000
 """A longer reply is not read: one token with twenty alternatives takes about 3 kB."""
 CONNECT_SECONDS = 10.0
-"""A machine that does not take a connection for so long is not there."""
-MAX_DETAIL = 300
-"""Characters of a server's own words that are repeated."""
-
-ECHO = 8
-"""Characters of a key, in a row, that are enough to keep a server's words to ourselves."""
+"""A machine that takes no connection for this long is taken to be down."""
 
 TIMEOUT = "the server gave no answer in time"
 UNREACHABLE = "the server cannot be reached"
+DISTRUSTED = "the server's certificate is not trusted"
+PROXY = "the proxy that the environment names does not pass requests on"
+BAD_ADDRESS = "the server's address cannot be used"
 BROKEN_OFF = "the server broke off its reply"
 BUSY = "the server is too busy (429)"
-NO_JSON = "the server's reply is no JSON"
+NO_JSON = "the server's reply is not JSON"
 TOO_BIG = "the server's reply is too long to be read"
+COMPRESSED = "the server's reply is compressed, which was not asked for"
 TOO_LONG = "the prompt is longer than the model's context"
 
 OVERFLOW = (
@@ -56,8 +54,8 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
 
     Args:
         reason: becomes the verdict's.
-        detail: the server's own words.
-        status: the HTTP status, if it came so far.
+        detail: the server's own words, cleaned.
+        status: the HTTP status, if there was a response.
     """
 
     kind: FailureKind = "reply"
@@ -70,7 +68,7 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
 
     @property
     def failure(self) -> Failure:
-        """What becomes of a judgment; without the server's own words, which vary."""
+        """The judgment's failure, without the server's own words, which vary."""
         return Failure(self.kind, self.reason)
 
     def __str__(self) -> str:
@@ -78,7 +76,7 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
 
 
 class Refused(Failed):
-    """A request that this server does not answer as it is."""
+    """A request that this server will not answer as it stands."""
 
     kind = "prompt"
 
@@ -88,8 +86,8 @@ class Passing(Failed):
 
     Args:
         reason: becomes the verdict's.
-        detail: the server's own words.
-        status: the HTTP status, if it came so far.
+        detail: the server's own words, cleaned.
+        status: the HTTP status, if there was a response.
         after: seconds that the server wants to be left alone.
     """
 
@@ -108,27 +106,33 @@ class Http:
     Args:
         key: sent to every address; None if there is none.
         timeout: seconds for a whole exchange, connecting included.
+        urls: all base addresses that it will be asked for.
+
+    Raises:
+        ConfigError: the environment names a proxy or certificates that cannot be used.
+        MissingDependencyError: its proxy needs a package that is not installed.
     """
 
-    def __init__(self, key: str | None, timeout: float) -> None:
+    def __init__(self, key: str | None, timeout: float, urls: Sequence[str]) -> None:
         import httpx
 
         for library in ("httpx", "httpcore"):
             _quieten(library)
         self._key = key
         self._timeout = timeout
-        headers = {"Content-Type": "application/json"}
+        # A few kB of compressed bytes can grow to gigabytes: none are taken (``_encoded``).
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
         # Redirects are never followed: the key and the descriptions would go along. The time
-        # of an exchange is bounded as a whole, else a server that drips bytes is never late.
+        # of an exchange is bounded as a whole: a server that drips bytes would never be late.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._client = httpx.AsyncClient(
+        self._client = client(
+            urls,
             headers=headers,
             follow_redirects=False,
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             limits=limits,
-            verify=_trust(),
         )
 
     async def __aenter__(self) -> Http:
@@ -164,18 +168,25 @@ class Http:
             return await asyncio.wait_for(exchange, self._timeout)
         except asyncio.TimeoutError:
             failure = Passing(TIMEOUT)
-        except (httpx.ConnectError, httpx.ConnectTimeout):
-            failure = Passing(UNREACHABLE)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            failure = Passing(DISTRUSTED if _distrusts(error) else UNREACHABLE)
+        except httpx.ProxyError:
+            failure = Passing(PROXY)
         except httpx.HTTPError:
             failure = Passing(BROKEN_OFF)
+        except (httpx.InvalidURL, ValueError, OverflowError):  # IDNA's errors are ValueErrors
+            failure = Passing(BAD_ADDRESS)
         # Outside the handlers: httpx's errors hold the request, and so the key.
         raise failure
 
     async def _exchange(self, method: str, url: str, content: bytes | None) -> dict[str, Any]:
         async with self._client.stream(method, url, content=content) as response:
-            received = await _received(response)
+            encoded = _encoded(response)
+            received = b"" if encoded else await _received(response)
             if not response.is_success:
                 raise self._refusal(response, received)
+            if encoded:
+                raise Failed(COMPRESSED)
         try:
             reply = json.loads(received)
         except (ValueError, RecursionError):
@@ -203,18 +214,12 @@ class Http:
             return Refused(f"{place} has no such model or address (404)", detail, status)
         return Refused(f"the server refuses the request ({status})", detail, status)
 
+    def words(self, said: str) -> str:
+        """What a server said, fit for a message; see ``words.clean``."""
+        return clean(said, self._key)
+
     def _words(self, received: bytes) -> str:
-        """The start of a server's reply, on one line; nothing if it echoes part of the key."""
-        text = " ".join(received.decode("utf-8", errors="replace").split())
-        return "" if self._key is not None and echoes(text, self._key) else text[:MAX_DETAIL]
-
-
-@cache
-def _trust() -> ssl.SSLContext:
-    """The certificates to trust, read once: it takes longer than a small batch."""
-    import httpx
-
-    return httpx.create_ssl_context()
+        return self.words(received[: 4 * LOOKED_AT].decode("utf-8", errors="replace"))
 
 
 def _quieten(name: str) -> None:
@@ -228,56 +233,35 @@ def _quieten(name: str) -> None:
         library.setLevel(logging.WARNING)
 
 
+def _encoded(response: httpx.Response) -> bool:
+    """Whether a reply is compressed, or in any other form than it was asked for."""
+    return response.headers.get("content-encoding", "").strip().lower() not in ("", "identity")
+
+
 async def _received(response: httpx.Response) -> bytes:
     received = bytearray()
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.aiter_raw():
         received += chunk
         if len(received) > MAX_BYTES:
             raise Failed(TOO_BIG)
     return bytes(received)
 
 
-def echoes(text: str, key: str) -> bool:
-    """Whether a text has a stretch of the key, be the rest masked or escaped."""
-    starts = range(max(len(key) - ECHO, 0) + 1)
-    return any(key[start : start + ECHO] in text for start in starts)
+def _distrusts(error: BaseException) -> bool:
+    """Whether a connection was given up because of the other side's certificate."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 def _seconds(after: str | None) -> float:
-    """What a ``Retry-After`` header asks for; its form as a date is read as 0."""
+    """The seconds that a ``Retry-After`` header asks for; 0 if it is a date."""
     try:
         seconds = float(after or 0)
     except ValueError:
         return 0.0
     return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
-
-
-def address(url: str) -> str:
-    """An address as messages show it: scheme, host and port."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def check_url(url: str) -> str:
-    """A base address without the last slash; ``/v1`` is put after a host alone.
-
-    Raises:
-        ConfigError: it is no address, or holds credentials.
-    """
-    parts = urlsplit(url.strip())
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigError(
-            f"base_urls: the address at {parts.hostname} holds more than scheme, host and path: "
-            "give a key through the environment (api_key_env)"
-        )
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"base_urls: {url!r} is no address such as http://localhost:8000/v1")
-    try:
-        _ = parts.port
-    except ValueError:
-        raise ConfigError(f"base_urls: {url!r} has no port that can be") from None
-    path = parts.path.rstrip("/") or "/v1"
-    return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def read_key(variable: str | None) -> str | None:
@@ -288,7 +272,9 @@ def read_key(variable: str | None) -> str | None:
     """
     key = os.environ.get(variable, "").strip() if variable else ""
     if not all("!" <= character <= "~" for character in key):
-        raise ConfigError(f"{variable} holds characters that no key has: set it again")
+        raise ConfigError(
+            f"{variable} holds blanks or characters beyond ASCII, which no key has: set it again"
+        )
     return key or None
 
 

@@ -1,4 +1,4 @@
-"""Chat completions -> verdicts and phrases. Whatever a server sends, the worst is ``Failed``."""
+"""Chat completions -> verdicts and phrases. Whatever a server sends, at worst it is ``Failed``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from posh_reward.models.labels import TOP, label_masses, verdict
 from posh_reward.models.server.http import Failed
 from posh_reward.types import Reply, Usage, Verdict
 
-FORM = "the server's reply has not the form of a chat completion"
+FORM = "the server's reply is not a chat completion"
 NO_LOG_PROBABILITIES = "the server's reply has no log-probabilities"
-NO_NUMBERS = "the server's log-probabilities are no numbers"
+NO_NUMBERS = "the server's log-probabilities are not numbers"
 MASKED = "the server's log-probabilities are not the model's own"
 FEWER = "the server gives fewer than the 20 likeliest tokens"
 INCOMPLETE = "the server's reply leaves out labels that were asked for"
@@ -28,7 +28,7 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Token and log-probability of the alternatives for a reply's first token, likeliest first.
 
     Raises:
-        Failed: they are missing, no numbers, or of a distribution that was cut for sampling.
+        Failed: they are missing, not numbers, or of a distribution that was cut for sampling.
     """
     logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
     content = logprobs.get("content")
@@ -47,10 +47,10 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
     """The verdict by the text of the twenty likeliest tokens, blanks around it apart.
 
     Raises:
-        Failed: log-probabilities are missing, too few, or no numbers.
+        Failed: log-probabilities are missing, too few, or not numbers.
     """
     found = top(reply)[:TOP]
-    if len(found) < TOP:  # with fewer it would be another metric, and nobody would notice
+    if len(found) < TOP:  # fewer would be another metric, unnoticed
         raise Failed(FEWER)
     if any(token.startswith(TOKEN_ID) for token, _ in found):
         raise Failed("the server gives tokens as ids: start it without that option")
@@ -62,7 +62,7 @@ def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Ver
     """The verdict by the ids of the tokens of each label.
 
     Raises:
-        Failed: log-probabilities are missing, also of one label alone, or no numbers.
+        Failed: log-probabilities are missing, if only one label's, or not numbers.
     """
     found = dict(top(reply))
     by_id = {i: found.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
@@ -85,7 +85,7 @@ def read_text(reply: Mapping[str, Any]) -> Reply:
 
 
 def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
-    """Adds what a reply says that it cost; what it does not say counts as 0."""
+    """Adds the tokens that a reply says it cost; those it does not mention count as 0."""
     said = reply.get("usage")
     if not isinstance(said, dict):
         return
@@ -110,7 +110,7 @@ def token_ids(reply: Mapping[str, Any]) -> list[int]:
 
 
 def _choice(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The first choice, wherever it stands."""
+    """The choice with index 0, at whatever position."""
     choices = reply.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and choice.get("index", 0) == 0:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -15,8 +16,10 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.base import Prompt
 from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.server import http, replies, startup
+from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.fleet import Batch, Fleet, Patience
 from posh_reward.models.server.http import Failed, Http
+from posh_reward.models.server.specials import Specials
 from posh_reward.models.server.threads import run_apart
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
@@ -24,6 +27,11 @@ logger = logging.getLogger(__name__)
 
 THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
 """What Qwen3's template needs to answer at once; vLLM and SGLang pass it on."""
+
+OURS = {
+    "model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs", "stream",
+}  # fmt: skip
+"""Fields of a request that the judge sets itself, or needs as they are."""
 
 A = TypeVar("A", Verdict, Reply)
 
@@ -38,12 +46,12 @@ class ServerModel:
     Args:
         base_urls: addresses of servers of one and the same model: ``http://localhost:8000/v1``.
         model: its name at the server.
-        revision: the model's, or its quantisation; for signatures and stores alone.
+        revision: the model's, or its quantisation; only for signatures and stores.
         api_key_env: environment variable that holds the key; None for servers without.
         concurrency: prompts at once at each server.
         timeout: seconds for one exchange.
-        retries: how often an exchange that failed in passing is tried again; one that takes its
-            whole ``timeout`` twice at most.
+        retries: how often an exchange is tried again after a fault that may pass; after a
+            timeout at most twice.
         backoff: seconds before the first retry, doubled before each next one.
         reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
@@ -78,9 +86,10 @@ class ServerModel:
         self.usage = Usage()
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
         self._name = _name(model, revision, reading, extra_body)
-        self._fleet = Fleet([http.check_url(url) for url in urls])
+        self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff)
+        self._specials = Specials(model)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
         self._checked = False
         self._said: set[str] = set()
@@ -94,7 +103,7 @@ class ServerModel:
 
     @property
     def name(self) -> str:
-        """``server:model@revision:reading``, and a mark of ``extra_body`` if that is special."""
+        """``server:model@revision:reading``, and a digest of an ``extra_body`` of one's own."""
         return self._name
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -127,15 +136,15 @@ class ServerModel:
         return run_apart(write)
 
     def sleep(self) -> None:
-        """Nothing: the server is others' too."""
+        """Does nothing: others use the server too."""
 
     def wake(self) -> None:
-        """Looks once whether the servers are there, have the model, and give what is read.
+        """Checks once that the servers are there, have the model, and give log-probabilities.
 
         Raises:
             JudgeError: none is there, or one has another model or gives no log-probabilities;
                 the message names its address and the remedy.
-            ConfigError: the key cannot be one.
+            ConfigError: the key is malformed, or the environment's proxy or certificates are.
             MissingDependencyError: the HTTP client is not installed.
         """
         if not self._checked:
@@ -144,7 +153,7 @@ class ServerModel:
             self._checked = True
 
     def close(self) -> None:
-        """Nothing is open between two batches."""
+        """Does nothing: no connection is open between two batches."""
 
     async def _choose(
         self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
@@ -191,12 +200,18 @@ class ServerModel:
             client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
         )
         await batch.start()
+        texts = [prompt.text for prompt in prompts]
+        await self._specials.learn(client, self._fleet.order(0)[0].url, texts)
         answers: dict[int, A] = {}
 
         async def work(queue: Any, home: int) -> None:
             for index in queue:
+                unfit = self._specials.failure(texts[index])
+                if unfit is not None:
+                    answers[index] = fail(unfit)
+                    continue
                 try:
-                    reply = await batch.ask(home, self._body(prompts[index].text, how))
+                    reply = await batch.ask(home, self._body(texts[index], how))
                     replies.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
                 except Failed as failed:
@@ -216,7 +231,8 @@ class ServerModel:
         return {**self._extra, "model": self._model, "messages": messages, **how}
 
     def _http(self) -> Http:
-        return Http(http.read_key(self._key_env), self._patience.timeout)
+        urls = [server.url for server in self._fleet.servers]
+        return Http(http.read_key(self._key_env), self._patience.timeout, urls)
 
     def _say(self, failed: Failed) -> None:
         """Logs each reason once, with the server's own words."""
@@ -225,7 +241,7 @@ class ServerModel:
             logger.warning("%s: %s", self._name, failed)
 
     async def _faults(self) -> list[Failed | None]:
-        """What is wrong with each server."""
+        """What is wrong with each server; None if nothing is."""
         async with self._http() as client:
             return list(
                 await asyncio.gather(*(self._fault(client, s.url) for s in self._fleet.servers))
@@ -238,7 +254,7 @@ class ServerModel:
             body = self._body(startup.PROBE, how)
             read(await Batch(client, Fleet([url]), self._patience, body).ask(0, body))
         except Failed as failed:
-            # A scale without tokens fails the judgments on it, no others.
+            # A scale without tokens fails its own judgments only.
             return None if failed.reason == startup.NO_TOKEN else failed
         return None
 
@@ -249,6 +265,14 @@ def _name(model: str, revision: str | None, reading: str, extra: Mapping[str, An
         return name
     written = json.dumps(dict(extra), sort_keys=True)
     return f"{name}:{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _check_key_variable(name: str | None) -> None:
@@ -265,16 +289,16 @@ def _check(
     backoff: float,
     extra: Mapping[str, Any],
 ) -> None:
-    ours = {"model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs"}
-    taken = sorted(ours & set(extra))
+    taken = sorted(OURS & set(extra))
     wrong = {
         "base_urls: give at least one address": not urls,
         "model: give its name at the server": not model,
         f"concurrency: {concurrency} is less than 1": concurrency < 1,
-        f"timeout: {timeout} is no positive number of seconds": not timeout > 0,
+        f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
         f"retries: {retries} is negative": retries < 0,
-        f"backoff: {backoff} is negative": backoff < 0,
+        f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
         f"extra_body: leave out {', '.join(taken)}, which the judge sets": bool(taken),
+        "extra_body: give only what JSON can hold": not _is_json(extra),
     }
     for message, is_so in wrong.items():
         if is_so:

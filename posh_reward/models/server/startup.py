@@ -1,4 +1,4 @@
-"""Before the first question to servers: are they there, with this model, and can it be read?"""
+"""Before the first question: is each server there, with this model, and can it be read?"""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an i
 REMEDY = {
     http.UNREACHABLE: "is it started, and the address right?",
     http.TIMEOUT: "is it started, and timeout long enough?",
+    http.DISTRUSTED: "name its certificate's authority in SSL_CERT_FILE",
+    http.PROXY: "correct http_proxy or https_proxy, or name the server in no_proxy",
+    http.BAD_ADDRESS: "correct base_urls",
+    http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
     replies.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
     replies.FEWER: "choose one that gives as many, such as `vllm serve`",
     replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
 NO_TOKENIZE = "the server does not say which tokens the labels are"
-NO_TOKEN = "a label is no single token of the model"  # noqa: S105
+NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
 NO_LABELS = (NO_TOKENIZE, replies.NO_LOG_PROBABILITIES, replies.INCOMPLETE)
 LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
 
@@ -32,7 +36,7 @@ LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-
 def refuse_unusable(
     servers: Sequence[Server], faults: Sequence[Failed | None], reading: LabelReading
 ) -> None:
-    """Refuses what cannot be borne, and leaves out servers that are down next to others.
+    """Refuses servers that cannot be used, and leaves out those that are down while others are up.
 
     Args:
         servers: all of them.
@@ -63,7 +67,7 @@ def _remedy(fault: Failed, reading: LabelReading) -> str:
 
 
 async def check_model(client: Http, url: str, model: str) -> None:
-    """Looks whether a server that lists its models lists this one.
+    """Checks that a server which lists its models lists this one.
 
     Raises:
         Failed: it does not, or refuses to be asked.
@@ -78,13 +82,15 @@ async def check_model(client: Http, url: str, model: str) -> None:
     named = [each.get("id") for each in entries if isinstance(each, dict)]
     names = [name for name in named if isinstance(name, str)]
     if names and model not in names:
-        raise Failed(f"it serves {', '.join(names[:5])}, not {model}")
+        # Each name is cut before they are joined: one may have megabytes.
+        listed_names = client.words(", ".join(name[:100] for name in names[:5]))
+        raise Failed(f"it serves {listed_names or 'other models'}, not {model}")
 
 
 async def label_tokens(
     client: Http, url: str, model: str, labels: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Ids of the tokens that are each label, alone, after a blank or after a letter (vLLM).
+    """For each label the ids of its tokens: alone, after a blank, after a letter (vLLM).
 
     Raises:
         Failed: the server does not say.

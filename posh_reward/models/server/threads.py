@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 WAKING = 0.1
-"""Seconds after which the waiting thread looks up: a signal that comes just before it begins to
-wait does not wake it."""
+"""Seconds between two looks of the waiting thread: a signal just before it begins to wait would
+not wake it."""
 
 
 def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

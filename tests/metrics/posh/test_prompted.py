@@ -92,7 +92,7 @@ def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["7", "[1]", "no JSON", "null"])
-def test_what_the_store_cannot_tell_is_asked(written: str, tmp_path: Path) -> None:
+def test_unreadable_stored_verdicts_are_asked_again(written: str, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store.sqlite"))
     model = fake_model()
     PromptJudge(model, store=store).grade([ask("cat")])
@@ -116,7 +116,7 @@ def test_a_judge_that_asks_by_another_preset_is_refused() -> None:
         PoSh(PromptJudge(fake_model(), "prefix-first"))
 
 
-def test_replies_that_are_no_label_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_replies_without_a_label_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     class Vague(FakeModel):
         def choose(self, prompts: object, labels: object) -> list[Verdict]:
             return [Verdict((1.0, 0.0, 0.0, 0.0, 0.0), mass=0.2) for _ in prompts]  # type: ignore[attr-defined]
@@ -187,7 +187,7 @@ def test_an_empty_phrase_is_a_failure_and_is_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", ['""', "7", "null", "["])
-def test_what_is_no_phrase_is_asked_for_again(tmp_path: Path, kept: str) -> None:
+def test_unreadable_stored_phrases_are_asked_again(tmp_path: Path, kept: str) -> None:
     store, asked = Store(tmp_path / "store"), [RewriteRequest("dog small", "attribute")]
     text = rewrite_prompt(asked[0]).text
     store.put("rewrite", f"fake-model-1|{READING_VERSION}", {text: kept})

@@ -1,7 +1,7 @@
-"""A judge that thinks nothing: for tests, of ours and of our users'.
+"""A judge that does not think: for our tests and for our users'.
 
 Its answers depend on the words of the question and of the text alone, so they are the same in
-any order, batch or process; and it can be told to fail.
+any order, batch or process. It can be told to fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def shared_words(request: Request) -> float:
 
 
 class FakeJudge(Recorder):
-    """Grades by ``grader`` and records every request that it gets.
+    """Grades by ``grader``, and records every request.
 
     Args:
         grader: a pure function of the request; by default the share of words found.
@@ -52,7 +52,7 @@ class FakeJudge(Recorder):
         return verdicts
 
     def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
-        """Puts "the" in front."""
+        """Puts "the" before each phrase."""
         self.usage.rewrites += len(requests)
         return [Reply(f"the {request.text}".replace('"', "")) for request in requests]
 
@@ -67,11 +67,11 @@ def quoted_words(prompt: Prompt) -> float:
 
 
 def raw_phrase(prompt: Prompt) -> str:
-    """For a ``FakeModel``: "the", and the phrase that a prompt wants to have rewritten."""
+    """For a ``FakeModel``: "the", and the phrase that a prompt wants rewritten."""
     found = re.search(r'Phrase: "(.*)"\Z|\ARewrite "(.*)" into a gram', prompt.text, re.DOTALL)
     return f"the {(found[1] or found[2] or '') if found else ''}".replace('"', "")
 
 
 def fake_model(grader: PromptGrader = quoted_words, name: str = "fake-model-1") -> FakeModel:
-    """A language model that thinks nothing, but knows the wording of POSH's prompts."""
+    """A fake language model that knows the wording of POSH's prompts."""
     return FakeModel(grader, raw_phrase, name)

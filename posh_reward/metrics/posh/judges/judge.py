@@ -1,11 +1,12 @@
-"""What a judge is. Implementations are named in ``judge/load.py`` and imported when asked for."""
+"""What a judge is. Implementations are named in ``judges/load.py`` and imported when asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from posh_reward.types import Reply, Request, RewriteRequest, Usage, Verdict
+from posh_reward.models.base import sound_verdict
+from posh_reward.types import LABELS, Reply, Request, RewriteRequest, Usage, Verdict
 
 
 class Judge(Protocol):
@@ -30,7 +31,7 @@ class Judge(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Give back what can be given back between batches (GPU memory)."""
+        """Free what can be freed between batches (GPU memory)."""
         ...
 
     def wake(self) -> None:
@@ -40,3 +41,11 @@ class Judge(Protocol):
     def close(self) -> None:
         """Release everything; the judge is not used again."""
         ...
+
+
+def sound_grade(given: object) -> Verdict:
+    """A verdict over POSH's five labels: the given one, or a failure in its place.
+
+    Checked wherever a judge's answer enters the metric: see ``sound_verdict``.
+    """
+    return sound_verdict(given, len(LABELS))

@@ -33,7 +33,7 @@ class PromptJudge:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """The model's name."""
         return self.model.name
 
     @property
@@ -56,13 +56,13 @@ class PromptJudge:
         return self._asker.write(prompts, REWRITE_TOKENS)
 
     def sleep(self) -> None:
-        """The model's."""
+        """Puts the model to sleep."""
         self.model.sleep()
 
     def wake(self) -> None:
-        """The model's."""
+        """Wakes the model."""
         self.model.wake()
 
     def close(self) -> None:
-        """The model's."""
+        """Closes the model."""
         self.model.close()
