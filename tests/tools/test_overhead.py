@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench" / "overhead.py"
 
 
+@pytest.mark.slow
 def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None:
     with (shared_data / "goldens" / "goldens.jsonl").open(encoding="utf-8") as lines:
         goldens = [next(lines) for _ in range(3)]
