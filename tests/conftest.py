@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "chosen", max_examples=config.getoption("--examples"), deadline=None, print_blob=True
     )
     settings.load_profile("chosen")
+    # A shell starts background jobs with interrupts ignored, and children inherit that: tests that
+    # send one would wait for ever.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

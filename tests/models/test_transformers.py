@@ -117,6 +117,7 @@ def test_grades_are_those_of_each_prompt_alone(preset: str, budget: int) -> None
     assert judge.usage.tokens_decoded == len(prompts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["released", "prefix-first"])
 def test_qwen_tokens_are_shared_to_the_last(shared_data: Path, preset: str) -> None:
     tokenizer = qwen(shared_data)

@@ -100,7 +100,7 @@ def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list
         "--dataset_name", str(folder / "pictures"), "--output_dir", str(folder / f"{case}{ranks}"),
         "--judge", str(folder / "judge.yaml"), "--use_vllm", "--vllm_mode", "colocate",
         "--vllm_enable_sleep_mode", "false", "--vllm_max_model_length", "512",
-        "--vllm_importance_sampling_correction", "false", "--max_completion_length", "24",
+        "--vllm_importance_sampling_correction", "true", "--max_completion_length", "24",
         "--max_steps", "2", "--num_generations", "4", "--top_p", "1.0",
         "--per_device_train_batch_size", str(16 // ranks),
         "--mask_truncated_completions", "false",

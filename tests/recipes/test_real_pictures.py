@@ -65,6 +65,7 @@ def flags(stage: str, model: Path, output: Path, data: Path) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sft_on_paintings(paintings: Path, tiny: Path, tmp_path: Path) -> None:
     trainer = sft.main(
         [*flags("sft", tiny, tmp_path, paintings), "--per_device_train_batch_size", "3",

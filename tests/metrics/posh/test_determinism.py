@@ -83,6 +83,7 @@ def test_what_was_scored_before_does_not_matter(
         assert [in_full(each) for each in scores] == [alone[judge][pair] for pair in pairs]
 
 
+@pytest.mark.slow
 def test_a_share_of_the_pairs_in_another_process(alone: dict[str, dict[Pair, str]]) -> None:
     share = PAIRS[1::2]
     worker = subprocess.run(
