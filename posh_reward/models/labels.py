@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 LabelReading = Literal["labels", "top-20"]
 """labels: the probability of every label is read, however small. top-20: as the release reads,
-only among the twenty likeliest tokens; with no label among them the reply counts as the lowest
-label and is marked as unparsed."""
+only among the twenty likeliest tokens, of which any that contains a digit counts for it (``says``);
+with no label among them the reply counts as the lowest label and is marked as unparsed."""
 
 TOP = 20
 """How many tokens ``top-20`` reads."""
@@ -40,19 +40,32 @@ def check_reading(reading: str) -> None:
 
 
 def label_tokens(
-    tokenizer: PreTrainedTokenizerBase, labels: Sequence[str]
+    tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], reading: LabelReading = "labels"
 ) -> tuple[tuple[int, ...], ...]:
-    """For each label the ids of all tokens that are its text, blanks around it apart.
+    """For each label the ids of all tokens that say it under a reading (``says``).
 
     ``"1"`` may be there as itself, with a blank (``"Ġ1"``, ``"▁1"``) and as a byte (``"<0x31>"``).
     """
     ids: dict[str, list[int]] = {label: [] for label in labels}
     for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
-        if len(token) <= LONGEST_TOKEN and any(label in token for label in labels):
-            text = tokenizer.decode([index]).strip()
-            if text in ids:
-                ids[text].append(index)
+        likely = len(token) <= LONGEST_TOKEN or reading == "top-20"
+        if likely and any(label in token for label in labels):
+            text = tokenizer.decode([index])
+            for label in ids:
+                if says(text, label, reading):
+                    ids[label].append(index)
     return tuple(tuple(ids[label]) for label in labels)
+
+
+def says(token: str, label: str, reading: LabelReading) -> bool:
+    """Whether a token's text counts for a label: if it is the label, blanks around it apart.
+
+    The release counts every token that *contains* a digit, once for each of its digits: "10" and
+    "15" are both a 1, and "15" is a 5, too. So does ``top-20``, for labels of one digit.
+    """
+    if reading == "top-20" and len(label) == 1 and label.isdigit():
+        return label in token
+    return token.strip() == label
 
 
 def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:

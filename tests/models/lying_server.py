@@ -136,7 +136,7 @@ def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
         for (i, digit), p in zip(DIGITS.items(), shares, strict=True)
     ]
     if not as_ids:
-        top = top + [{"token": f"word{i}", "logprob": -30.0} for i in range(15)]
+        top = top + [{"token": f"word{letter}", "logprob": -30.0} for letter in "abcdefghijklmno"]
         top = top[: body.get("top_logprobs", 0)]
     first = {"token": "5", "logprob": -0.1, "top_logprobs": top}
     return {"choices": [{"index": 0, "logprobs": {"content": [first]}}], "usage": usage}

@@ -52,6 +52,18 @@ def test_digits_are_found(shared_data: Path) -> None:
     assert ids == ((16,), (17,), (18,), (19,), (20,))
 
 
+def test_the_release_counts_tokens_that_contain_a_digit() -> None:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["1", "5", "15", "grade 5 of ten", "no", "not"]
+    model = models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="no")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(model))
+    assert label_tokens(tokenizer, ("1", "5")) == ((0,), (1,))
+    assert label_tokens(tokenizer, ("1", "5"), "top-20") == ((0, 2), (1, 2, 3))
+    assert label_tokens(tokenizer, ("no",), "top-20") == ((4,),), "words are read whole"
+
+
 def test_tokens_of_one_digit_add_up() -> None:
     from math import log
 

@@ -406,14 +406,30 @@ def test_a_model_without_digit_tokens_fails_its_judgments(monkeypatch: pytest.Mo
     assert failures == {startup.NO_TOKEN}
 
 
-def test_tokens_of_one_digit_add_up_and_words_do_not_count() -> None:
+def test_every_token_that_contains_a_digit_counts_for_it() -> None:
     given = [(" 5", 0.25), ("5", 0.25), ("4\n", 0.25), ("44", 0.2), ("１", 0.02)]  # noqa: RUF001
     given += [("word", 0.001)] * 20
     listed = [{"token": token, "logprob": log(p)} for token, p in given]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
     verdict = replies.read_top(reply, LABELS)
-    assert verdict.probabilities == pytest.approx((0, 0, 0, 1 / 3, 2 / 3))
-    assert verdict.mass == pytest.approx(0.75)
+    assert verdict.probabilities == pytest.approx((0, 0, 0, 0.45 / 0.95, 0.5 / 0.95))
+    assert verdict.mass == pytest.approx(0.95)
+
+
+def test_a_token_of_two_digits_counts_for_both() -> None:
+    listed = [{"token": token, "logprob": log(p)} for token, p in [("15", 0.4), ("10", 0.4)]]
+    listed += [{"token": "word", "logprob": log(0.001)}] * 20
+    reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
+    verdict = replies.read_top(reply, LABELS)
+    assert verdict.probabilities == pytest.approx((2 / 3, 0, 0, 0, 1 / 3))
+    assert verdict.mass == 1.0
+
+
+def test_labels_that_are_words_are_read_whole() -> None:
+    listed = [{"token": token, "logprob": log(p)} for token, p in [("no", 0.4), ("not", 0.4)]]
+    listed += [{"token": " yes", "logprob": log(0.005)}] * 20
+    reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
+    assert replies.read_top(reply, ("no", "yes")).mass == pytest.approx(0.49)
 
 
 def test_a_reply_without_label_is_an_unparsed_one() -> None:

@@ -250,7 +250,7 @@ class TransformersModel:
 
     def _label_tokens(self, loaded: Loaded, labels: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         if labels not in self._tokens:
-            self._tokens[labels] = label_tokens(loaded.tokenizer, labels)
+            self._tokens[labels] = label_tokens(loaded.tokenizer, labels, self._reading)
         return self._tokens[labels]
 
     def _verdict(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from posh_reward.models.labels import TOP, label_masses, verdict
+from posh_reward.models.labels import TOP, label_masses, says, verdict
 from posh_reward.models.server.http import Failed
 from posh_reward.types import Reply, Usage, Verdict
 
@@ -44,7 +44,7 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
-    """The verdict by the text of the twenty likeliest tokens, blanks around it apart.
+    """The verdict by the text of the twenty likeliest tokens, as ``says`` counts them.
 
     Raises:
         Failed: log-probabilities are missing, too few, or not numbers.
@@ -54,7 +54,10 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
         raise Failed(FEWER)
     if any(token.startswith(TOKEN_ID) for token, _ in found):
         raise Failed("the server gives tokens as ids: start it without that option")
-    masses = [math.fsum(math.exp(p) for t, p in found if t.strip() == label) for label in labels]
+    masses = [
+        math.fsum(math.exp(p) for text, p in found if says(text, label, "top-20"))
+        for label in labels
+    ]
     return verdict(masses, "top-20")
 
 

@@ -11,7 +11,13 @@ from typing import Any
 from posh_reward.errors import MissingDependencyError
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import TOP, label_masses, label_tokens, no_token
+from posh_reward.models.labels import (
+    TOP,
+    LabelReading,
+    label_masses,
+    label_tokens,
+    no_token,
+)
 from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.worker import Answers
 from posh_reward.types import Failure
@@ -36,7 +42,7 @@ class VllmEngine:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         import vllm
 
-        self._reading: str = settings["reading"]
+        self._reading: LabelReading = settings["reading"]
         if self._reading == "labels":
             check_scoring(vllm.SamplingParams, vllm.__version__)
         self._sleeps = bool(settings["sleep"]) and can_sleep()
@@ -61,7 +67,7 @@ class VllmEngine:
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels as the next token, at temperature 1."""
-        tokens = label_tokens(self._tokenizer, labels)
+        tokens = label_tokens(self._tokenizer, labels, self._reading)
         unreadable = no_token(labels, tokens)
         if unreadable is not None:
             return iter([[(place, Answer(failure=unreadable)) for place in range(len(prompts))]])

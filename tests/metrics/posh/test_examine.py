@@ -85,3 +85,31 @@ def test_a_part_is_asked_for_after_its_whole() -> None:
     asked = [request.identifier for request in judge.requests if request.kind == "entity"]
     assert asked.index("woman") < asked.index("hat")
     assert "hat of woman" in asked
+
+
+PART = description(
+    "The man] 's hand. A boy sees us.",
+    [entity("hand"), entity("man]"), entity("boy"), entity("us", us=True), entity("boy")],
+    [relation(0, "part of", 1), relation(2, "sees", 3)],
+)
+
+
+def asked(*, mended: bool) -> list[Request]:
+    judge = FakeJudge(lambda request: 2.0 if request.identifier == "hand" else 4.0)
+    steps = examine(PART, TARGET, "recall", mended=mended)
+    run_together([steps], judge, Rewriter(judge))
+    return judge.requests
+
+
+def test_only_the_release_cuts_a_part_s_name_short_in_the_question_about_its_whole() -> None:
+    def named(requests: list[Request]) -> str:
+        return next(each.identifier for each in requests if each.text == "part of")
+
+    assert named(asked(mended=False)) == "hand"
+    assert named(asked(mended=True)) == "hand of man]"
+
+
+def test_only_the_release_forgets_the_viewer_in_the_first_pass() -> None:
+    called = [{each.identifier for each in asked(mended=mended)} for mended in (False, True)]
+    assert "the boy sees us" in called[0]
+    assert "the boy sees the viewer" in called[1]

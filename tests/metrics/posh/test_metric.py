@@ -209,3 +209,13 @@ def test_any_text_scores_within_bounds_and_roles_are_symmetric(
     if generation.strip():
         back = posh.score([reference], [generation])[0]
         assert (back.precision, back.recall) == pytest.approx(swapped(scores))
+
+
+def test_a_judge_sees_each_text_as_it_was_given_and_spans_point_into_the_stripped_one() -> None:
+    judge = FakeJudge(lambda request: 4.0)
+    (scores,) = PoSh(judge).score(["  A dog.\n"], ["A dog."])
+    assert {(r.source.given, r.target.given) for r in judge.requests} == {
+        ("  A dog.\n", None),
+        (None, "  A dog.\n"),
+    }
+    assert scores.generation == "A dog."

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from posh_reward.errors import InputError
@@ -92,3 +94,34 @@ def test_rewrites_have_an_instruction_for_each_kind() -> None:
 def test_an_unknown_preset_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first, mended"):
         prompt(request(), "mine")
+
+
+def test_a_rewrite_replaces_the_last_place_where_the_raw_phrase_stands() -> None:
+    ask = request(identifier="the small dog", raw="small dog")
+    for preset in PRESETS:
+        assert question(ask, preset) == question(request(identifier="the small dog"), preset)
+
+
+@pytest.mark.parametrize("preset", ["released", "paper"])
+def test_the_release_rewrites_its_scoring_guide(preset: str) -> None:
+    """Q13: "A weak hint glows" is asked about as it stands."""
+    text = prompt(request(identifier="the weak hint", raw="weak hint"), preset).text
+    assert '"weak hint" from DESCRIPTION' in text
+    assert "2: the weak hint; 3: partial" in text
+
+
+def test_the_mended_question_is_about_the_rewrite() -> None:
+    ask = request(identifier="the weak hint", raw="weak hint")
+    assert question(ask, "mended").startswith('Q: Is "the weak hint" from')
+    assert "2: weak hint; 3: partial" in prompt(ask, "mended").text
+
+
+def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
+    ask = request(identifier="the unstated details", raw="unstated details")
+    assert question(ask, "prefix-first").endswith("do NOT infer the unstated details.")
+
+
+def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:
+    ask = request(source=replace(GENERATION, given=" A dog.\n"))
+    assert "DESCRIPTION 2:  A dog.\n\n\nQ:" in prompt(ask).text
+    assert "DESCRIPTION 2: A dog.\n\nQ:" in prompt(ask, "mended").text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from posh_reward.metrics.posh.questions import (
@@ -10,6 +12,7 @@ from posh_reward.metrics.posh.questions import (
     candidates,
     given,
     parts,
+    shortened,
     wholes,
 )
 from posh_reward.metrics.posh.roster import Roster
@@ -93,3 +96,138 @@ def test_the_viewer_is_given() -> None:
 def test_a_word_repeated_thousands_of_times_stays_quick() -> None:
     roster = Roster(graph([entity("dog", attribute("red"))] * 4000))
     assert all(texts(candidates(roster, i, {})) == [(0, "dog")] for i in range(4000))
+
+
+VIEWERS = graph(
+    [entity("boy"), entity("us", attribute("red"), us=True), entity("boy")],
+    [relation(0, "runs toward", 1)],
+)
+
+
+def test_the_viewer_has_no_name_of_its_own_in_the_first_pass() -> None:
+    """Q1: a first pass knows of no findings at all."""
+    assert texts(candidates(Roster(VIEWERS), 0, {})) == [(3, "boy runs toward red us")]
+    known = given(VIEWERS)
+    assert texts(candidates(Roster(VIEWERS), 0, known)) == [(3, "boy runs toward the viewer")]
+
+
+def test_our_left_is_not_a_namesake_of_another_left() -> None:
+    """Q2."""
+    roster = Roster(graph([entity("left", left=True), entity("left")]))
+    assert texts(candidates(roster, 1, {})) == [(0, "left")]
+
+
+@pytest.mark.parametrize("text", ["held", "worn"])
+def test_the_release_does_not_know_what_is_held_for_a_part(text: str) -> None:
+    """Q3."""
+    told = graph([entity("man"), entity("cup")], [relation(0, text, 1)])
+    assert (parts(Roster(told)), parts(Roster(told, mended=True))) == ([], [1])
+
+
+def test_the_release_lets_a_thing_be_part_of_itself() -> None:
+    """Q4: it waits for the second pass, where its own parts do not find it."""
+    told = graph(
+        [entity("woman"), entity("hand")], [relation(0, "part of", 0), relation(1, "part of", 0)]
+    )
+    assert wholes(Roster(told)) == []
+    assert texts(candidates(Roster(told), 1, {})) == [(0, "hand")]
+    assert wholes(Roster(told, mended=True)) == [0]
+
+
+FOUND = {0: Finding("king", 5.0), 1: Finding("maid", 5.0)}
+
+
+def test_parents_come_in_the_order_of_entities() -> None:
+    """Q5."""
+    roster = Roster(
+        graph(
+            [entity("king"), entity("maid"), entity("robe"), entity("robe")],
+            [relation(2, "part of", 1), relation(0, "wears", 2)],
+        )
+    )
+    assert texts(candidates(roster, 2, FOUND)) == [(0, "robe of king"), (0, "robe of maid")]
+
+
+def test_a_text_that_an_earlier_frame_offered_is_not_found_again() -> None:
+    """Q6: so that the later frame goes on to relations."""
+    roster = Roster(
+        graph(
+            [
+                entity("us", us=True),
+                entity("hands", attribute("cold")),
+                entity("hands"),
+                entity("us", us=True),
+            ],
+            [relation(0, "hold", 1), relation(1, "part of", 3), relation(2, "part of", 3)],
+        )
+    )
+    found = given(roster.graph)
+    assert texts(candidates(roster, 1, found)) == [
+        (0, "hands of the viewer"),
+        (1, "cold hands of the viewer"),
+        (4, 'hands of the viewer with relation "the viewer hold hands"'),
+    ]
+
+
+def test_other_mentions_are_parts_too() -> None:
+    """Q7."""
+    robe = entity("robe", mentions=["robe", "Cloak"])
+    roster = Roster(graph([entity("king"), robe], [relation(0, "wears", 1)]))
+    assert texts(candidates(roster, 1, FOUND)) == [
+        (0, "robe"),
+        (0, "robe of king"),
+        (2, "cloak"),
+        (2, "cloak of king"),
+    ]
+
+
+def test_the_release_takes_one_and_which_for_names() -> None:
+    """Q8."""
+    told = graph([entity("boat", mentions=["boat", "it", "One", "which", "them"])])
+    assert texts(candidates(Roster(told), 0, {})) == [(0, "boat"), (2, "one"), (2, "which")]
+    assert texts(candidates(Roster(told, mended=True), 0, {})) == [(0, "boat")]
+
+
+def test_relations_are_offered_by_their_first_sentence() -> None:
+    """Q9."""
+    roster = Roster(
+        graph(
+            [entity("man"), entity("dog"), entity("cat"), entity("man")],
+            [replace(relation(0, "chases", 2), sentences=(1,)), relation(0, "with", 1)],
+        )
+    )
+    assert texts(candidates(roster, 0, {})) == [(3, "man with dog"), (3, "man chases cat")]
+
+
+def test_the_bare_frame_is_asked_only_if_no_frame_gives_anything() -> None:
+    """Q10, and then it is the first frame's."""
+    first, other = entity("robe"), entity("robe", attribute("red"))
+    owned = [relation(2, "part of", 0), relation(2, "part of", 1), relation(3, "part of", 1)]
+    king, maid = entity("king"), entity("maid")
+    roster = Roster(graph([king, maid, first, other], owned))
+    assert texts(candidates(roster, 2, FOUND)) == [(0, "robe of king")]
+    roster = Roster(graph([king, maid, first, other], [*owned, relation(3, "part of", 0)]))
+    assert texts(candidates(roster, 2, FOUND)) == [(0, "robe of king")]
+
+
+def test_of_attributes_equal_but_for_case_the_upper_one_says_when() -> None:
+    """Q11: so "green" is the first attribute."""
+    trees = entity(
+        "trees", attribute("tall"), attribute("green", sentence=1), attribute("Tall", sentence=2)
+    )
+    assert list(Roster(graph([trees])).attributes[0]) == ["green", "tall"]
+    assert list(Roster(graph([trees]), mended=True).attributes[0]) == ["tall", "green"]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "left"),
+    [
+        ("hand of man]", "hand"),
+        ("hand of [the man] there", "hand there"),
+        ("hand of man", "hand of man"),
+        ("hand]", "hand]"),
+    ],
+)
+def test_brackets_cut_a_part_short(identifier: str, left: str) -> None:
+    """Q12."""
+    assert shortened(identifier) == left
