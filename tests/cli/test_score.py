@@ -79,7 +79,7 @@ def test_what_is_missing_fails_its_own_row_only(tmp_path: Path) -> None:
         "the generation is missing",
         "the reference is missing",
         None,  # an empty generation is scored: it makes no mistake, and leaves everything out
-        "the generation is not a text but int",
+        "the generation is not a text but a value of type int",
         "the generation holds half a surrogate pair, which is not Unicode text",
     ]
     empty = rows_in(out)[3]

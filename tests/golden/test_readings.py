@@ -1,4 +1,4 @@
-"""Stored descriptions are kept by a version that is raised by hand: this says when."""
+"""What is read and asked has versions that are raised by hand: this says when."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from posh_reward import PoSh
 from posh_reward.graph.read import Reader
 from posh_reward.graph.serialise import READING_VERSION, write_description
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.questions import ASKING_VERSION
 from posh_reward.types import Description
 
 HERE = Path(__file__).parent
@@ -48,4 +51,22 @@ def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
         "what is read of a text has changed. Once a change: raise READING_VERSION in "
         "graph/serialise.py, so that stored descriptions are not taken for new ones, and put "
         f'"<version>/{name}": "{digest.hexdigest()[:16]}" into tests/golden/readings.json'
+    )
+
+
+@pytest.mark.parametrize("preset", ["released", "mended"])
+def test_a_change_of_what_is_asked_raises_the_version(preset: str) -> None:
+    some = texts()[:12]
+    judge = FakeJudge()
+    scores = PoSh(judge, preset=preset).score(some[1:], some[:-1])
+    digest = sha256(repr([(s.precision, s.recall) for s in scores]).encode())
+    for request in judge.requests:
+        digest.update(repr((request.identifier, request.text, request.other)).encode())
+    known = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    version = f"{READING_VERSION}.{ASKING_VERSION}/{preset}"
+    assert known.get(version) == digest.hexdigest()[:16], (
+        "what is asked about a text, or its score, has changed. Once a change: raise "
+        "ASKING_VERSION in metrics/posh/questions.py, so that scores carry another signature, and "
+        f'put "<reading>.<asking>/{preset}": "{digest.hexdigest()[:16]}" into '
+        "tests/golden/readings.json"
     )

@@ -10,6 +10,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.read import MAX_CHARACTERS, Reader
+from posh_reward.graph.serialise import READING_VERSION
 from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, mean_score, weights_of
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
@@ -19,7 +20,7 @@ from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
-from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.metrics.signature import signature
 from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Scores, Usage
@@ -84,12 +85,13 @@ class PoSh:
 
     @property
     def signature(self) -> str:
-        """``posh|preset:released|judge:...|parser:...|coref:...|present:2|version:...``."""
+        """``posh|preset:released|judge:...|parser:...|coref:...|rules:2.2|present:2|version:...``."""
         fields = {
             "preset": self.preset,
             "judge": self.judge.name,
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
+            "rules": f"{READING_VERSION}.{ASKING_VERSION}",
             "present": f"{PRESENT:g}",
         }
         if self.weights != EQUAL:

@@ -16,6 +16,10 @@ from posh_reward.types import HIGHEST_GRADE, Entity, SceneGraph
 
 PRESENT = 2.0
 """An entity is present when the grade of its best candidate is at least this."""
+ASKING_VERSION = 2
+"""Of what is asked about a graph, and how grades make a score. Raise it with any change of
+``questions``, ``roster`` or ``examine`` that changes a question or a score: signatures carry it.
+``tests/golden/test_readings.py`` fails if that is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def test_odd_references_get_a_score_or_a_reason(posh: PoSh, text: str) -> None:
         ("word " * 10_000, "is longer than the 20,000 characters that are read"),
         (None, "the generation is missing"),
         (math.nan, "the generation is missing"),
-        (["a"], "is not a text but list"),
+        (["a"], "is not a text but a value of type list"),
         ("half \ud800", "surrogate"),
     ],
 )
