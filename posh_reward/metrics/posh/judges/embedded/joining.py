@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp
 from operator import mul
 
@@ -155,9 +155,9 @@ def same_sort(matching: Matching, a: int, b: int) -> bool:
     return alike or bool(persons)
 
 
-def say_the_same(words: list[str], others: list[str]) -> bool:
+def say_the_same(words: Iterable[str], others: Iterable[str]) -> bool:
     """Whether the words of two relations say much the same."""
-    if HAVING & set(words) and HAVING & set(others):
+    if HAVING.intersection(words) and HAVING.intersection(others):
         return True
     for a in words:
         for b in others:
@@ -172,7 +172,7 @@ def say_the_same(words: list[str], others: list[str]) -> bool:
 def joined(matching: Matching, a: int, words: list[str], b: int) -> float:
     """How well what joins two things of the target matches a relation's words, 0 to 1."""
     target = matching.target
-    stated = target.partners[a].get(b, [])
+    stated = target.partners[a].get(b, {})
     turned = is_turned(matching, a, words, b)
     if a == b:
         link = ONE_THING
@@ -225,13 +225,11 @@ def between(matching: Matching, a: int, b: int) -> list[str]:
 
 def word_value(matching: Matching, a: int, word: str, b: int) -> float:
     """How well the target says a verb or adverb of both things."""
-    hold = matching.target.hold
     term = matching.source.by_word.get(word, (word, "v"))
     return max(
         (
-            alike * (hold(a, i) + hold(b, i)) / 2
+            alike * matching.target.hold_of_both(a, b, other)
             for other, alike in matching.words(term).items()
-            for i in matching.target.places[other]
         ),
         default=0.0,
     )
