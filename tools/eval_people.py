@@ -69,7 +69,8 @@ def lines(path: Path, sample: int | None) -> list[Any]:
 
 def flickr8k(folder: Path, sample: int | None = None) -> Judged:
     """Three experts' ratings of each candidate, 1 to 4."""
-    pairs, of, images, ratings = [], [], [], []
+    pairs: list[Pair] = []
+    of, images, ratings = [], [], []
     for row in lines(folder / "flickr8k_expert_dev.jsonl", sample):
         reference = joined(row["references"])
         for candidate in row["candidates"]:
@@ -79,7 +80,9 @@ def flickr8k(folder: Path, sample: int | None = None) -> Judged:
                 ratings.append(rating)
             pairs.append((candidate["caption"], reference))
     given = np.array(ratings, dtype=np.float64)
-    return Judged("Flickr8k-Expert", pairs, np.array(of), images, dict.fromkeys(SIDES, given), tau_c)
+    return Judged(
+        "Flickr8k-Expert", pairs, np.array(of), images, dict.fromkeys(SIDES, given), tau_c
+    )
 
 
 def thumb(folder: Path, sample: int | None = None) -> Judged:
@@ -112,7 +115,9 @@ def tau_c(scores: Floats, people: Floats) -> float:
 
 
 def pearson(scores: Floats, people: Floats) -> float:
-    """Pearson's correlation, -1 to 1."""
+    """Pearson's correlation, -1 to 1; nan where one side does not vary."""
+    if not scores.std() or not people.std():
+        return float("nan")
     return float(np.corrcoef(scores, people)[0, 1])
 
 
@@ -162,7 +167,7 @@ def report(judged: Judged, scored: Sequence[dict[str, float]], how: str) -> None
         print(f"{judged.name:16} {how:13} {score:10} {value:.3f} [{low:.3f}, {high:.3f}]")
 
 
-def reading_metric(judge: str, store: Path | None, texts: Sequence[str]) -> Any:
+def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
     """The metric with all texts parsed, from the store where they are there."""
     from posh_reward import PoSh
     from posh_reward.graph.read import Reader
