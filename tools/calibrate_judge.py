@@ -1,136 +1,125 @@
-"""Fits the embedded judge's weights for relations, on artworks that are not the planted ones.
+"""Fits the embedded judge's weights to people's judgments and to planted mistakes.
 
-    python tools/calibrate_judge.py tools/calibration/artworks.json
+    python tools/calibrate_judge.py ../shared/data/human tools/calibration/artworks.json \
+        ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds]
 
-The 20 artworks were written for this by the project, in the form of the planted ones (which the
-writer had read): a reference, a faithful rewording, the same with marked mistakes, and a text that
-leaves out what is marked in the reference. Every relation of a reference is an example: it is
-omitted if most of it is marked. The logistic regression (ridge penalty 3, by Newton's method) has
-the four features of ``joining.as_such`` and ``joining.named_and_said``, and one for having a verb.
-Prints what to write into ``judge/embedded/joining.py``, and how well the regressions of five folds
-tell omitted relations from kept ones in the artworks that they have not seen (area under the
-curve).
+Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
+the weights of the loss in ``calibration/objective.py``. Prints the table for
+``judges/embedded/weights.py``, and the figures of each set on the examples that were fitted to.
+With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
+the other four. Higher is better, but for the blind list, which should be below the sentence.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.joining import as_such, named_and_said, says_little
-from posh_reward.metrics.posh.judges.embedded.words import words_of
-from posh_reward.types import Request, Span, Verdict
-
-RIDGE = 3.0
-FOLDS = 5
-STEPS = 50
-
-Floats = NDArray[np.float64]
+from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.types import Direction, Kind, Scores
+from tools.calibration.examples import FOLDS, Examples, examples
+from tools.calibration.objective import Objective, fitted
+from tools.calibration.questions import KINDS, Answers, Floats, Questions, Recorder, answers, asked
+from tools.eval_people import SIDES, reading_metric
+from tools.eval_planted import Marked, best_threshold, macro_f1, marked
 
 
-class Recorder(EmbeddedJudge):
-    """The embedded judge, which keeps the relations of references that it is asked about."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[Request, list[float]]] = []
-        """With what speaks for each."""
-
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
-        """As the judge does."""
-        for request in requests:
-            if request.kind == "relation" and request.direction == "recall":
-                self.asked.append((request, self._evidence(request)))
-        return super().grade(requests)
-
-    def _evidence(self, request: Request) -> list[float]:
-        matching = self._matching(request.source, request.target)
-        words, other = words_of(request.text or ""), request.other_entity or 0
-        firsts, seconds = matching.players(request.entity), matching.players(other)
-        best = as_such(matching, firsts, words, seconds)
-        said, *ends = named_and_said(matching, request.entity, words, other)
-        has_verb = not all(map(says_little, words))
-        return [1.0, best, said if has_verb else 0.0, float(has_verb), *ends]
+def regraded(questions: Questions, given: Answers, pair: int) -> Scores:
+    """One pair's scores with the grades that the weights give."""
+    grades = given.grades[questions.side // 2 == pair]
+    scores = questions.scores[pair]
+    elements = zip(scores.elements, grades.tolist(), strict=True)
+    return replace(scores, elements=tuple(replace(e, grade=grade) for e, grade in elements))
 
 
-def spans_of(request: Request) -> list[Span]:
-    """Where the text has the relation that a question is about."""
-    ends = request.entity, request.other_entity
-    relations = request.source.graph.relations
+def marked_texts(found: Examples, questions: Questions, given: Answers, how: str) -> list[Marked]:
+    """Tokens with grades and marks of all texts that were marked in one way."""
+    direction: Direction = "recall" if how == "omissions" else "precision"
     return [
-        span
-        for relation in relations
-        if (relation.subject, relation.object) == ends and relation.text == request.text
-        for span in relation.spans
+        marked(
+            found.pairs[pair][direction == "recall"].strip(),
+            spans,
+            regraded(questions, given, pair),
+            direction,
+        )
+        for pair, kind, spans in found.marked
+        if kind == how
     ]
 
 
-def is_marked(spans: Sequence[Span], marks: Sequence[Span]) -> bool:
-    """Whether most of some spans' characters are marked."""
-    length = sum(end - start for start, end in spans)
-    inside = sum(max(0, min(e, b) - max(s, a)) for s, e in spans for a, b in marks)
-    return 2 * inside > length
+def figures(found: Examples, questions: Questions, given: Answers) -> dict[str, float]:
+    """Every figure that the judge is chosen by."""
+    table = {}
+    for name, (judged, numbers) in found.judged.items():
+        for score, people in judged.people.items():
+            column = given.means[numbers, SIDES.index(score)][judged.of]
+            table[f"{name} {score}"] = judged.measure(column, people)
+    for how in ("mistakes", "omissions"):
+        texts = marked_texts(found, questions, given, how)
+        table[f"{how}, macro F1"] = macro_f1(texts, best_threshold(texts))
+    f1 = given.means[:, 2]
+    table["blind list, f1"] = float(f1[found.blind].mean())
+    table["true sentence, f1"] = float(f1[found.sentences].mean())
+    return table
 
 
-def examples(items: Sequence[Any]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """(Features, 1 where the relation is kept, number of the artwork), one row per relation."""
-    from posh_reward import PoSh
-
-    rows, kept, artwork = [], [], []
-    for number, item in enumerate(items):
-        judge = Recorder()
-        PoSh(judge=judge).score([item["omitting"]], [item["reference"]])
-        marks = [(start, end) for start, end in item["omission_spans"]]
-        for request, evidence in judge.asked:
-            rows.append(evidence)
-            kept.append(float(not is_marked(spans_of(request), marks)))
-            artwork.append(number)
-    return np.array(rows), np.array(kept), np.array(artwork)
-
-
-def fitted(rows: Floats, kept: Floats) -> Floats:
-    """Weights of the logistic regression; the penalty is on standardised features."""
-    centre, scale = rows[:, 1:].mean(0), rows[:, 1:].std(0)
-    standard = np.c_[rows[:, :1], (rows[:, 1:] - centre) / scale]
-    penalty = np.r_[0.0, np.full(len(scale), RIDGE)]
-    weights: Floats = np.zeros(len(penalty))
-    for _ in range(STEPS):
-        likely = 1 / (1 + np.exp(-standard @ weights))
-        slope = standard.T @ (likely - kept) + penalty * weights
-        curve = (standard * (likely * (1 - likely))[:, None]).T @ standard + np.diag(penalty)
-        weights -= np.linalg.solve(curve, slope)
-    slopes = weights[1:] / scale
-    return np.concatenate(([weights[0] - slopes @ centre], slopes))
+def out_of_fold(found: Examples, questions: Questions) -> Answers:
+    """Each fold's answers under the weights that the other folds give."""
+    fold = np.array(found.fold)
+    parts = []
+    for number in range(FOLDS):
+        weights = fitted(Objective(found, questions, fold != number))
+        parts.append(answers(questions, weights))
+    by_element = fold[questions.side // 2]
+    first = parts[0]
+    for number, part in enumerate(parts):
+        first.grades[by_element == number] = part.grades[by_element == number]
+        first.means[fold == number] = part.means[fold == number]
+    return first
 
 
-def area(scores: Floats, kept: Floats) -> float:
-    """How often a kept relation scores above an omitted one; ties count half."""
-    gaps = scores[kept == 1][:, None] - scores[kept == 0][None]
-    return float((gaps > 0).mean() + (gaps == 0).mean() / 2)
+def table_of(weights: Mapping[Kind, Floats]) -> str:
+    """The weights as they stand in ``weights.py``."""
+    lines = []
+    for kind in KINDS:
+        named = zip(WEIGHTS[kind], weights[kind].tolist(), strict=True)
+        lines += [f'    "{kind}": {{', *(f'        "{n}": {w:.2f},' for n, w in named), "    },"]
+    return "\n".join(["WEIGHTS = {", *lines, "}"])
+
+
+def shipped() -> dict[Kind, Floats]:
+    """The weights that the judge has now."""
+    return {kind: np.array(list(WEIGHTS[kind].values())) for kind in KINDS}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the weights and how well they do."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("artworks", type=Path)
+    parser.add_argument("people", type=Path)
+    parser.add_argument("artworks", type=Path, nargs="+")
+    parser.add_argument("--sample", type=int)
+    parser.add_argument("--store", type=Path, help="file that keeps parsed texts")
+    parser.add_argument("--folds", action="store_true", help="figures of folds not fitted to")
     options = parser.parse_args(arguments)
-    rows, kept, artwork = examples(json.loads(options.artworks.read_text(encoding="utf-8")))
-    held_out = np.zeros(len(rows))
-    for fold in range(FOLDS):
-        away = artwork % FOLDS == fold
-        held_out[away] = rows[away] @ fitted(rows[~away], kept[~away])
-    bias, best, said, has_verb, *ends = fitted(rows, kept).tolist()
-    print(f"{len(rows)} relations, {kept.mean():.2f} kept; area {area(held_out, kept):.3f}")
-    print(f"BURDEN = {-bias - has_verb:.1f}")
-    print(f"WEIGHTS = ({best:.1f}, {said:.1f}, {ends[0]:.1f}, {ends[1]:.1f})")
-    print(f"NO_VERB = {-has_verb / said:.2f}")
+    found = examples(options.people, options.artworks, options.sample)
+    texts = list(dict.fromkeys(text for pair in found.pairs for text in pair))
+    metric = reading_metric(Recorder(), options.store, texts)
+    questions = asked(metric, found.pairs)
+    chosen = fitted(Objective(found, questions, np.ones(len(found.pairs), dtype=bool)))
+    print(table_of(chosen), flush=True)
+    columns = {
+        "as shipped": figures(found, questions, answers(questions, shipped())),
+        "fitted": figures(found, questions, answers(questions, chosen)),
+    }
+    if options.folds:
+        columns["out of fold"] = figures(found, questions, out_of_fold(found, questions))
+    print(f"{'':28}", *(f"{name:>12}" for name in columns))
+    for name in columns["fitted"]:
+        print(f"{name:28}", *(f"{column[name]:12.3f}" for column in columns.values()))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,23 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 NEVER = 6.0
 """Grade of a token that no element covers: no threshold alerts on it."""
 
+NOUNS = (
+    "man woman child boy girl figure angel saint king queen soldier sailor fisherman shepherd "
+    "monk priest dancer musician rider crowd horse dog cat donkey sheep cow bird boat ship "
+    "river sea lake sky cloud sun moon tree forest hill mountain field garden flower rose "
+    "grass path road bridge house church tower castle wall window door room table chair bench "
+    "bed curtain carpet mirror lamp candle book letter map globe clock vase bowl cup plate "
+    "jug basket bread fruit apple grape fish knife sword shield crown hat cloak dress shawl "
+    "shoe ring necklace fan umbrella flag drum flute violin column statue "
+).split()
+"""What museum pictures often show: a blind guess at any of them."""
+SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+def blind_list() -> str:
+    """A text that names many things and says nothing of them."""
+    return " ".join(f"There is a{'n' * (noun[0] in 'aeiou')} {noun}." for noun in NOUNS)
+
 
 @dataclass(frozen=True)
 class Marked:
@@ -185,6 +202,15 @@ def report(
     print("mistakes caught:", caught(items, wrong, best_threshold(wrong)))
 
 
+def report_blind(metric: Any, references: Sequence[str]) -> None:
+    """Prints f1 of a blind list of nouns, and of single true sentences, against each reference."""
+    true = [(s, reference) for reference in references for s in SENTENCE.split(reference)]
+    lists = metric.score([blind_list()] * len(references), references)
+    singles = metric.score([s for s, _ in true], [r for _, r in true])
+    means = [sum(s.f1 or 0 for s in some) / len(some) for some in (lists, singles)]
+    print(f"f1 of a blind list {means[0]:.3f}, of one true sentence {means[1]:.3f}")
+
+
 def main() -> None:
     """Scores the three versions of every artwork, prints the figures."""
     from posh_reward import PoSh
@@ -203,6 +229,7 @@ def main() -> None:
         for name in ("faithful", "mistaken_text", "omitting")
     ]
     report(items, *versions)
+    report_blind(metric, references)
     print(f"{3 * len(items)} pairs in {time.perf_counter() - start:.1f} s; {metric.signature}")
 
 

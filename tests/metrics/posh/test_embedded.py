@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from posh_reward import PoSh
 from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT
@@ -18,6 +19,7 @@ HAT = "A/DET/det/1 {who}/NOUN/nsubj/2 wears/VERB/ROOT/2 a/DET/det/5 {what}/ADJ/a
 COUNT = "{n}/NUM/nummod/1 {who}/NOUN/nsubj/2 sew/VERB/ROOT/2 ./PUNCT/punct/2"
 ON = "A/DET/det/1 {a}/NOUN/nsubj/2 lies/VERB/ROOT/2 {on}/ADP/prep/2 a/DET/det/5 {b}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
 
+WALKS = "A/DET/det/1 {who}/NOUN/nsubj/2 walks/VERB/ROOT/2 ./PUNCT/punct/2"
 SIDE = "A/DET/det/1 {who}/NOUN/nsubj/2 stands/VERB/ROOT/2 on/ADP/prep/2 the/DET/det/5 {side}/NOUN/pobj/3 ./PUNCT/punct/2"  # noqa: E501
 DOG = "The/DET/det/2 {size}/ADJ/amod/2 dog/NOUN/nsubj/3 wears/VERB/ROOT/3 a/DET/det/5 {what}/NOUN/dobj/3 ./PUNCT/punct/3"  # noqa: E501
 
@@ -213,6 +215,78 @@ def test_more_pairs_than_are_kept_are_judged_the_same() -> None:
     assert judge.grade(requests) == first
 
 
+def test_an_absent_thing_is_absent_and_its_attributes_are_not_asked_for() -> None:
+    source = read(DOG.format(size="white", what="ribbon"))
+    target = read(WALKS.format(who="man"))
+    assert grade(source, target, "dog") < 2
+    assert grade(source, target, "ribbon") < 2
+    assert grade(source, target, "dog", "white") < 2
+
+
+def test_an_attribute_of_the_right_thing_beats_that_of_a_wrong_thing() -> None:
+    source = read(SHAWL.format(who="woman", what="striped"))
+    right = read(SHAWL.format(who="woman", what="striped"))
+    wrong = read(SHAWL.format(who="woman", what="old"), HAT.format(who="boy", what="striped"))
+    absent = read(WALKS.format(who="donkey"))
+    of_right, of_wrong, of_none = (
+        grade(source, target, "shawl", "striped") for target in (right, wrong, absent)
+    )
+    assert of_right > 4.5
+    assert of_right > of_wrong + 1
+    assert of_wrong > of_none
+
+
+def test_a_thing_with_other_attributes_is_itself_before_it_is_another_thing() -> None:
+    source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="woman", what="blue"))
+    target = read(SHAWL.format(who="woman", what="blue"), HAT.format(who="woman", what="red"))
+    assert grade(source, target, "shawl", "red") < 2
+    assert grade(source, target, "hat", "blue") < 2
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [("toddler", "baby"), ("bay", "beach"), ("lawn", "field"), ("jacket", "coat")]
+)
+def test_words_that_describers_interchange_are_clear(a: str, b: str) -> None:
+    source, target = (
+        read(ON.format(a="book", on="on", b=a)),
+        read(ON.format(a="book", on="on", b=b)),
+    )
+    assert grade(source, target, a) > 3.5
+
+
+def test_words_for_the_picture_are_not_plainly_absent() -> None:
+    source, target = read(OF.format(what="hues")), read(WALKS.format(who="man"))
+    named = read(OF.format(what="grapes"))
+    assert grade(source, target, "hues") > grade(named, target, "grapes") + 0.5
+
+
+def test_a_list_of_nouns_scores_below_one_true_sentence() -> None:
+    nouns = "vase dog crown horse king boat tree hat sword flower woman shawl boy".split()
+    blind = " ".join(f"There is a {noun}." for noun in nouns)
+    true = "A woman wears a red shawl."
+    reference = f"{true} A boy in a blue hat holds a lantern. Behind them a donkey pulls a cart."
+    listed, single = PoSh().score([blind, true], [reference] * 2)
+    assert (listed.f1 or 0) < (single.f1 or 0)
+
+
+def test_time_grows_with_the_length_of_a_story_not_with_its_square() -> None:
+    def seconds(sentences: int) -> float:
+        story = read(
+            *["He/PRON/nsubj/1 liked/VERB/ROOT/1 her/PRON/dobj/1 ./PUNCT/punct/1"] * sentences
+        )
+        ends = [(r.subject, r.text, r.object) for r in story.graph.relations]
+        ask = [
+            Request("recall", "relation", "he", story, story, a, text, "her", b)
+            for a, text, b in ends
+        ]
+        start = time.process_time()
+        EmbeddedJudge().grade(ask)
+        return time.process_time() - start
+
+    seconds(20)
+    assert seconds(800) < 12 * max(seconds(200), 0.05)
+
+
 def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:
     target = read(DOG.format(size="large", what="ruff"), DOG.format(size="small", what="ribbon"))
     right, wrong = (read(DOG.format(size=size, what="ribbon")) for size in ("small", "large"))
@@ -281,4 +355,4 @@ def test_rewrites_and_what_was_used() -> None:
     judge.sleep()
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
-    assert judge.name == "embedded-3"
+    assert judge.name == "embedded-4"

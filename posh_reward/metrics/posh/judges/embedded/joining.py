@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import exp
-from operator import mul
+from collections.abc import Iterable, Sequence
 
 from posh_reward.metrics.posh.judges.embedded.likeness import conflict, likeness
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
@@ -13,7 +11,6 @@ from posh_reward.metrics.posh.judges.embedded.words import (
     FUNCTION_WORDS,
     HAVING,
     stands_in,
-    words_of,
 )
 
 ONE_THING = 0.5
@@ -22,20 +19,8 @@ TURNED = 0.7
 """Link where the target joins the two only the other way round."""
 JOINED = 0.5
 """From here on the target joins the two."""
-RIVALLED = 0.3
-"""What is left of a value where another stands in the thing's place."""
-UNSTATED = 0.35
-"""Least value of a relation that the target does not contradict: paraphrases join differently."""
-UNPROVEN = 0.8
-"""Most value of a relation that is not found as such, though both ends and the verb are there."""
-BURDEN = 5.5
-WEIGHTS = (2.4, 3.9, 2.9, 1.6)
-"""Weights of what speaks for a relation: that it is found as such, its verb, subject, object.
-
-These and ``NO_VERB`` are fitted by ``tools/calibrate_judge.py``.
-"""
-NO_VERB = 0.45
-"""What stands in for the presence of a verb where a relation has none."""
+POSSIBLE = 0.35
+"""Two players together this sure or less are not looked at."""
 EXCLUDED = 0.1
 """Value where what the target says of the two rules the relation out."""
 BARE = 0.7
@@ -53,30 +38,6 @@ Cast = Sequence[tuple[int, float]]
 """(Thing of the target, sureness), the likeliest first."""
 
 
-def relation_value(matching: Matching, subject: int, text: str, other: int) -> float:
-    """Whether the target joins the corresponding things in this way, 0 to 1."""
-    words = words_of(text)
-    firsts, seconds = matching.players(subject), matching.players(other)
-    best = as_such(matching, firsts, words, seconds)
-    if firsts and seconds:
-        a, b = firsts[0][0], seconds[0][0]
-        sure = not (matching.doubt(subject) or matching.doubt(other))
-        if sure and opposed(matching, a, words, b):
-            return EXCLUDED
-        if is_turned(matching, a, words, b):
-            return max(best, UNSTATED)
-        if sure and best < JOINED:
-            if excluded(matching, a, words, b):
-                return EXCLUDED
-            if rivalled(matching, firsts, words, seconds):
-                return best * RIVALLED
-            if rivalled(matching, seconds, words, firsts):
-                return best * RIVALLED
-    most = 1.0 if best >= JOINED else UNPROVEN
-    evidence = (best, *named_and_said(matching, subject, words, other))
-    return UNSTATED + (most - UNSTATED) * likelihood(evidence)
-
-
 def as_such(matching: Matching, firsts: Cast, words: list[str], seconds: Cast) -> float:
     """How well the relation is found between things that may correspond, 0 to 1."""
     return max(
@@ -84,7 +45,7 @@ def as_such(matching: Matching, firsts: Cast, words: list[str], seconds: Cast) -
             p * q * joined(matching, a, words, b)
             for a, p in firsts
             for b, q in seconds
-            if p * q > UNSTATED
+            if p * q > POSSIBLE
         ),
         default=0.0,
     )
@@ -93,7 +54,7 @@ def as_such(matching: Matching, firsts: Cast, words: list[str], seconds: Cast) -
 def named_and_said(
     matching: Matching, subject: int, words: list[str], other: int
 ) -> tuple[float, float, float]:
-    """How surely the target has a relation's verb anywhere, its subject, and its object.
+    """How surely the target has a relation's verb anywhere (0 without one), subject and object.
 
     Paraphrases join things differently, but they name both, and say what is done.
     """
@@ -103,12 +64,7 @@ def named_and_said(
     first, second = (
         1.0 if entities[end].us else matching.best_score(end) for end in (subject, other)
     )
-    return sum(map(matching.anywhere, terms)) / len(terms) if terms else NO_VERB, first, second
-
-
-def likelihood(evidence: Sequence[float]) -> float:
-    """How likely a relation is stated that the target does not contradict: logistic, 0 to 1."""
-    return 1 / (1 + exp(BURDEN - sum(map(mul, WEIGHTS, evidence))))
+    return sum(map(matching.anywhere, terms)) / len(terms) if terms else 0.0, first, second
 
 
 def excluded(matching: Matching, a: int, words: list[str], b: int) -> bool:
@@ -155,9 +111,9 @@ def same_sort(matching: Matching, a: int, b: int) -> bool:
     return alike or bool(persons)
 
 
-def say_the_same(words: list[str], others: list[str]) -> bool:
+def say_the_same(words: Iterable[str], others: Iterable[str]) -> bool:
     """Whether the words of two relations say much the same."""
-    if HAVING & set(words) and HAVING & set(others):
+    if HAVING.intersection(words) and HAVING.intersection(others):
         return True
     for a in words:
         for b in others:
@@ -172,7 +128,7 @@ def say_the_same(words: list[str], others: list[str]) -> bool:
 def joined(matching: Matching, a: int, words: list[str], b: int) -> float:
     """How well what joins two things of the target matches a relation's words, 0 to 1."""
     target = matching.target
-    stated = target.partners[a].get(b, [])
+    stated = target.partners[a].get(b, {})
     turned = is_turned(matching, a, words, b)
     if a == b:
         link = ONE_THING
@@ -225,13 +181,11 @@ def between(matching: Matching, a: int, b: int) -> list[str]:
 
 def word_value(matching: Matching, a: int, word: str, b: int) -> float:
     """How well the target says a verb or adverb of both things."""
-    hold = matching.target.hold
     term = matching.source.by_word.get(word, (word, "v"))
     return max(
         (
-            alike * (hold(a, i) + hold(b, i)) / 2
+            alike * matching.target.hold_of_both(a, b, other)
             for other, alike in matching.words(term).items()
-            for i in matching.target.places[other]
         ),
         default=0.0,
     )

@@ -25,7 +25,10 @@ from posh_reward.metrics.posh.judges.embedded.meaning import (
     senses,
 )
 
+LEXICON = files("posh_reward.metrics.posh.judges.embedded") / "lexicon"
 SYNONYM = 0.95
+KIN = 0.8
+"""Two words of one group in ``lexicon/kin.txt``: toddler, baby."""
 SAME_COLOURS = 0.9
 """Two words for the same basic colours: crimson, scarlet."""
 NEAR_COLOURS = 0.7
@@ -49,11 +52,28 @@ OTHER_NUMBERS = {
 @lru_cache(maxsize=1)
 def colours() -> dict[str, frozenset[str]]:
     """Colour word -> the basic colours it can pass for, from ``lexicon/colours.txt``."""
-    text = (
-        files("posh_reward.metrics.posh.judges.embedded") / "lexicon" / "colours.txt"
-    ).read_text(encoding="utf-8")
+    text = (LEXICON / "colours.txt").read_text(encoding="utf-8")
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return {word: frozenset(basic) for word, *basic in lines}
+
+
+@lru_cache(maxsize=1)
+def _kin_groups() -> dict[Term, frozenset[int]]:
+    text = (LEXICON / "kin.txt").read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    found: dict[Term, set[int]] = {}
+    for group, (pos, *words) in enumerate(lines):
+        for word in words:
+            found.setdefault((word, pos), set()).add(group)
+    return {term: frozenset(groups) for term, groups in found.items()}
+
+
+@lru_cache(maxsize=50_000)
+def kin_groups(term: Term) -> frozenset[int]:
+    """Groups of ``lexicon/kin.txt`` that a term belongs to, in any of its dictionary forms."""
+    known = _kin_groups()
+    forms = dict.fromkeys((term[0], *dictionary_forms(term[0])))
+    return frozenset(group for form in forms for group in known.get((form, term[1]), ()))
 
 
 @lru_cache(maxsize=10_000)
@@ -96,6 +116,7 @@ class Vocabulary:
         self._by_genus: dict[int, int] = {}
         self._by_narrow: dict[int, int] = {}
         self._by_form: dict[str, int] = {}
+        self._by_kin: dict[int, int] = {}
         self._by_definition: dict[str, int] = {}
         self._numbers: list[Term] = []
         self._colours: list[Term] = []
@@ -117,6 +138,7 @@ class Vocabulary:
             _mark(self._by_own, own, bit)
             _mark(self._by_genus, genus, bit)
             _mark(self._by_narrow, narrow, bit)
+            _mark(self._by_kin, kin_groups(term), bit)
             _mark(self._by_form, dictionary_forms(term[0]), bit)
             _mark(self._by_definition, self._definitions[-1], bit)
             if number(term[0]) is not None:
@@ -152,6 +174,9 @@ class Vocabulary:
         for synset in narrow.keys() & self._by_narrow.keys():
             for i in _bits(self._by_narrow[synset], start):
                 yield i, SISTERS * narrow[synset] * theirs[i].narrow[synset]
+        for group in kin_groups(term):
+            for i in _bits(self._by_kin.get(group, 0), start):
+                yield i, KIN
         words = defining(term)
         for word in words.keys() & self._by_form.keys():
             for i in _bits(self._by_form[word], start):

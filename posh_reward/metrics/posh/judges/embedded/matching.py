@@ -8,11 +8,13 @@ descriptions alone, not on the order of questions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 
 from posh_reward.metrics.posh.judges.embedded.attachment import ELSEWHERE
 from posh_reward.metrics.posh.judges.embedded.likeness import conflict, likenesses
-from posh_reward.metrics.posh.judges.embedded.meaning import Term
+from posh_reward.metrics.posh.judges.embedded.meaning import Term, rarity
+from posh_reward.metrics.posh.judges.embedded.prepositions import PREPOSITIONS
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.metrics.posh.judges.embedded.words import is_anaphor, is_viewer, stands_in
 
@@ -24,6 +26,8 @@ OTHER_NUMBER = 0.8
 """What is left of a correspondence of one with many: the dog, two dogs."""
 CONTEXT = 0.5
 """Share of a correspondence that rests on what is said of the thing."""
+CLASHED = 0.4
+"""Least that is left of the likeness of names: a red dress is a blue dress, not a red coat."""
 UNSAID = 0.5
 """Agreement of a thing of which nothing is said."""
 STRONG = 0.85
@@ -46,6 +50,8 @@ PRONOUN = 0.7
 """Sureness that a pronoun which stands alone is a given person."""
 KIND = 0.7
 """Likeness of names (a kind and its genus) from which on they may well mean one thing."""
+COMMON = 0.3
+"""Weight of the commonest word in a scene; the rarest has 1 more."""
 MOST_PLAYERS = 4
 MOST_CANDIDATES = 40
 """Bounds the work on a text that repeats one word a thousand times."""
@@ -70,6 +76,19 @@ class Matching:
             for thing, score in row.items():
                 self._best[thing] = max(self._best.get(thing, 0.0), score)
         self._cast: dict[int, list[tuple[int, float]]] = {}
+
+    @cached_property
+    def scene(self) -> float:
+        """Share of the source's words that the target has; rare ones weigh more.
+
+        The more of it agrees, the likelier it is that a thing of the same name is the same.
+        """
+        weights = {t: COMMON + rarity(t[0]) for t in self.source.places if t[0] not in PREPOSITIONS}
+        found = [
+            (weight, self.anywhere(term)) for term, weight in weights.items() if term[1] != "x"
+        ]
+        total = sum(weight for weight, _ in found)
+        return sum(w * a for w, a in found if a >= PLAIN) / total if total else UNSAID
 
     def words(self, term: Term) -> dict[Term, float]:
         """Terms of the target that are like a term -> how alike."""
@@ -107,7 +126,7 @@ class Matching:
         return {
             other: value
             * (1 if self.target.plural[other] == several[thing] else OTHER_NUMBER)
-            * (1 - CONTEXT + CONTEXT * agreed[other])
+            * max(CLASHED, 1 - CONTEXT + CONTEXT * agreed[other])
             for other, value in alike.items()
         }
 

@@ -7,6 +7,7 @@ weigh: the likeliest senses of another part of speech stay, because parses err.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import log
 from typing import NamedTuple
 
 from posh_reward.metrics.posh.judges.embedded.wordnet import ADJECTIVES, wordnet
@@ -44,6 +45,10 @@ CONCRETE_FILES = (5, 6, 13, 17, 18, 20, 27)
 
 Parts of the body go without saying, and idioms are made of them: she lowers her eyes.
 """
+OFTEN = 1000
+"""Uses that make a word as common as can be."""
+UNKNOWN = 0.8
+"""Rarity of a word that the dictionary lacks: often a name or a slip."""
 MATERIALS = ("material", "substance", "fabric", "cloth", "rock", "stone")
 """Words whose first senses head the kinds of stuff that things are made of."""
 MATERIAL_FILES = (6, 17, 27)
@@ -137,6 +142,15 @@ def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
     if stronger:
         strengths[synset] = strength
     return stronger
+
+
+@lru_cache(maxsize=50_000)
+def rarity(word: str) -> float:
+    """How rare a word is in WordNet's tagged texts, from 0 (a thousand uses) to 1 (none)."""
+    uses = wordnet().uses(dictionary_forms(word)[0])
+    if uses is None:
+        return UNKNOWN
+    return 1 - min(1.0, log(1 + uses) / log(1 + OFTEN))
 
 
 @lru_cache(maxsize=50_000)

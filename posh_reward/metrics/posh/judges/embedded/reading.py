@@ -84,6 +84,7 @@ class Reading:
         self._stretches = stretches(self.tokens)
         self._near = [{self._stretches[i] for i in tokens} for tokens in self.mentions]
         self._attached: dict[int, dict[int, float]] = {}
+        self._firm: dict[int, dict[Term, list[int]]] = {}
 
     @cached_property
     def owners(self) -> dict[int, set[int]]:
@@ -95,15 +96,14 @@ class Reading:
         return found
 
     @cached_property
-    def partners(self) -> list[dict[int, list[str]]]:
-        """Per thing: entity that a relation joins it to -> words of the relations."""
-        found: list[dict[int, list[str]]] = [{} for _ in self.mentions]
+    def partners(self) -> list[dict[int, dict[str, None]]]:
+        """Per thing: entity that a relation joins it to -> words of the relations, each once."""
+        found: list[dict[int, dict[str, None]]] = [{} for _ in self.mentions]
         for relation in self.graph.relations:
             a, b = relation.subject, relation.object
-            words = relation.text.lower().split()
-            found[a].setdefault(b, []).extend(words)
-            if a != b:
-                found[b].setdefault(a, []).extend(words)
+            words = dict.fromkeys(relation.text.lower().split())
+            found[a].setdefault(b, {}).update(words)
+            found[b].setdefault(a, {}).update(words)
         return found
 
     @cached_property
@@ -167,12 +167,53 @@ class Reading:
                     found[term][thing] = weight
         return found
 
+    @cached_property
+    def sentences(self) -> int:
+        """How many sentences the text has."""
+        return len({token.sentence for token in self.tokens})
+
+    @cached_property
+    def salience(self) -> list[float]:
+        """Per thing the share of sentences that mention it."""
+        return [
+            len({self.tokens[i].sentence for i in tokens}) / max(1, self.sentences)
+            for tokens in self.mentions
+        ]
+
     def hold(self, thing: int, token: int) -> float:
         """Attachment of any token to a thing."""
         firm = (self._attached.get(thing) or self.attached(thing)).get(token)
         if firm is not None:
             return firm
         return SAME_SENTENCE if self._stretches[token] in self._near[thing] else ELSEWHERE
+
+    def hold_of_both(self, a: int, b: int, term: Term) -> float:
+        """Best mean attachment of one of a term's tokens to two things.
+
+        Looks only where the two are: trying every token would be quadratic in a long text.
+        """
+        firm = [*self._firm_tokens(a).get(term, ()), *self._firm_tokens(b).get(term, ())]
+        best = max((self.hold(a, i) + self.hold(b, i) for i in firm), default=0.0)
+        near = [self._stretches_of[term].isdisjoint(self._near[thing]) for thing in (a, b)]
+        apart = sum(ELSEWHERE if far else SAME_SENTENCE for far in near)
+        if not any(near) and self._near[a].isdisjoint(self._near[b] & self._stretches_of[term]):
+            apart = SAME_SENTENCE + ELSEWHERE
+        return max(best, apart) / 2
+
+    def _firm_tokens(self, thing: int) -> dict[Term, list[int]]:
+        """Term -> its tokens that hang on a thing more firmly than by being in its sentence."""
+        found = self._firm.get(thing)
+        if found is None:
+            found = self._firm[thing] = defaultdict(list)
+            for token in self.attached(thing):
+                term = self.terms[token]
+                if term is not None:
+                    found[term].append(token)
+        return found
+
+    @cached_property
+    def _stretches_of(self) -> dict[Term, set[int]]:
+        return {term: {self._stretches[i] for i in at} for term, at in self.places.items()}
 
     def within(self, spans: tuple[Span, ...]) -> list[int]:
         """Tokens that start inside the spans, in text order."""

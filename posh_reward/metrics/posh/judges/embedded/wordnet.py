@@ -75,6 +75,14 @@ class WordNet:
         top = max(uses)
         return tuple((s, (n / top) ** SHARE_POWER) for s, n in zip(synsets, uses, strict=True))
 
+    def uses(self, lemma: str) -> int | None:
+        """How often a lemma is tagged in WordNet's texts, in any sense; None if unknown."""
+        number = self.words.get(lemma)
+        if number is None:
+            return None
+        start = self.sense_rows.starts[number]
+        return sum(self.counts[start : self.sense_rows.starts[number + 1]])
+
     def lemmas(self, form: str) -> tuple[str, ...]:
         """Dictionary forms of a lower-case word, likeliest first: ``geese`` -> ``goose``."""
         found = lemmas(form, self.words, self.exceptions)

@@ -33,6 +33,12 @@ PLACES = frozenset(
     "edge distance end part half".split()
 )
 """Nouns for places, which say nothing without what is there."""
+DEPICTION = frozenset(
+    "hue hues tint tints tone tones shade shades colour colours color colors palette image picture "
+    "photo photograph painting scene view depiction composition stroke strokes brushstroke "
+    "brushstrokes brushwork style atmosphere mood sense feeling contrast".split()
+)
+"""Nouns for the picture rather than for what is in it: hues of gold."""
 HAVING = frozenset("of with in part has have having wears wear wearing holds holding".split())
 """Words of relations by which one thing has, wears or holds another."""
 WORD = re.compile(r"\w+")

@@ -1,0 +1,253 @@
+"""What speaks for and against an answer: the named facts that ``weights.py`` weighs.
+
+A fact is a number, mostly from 0 to 1; one that is left out is 0. Few questions are answered by
+rule instead, with a value at once: what is said not to be there, and a thing of another stuff.
+Everything depends on the two descriptions and the question alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from posh_reward.metrics.posh.judges.embedded.joining import (
+    JOINED,
+    as_such,
+    excluded,
+    is_turned,
+    named_and_said,
+    opposed,
+    rivalled,
+    says_little,
+)
+from posh_reward.metrics.posh.judges.embedded.likeness import is_settled
+from posh_reward.metrics.posh.judges.embedded.matching import Matching
+from posh_reward.metrics.posh.judges.embedded.meaning import Term, is_concrete
+from posh_reward.metrics.posh.judges.embedded.places import place_value
+from posh_reward.metrics.posh.judges.embedded.words import (
+    DEPICTION,
+    FUNCTION_WORDS,
+    PLACES,
+    stands_in,
+    words_of,
+)
+from posh_reward.types import Request
+
+Facts = dict[str, float]
+
+VERBATIM = 0.999
+"""A likeness from which on two words are one."""
+OF_THING = 0.25
+"""Share of a namesake's fitness that rests on what is said of it."""
+QUALIFIED = 0.5
+"""Share of a namesake's fitness that rests on what the identifier says of it."""
+FOUND = 0.5
+"""A likeness of names from which on a thing is mentioned."""
+SAID = 0.6
+"""What is said this well is not denied."""
+CLEAR = 0.8
+"""A likeness of words from which on an attribute of another thing is the one that is asked for."""
+SURE = 0.8
+"""Sureness of a correspondence from which on a denial counts."""
+DENIED = 0.03
+"""Value of a thing that the target has of another stuff or colour."""
+WITHOUT = 0.7
+"""Value of what is said not to be there ("no shoes"), where the target does not have it."""
+WORDLESS = 0.5
+"""How well an attribute without a content word is said."""
+PART_OF = "part of"
+
+
+def terms_in(matching: Matching, text: str) -> list[Term]:
+    """Content words of a phrase about the source, with the parts of speech they have there."""
+    known = matching.source.by_word
+    words = [word for word in words_of(text) if word not in FUNCTION_WORDS]
+    return [known.get(word, (word, "a")) for word in words]
+
+
+def facts_of(matching: Matching, request: Request) -> Facts:
+    """The facts about a question of any kind."""
+    text = request.text or ""
+    if request.kind == "entity":
+        return entity_facts(matching, request.entity, request.identifier)
+    if request.kind == "attribute":
+        return attribute_facts(matching, request.entity, text)
+    assert request.other_entity is not None, "a relation has two ends"
+    return relation_facts(matching, request.entity, text, request.other_entity)
+
+
+def ruled(matching: Matching, request: Request, value: float) -> float:
+    """The value of an answer once the rules for stuffs and for "no shoes" are applied."""
+    thing = request.entity
+    if request.kind != "entity":
+        return value
+    owners = [owner for owner, stuff in matching.source.made_of if stuff == thing]
+    if any(is_made_otherwise(matching, owner, thing) for owner in owners):
+        return DENIED
+    if thing not in matching.source.negated:
+        return value
+    like = {other for other, _ in matching.cast(thing)[:1]}
+    return value if matching.target.negated & like else WITHOUT * (1 - value)
+
+
+def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
+    """Whether the target has the owner in another stuff or colour: a tin cup, a cup of glass."""
+    if matching.doubt(owner):
+        return False
+    return any(
+        all(
+            matching.said(term).get(thing, 0.0) < SAID and matching.denied(term, thing)
+            for term in matching.source.heads[stuff]
+        )
+        for thing, _ in matching.cast(owner)[:1]
+    )
+
+
+class Namesake(NamedTuple):
+    """The thing of the target that best goes by a thing's name."""
+
+    name: float
+    """Likeness of the names."""
+    agreed: float
+    """Share of what is said of the one that is said of the other; below 0 if they clash."""
+    qualified: float
+    """Share of what the identifier says beside the name that is said of it."""
+    thing: int
+
+
+def best_namesake(
+    matching: Matching, entity: int, alike: dict[int, float], rest: list[Term]
+) -> Namesake | None:
+    """The namesake that fits best; None if there is none."""
+    agreed = matching.context(entity, alike)
+    best, most = None, 0.0
+    for thing, name in alike.items():
+        said = [matching.support(term, thing) for term in rest]
+        share = sum(said) / len(said) if said else 1.0
+        fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreed[thing]))
+        value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
+        if value > most:
+            best, most = Namesake(name, agreed[thing], share, thing), value
+    return best
+
+
+def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
+    """What tells whether the target has a thing, called by this identifier."""
+    heads = matching.source.heads[entity]
+    corresponding = max((matching.scores[entity][t] for t, _ in matching.cast(entity)), default=0.0)
+    if stands_in(heads):
+        return {"nameless": 1.0, "stand_in": corresponding, "scene": matching.scene}
+    terms = terms_in(matching, identifier)
+    rest = [term for term in terms if term not in heads]
+    called = [term for term in heads if term in terms] or heads
+    places = [term for term in called if term[0] in PLACES]
+    if places and matching.named(tuple(places)):
+        side = max(place_value(matching, entity, term) for term in places)
+        return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
+    alike = matching.named(tuple(called))
+    found = best_namesake(matching, entity, alike, rest)
+    facts = {} if found is None else found_facts(matching, entity, found, alike)
+    name = found.name if found else 0.0
+    is_vague = not any(is_concrete(term) or is_settled(term) for term in called)
+    facts.update(
+        word_only=max(0.0, max(map(matching.anywhere, called)) - name),
+        abstract=(1 - name) * is_vague,
+        depiction=(1 - name) * any(word in DEPICTION for word, _ in called),
+        unfound_in_scene=(1 - name) * matching.scene,
+    )
+    if corresponding > name / 2 and matching.source.genders[entity]:
+        facts["other_person"] = (1 - name) * corresponding
+    return facts
+
+
+def found_facts(matching: Matching, entity: int, found: Namesake, alike: dict[int, float]) -> Facts:
+    """What tells whether a namesake is the thing that is asked for."""
+    told = sum(matching.target.salience[thing] for thing, name in alike.items() if name >= FOUND)
+    other_number = matching.target.plural[found.thing] != matching.source.plural[entity]
+    return {
+        "name": found.name,
+        "verbatim": float(found.name >= VERBATIM),
+        "agreement": found.name * max(0.0, found.agreed),
+        "unqualified": found.name * (1 - found.qualified),
+        "other_number": found.name * other_number,
+        "salience": found.name * min(1.0, told),
+        "found_in_scene": found.name * matching.scene,
+    }
+
+
+def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
+    """What tells whether the target says ``text`` of the corresponding thing."""
+    owner = matching.best_score(entity)
+    each = [word_facts(matching, entity, term) for term in terms_in(matching, text)]
+    each = each or [{"said": WORDLESS}]
+    facts = {
+        name: sum(facts.get(name, 0.0) for facts in each) / len(each)
+        for name in {name: None for facts in each for name in facts}
+    }
+    facts["said_of_it"] = facts["said"] * owner
+    facts["scene"] = matching.scene
+    return facts
+
+
+def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
+    """What tells whether the target says one word of the corresponding thing."""
+    best, whom, denied = 0.0, None, False
+    row = matching.said(term)
+    cast = matching.cast(entity)
+    for thing, sureness in cast:
+        value = sureness * row.get(thing, 0.0)
+        if value < SAID and sureness > SURE and matching.denied(term, thing):
+            denied = True
+        elif value > best:
+            best, whom = value, thing
+    likeliest = [thing for thing, _ in cast[:1]] if whom is None else [whom]
+    mixed = any(matching.mixed_up(entity, term, thing) for thing in likeliest)
+    unsaid = is_settled(term) and best < SAID
+    best = 0.0 if unsaid or mixed else best
+    return {
+        "said": best,
+        "verbatim": float(best > 0 and whom is not None and row[whom] >= VERBATIM),
+        "denied": float(denied),
+        "mixed_up": float(mixed),
+        "unsaid_settled": float(unsaid),
+        "of_another": float(best < SAID and is_of_another(matching, term, likeliest)),
+        "nowhere": float(matching.anywhere(term) < FOUND),
+    }
+
+
+def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
+    """Whether the target has the word as an attribute, but of another thing."""
+    target = matching.target
+    return any(
+        alike >= CLEAR and any(target.owners.get(i, set()).difference(likeliest) for i in at)
+        for other, alike in matching.words(term).items()
+        for at in (target.places[other],)
+    )
+
+
+def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
+    """What tells whether the target joins the corresponding things in this way."""
+    words = words_of(text)
+    firsts, seconds = matching.players(subject), matching.players(other)
+    best = as_such(matching, firsts, words, seconds)
+    verb, first, second = named_and_said(matching, subject, words, other)
+    facts = {
+        "as_such": best,
+        "verb_said": verb,
+        "verbless": float(all(map(says_little, words))),
+        "subject": first,
+        "object": second,
+        "both_ends": first * second,
+        "part_of": float(text == PART_OF),
+        "scene": matching.scene,
+    }
+    if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
+        a, b = firsts[0][0], seconds[0][0]
+        facts["turned_round"] = float(is_turned(matching, a, words, b))
+        facts["opposed"] = float(opposed(matching, a, words, b))
+        if best < JOINED:
+            facts["excluded"] = float(excluded(matching, a, words, b))
+            facts["rivalled"] = float(
+                rivalled(matching, firsts, words, seconds)
+                or rivalled(matching, seconds, words, firsts)
+            )
+    return facts

@@ -1,0 +1,143 @@
+"""Every question about a pair of texts as facts, in arrays to try weights on quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.embedded.evidence import Facts, facts_of
+from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.types import (
+    LABELS,
+    LOWEST_GRADE,
+    Element,
+    Kind,
+    Request,
+    Scores,
+    Span,
+    Verdict,
+)  # fmt: skip
+
+KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
+PRESENT = 0.25
+"""Value of grade 2, from which on what belongs to an entity is asked about."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Recorder(EmbeddedJudge):
+    """The embedded judge, which finds every entity present, so that all questions are asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[tuple[object, ...], Facts] = {}
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """As the judge does, but an absent entity gets a grade at which it is present."""
+        for request in requests:
+            matching = self._matching(request.source, request.target)
+            self.facts[key_of(request)] = facts_of(matching, request)
+        return [
+            verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else barely_present()
+            for request, verdict in zip(requests, super().grade(requests), strict=True)
+        ]
+
+
+def barely_present() -> Verdict:
+    """Grade 2, a little above for rounding."""
+    share = PRESENT + 1e-6
+    return Verdict((1 - share, *[0.0] * (len(LABELS) - 2), share))
+
+
+def key_of(question: Request | Element) -> tuple[object, ...]:
+    """What a question and its element have in common, within one pair."""
+    text = question.identifier if question.kind == "entity" else question.text
+    return (question.direction, question.kind, text, question.identifier, question.other)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Elements of all pairs, one after another."""
+
+    side: Ints
+    """Per element: 2 x its pair, 1 more for recall."""
+    rows: dict[Kind, Ints]
+    """The elements of each kind."""
+    facts: dict[Kind, Floats]
+    """Per kind (elements, weights); the first column is 1."""
+    ends: Ints
+    """(Elements, 2): the entities that it is asked about with; itself where there is none."""
+    spans: list[tuple[Span, ...]]
+    scores: list[Scores]
+
+
+def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
+    """All questions about the pairs. ``metric`` is a ``PoSh`` whose judge is a ``Recorder``."""
+    side: list[int] = []
+    ends, spans, scores = [], [], []
+    rows: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
+    facts: dict[Kind, list[list[float]]] = {kind: [] for kind in KINDS}
+    for number, (generation, reference) in enumerate(pairs):
+        metric.judge.facts.clear()
+        (found,) = metric.score([generation], [reference])
+        scores.append(found)
+        entities = {
+            (element.direction, element.identifier): len(side) + i
+            for i, element in enumerate(found.elements)
+            if element.kind == "entity"
+        }
+        for element in found.elements:
+            here = len(side)
+            side.append(2 * number + (element.direction == "recall"))
+            names = (element.identifier, element.other)
+            ends.append([entities.get((element.direction, name), here) for name in names])
+            spans.append(element.spans)
+            rows[element.kind].append(here)
+            known = metric.judge.facts.get(key_of(element), {})
+            names_of_facts = list(WEIGHTS[element.kind])[1:]
+            facts[element.kind].append([1.0, *(known.get(name, 0.0) for name in names_of_facts)])
+    return Questions(
+        np.array(side),
+        {kind: np.array(rows[kind]) for kind in KINDS},
+        {kind: np.array(facts[kind]) for kind in KINDS},
+        np.array(ends),
+        spans,
+        scores,
+    )
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What weights make of the questions."""
+
+    logits: Floats
+    grades: Floats
+    means: Floats
+    """(Pairs, 3): precision, recall, f1."""
+    deciding: Ints
+    """Per element the one that its grade depends on: itself, or an absent entity it is of."""
+
+
+def answers(questions: Questions, weights: dict[Kind, Floats]) -> Answers:
+    """Grades and scores under some weights, as the metric makes them."""
+    logits = np.empty(len(questions.side))
+    for kind in KINDS:
+        logits[questions.rows[kind]] = questions.facts[kind] @ weights[kind]
+    values = np.clip(1 / (1 + np.exp(-logits)), 0.005, 0.995)
+    deciding = np.arange(len(values))
+    for end in questions.ends.T:
+        absent = values[end] < PRESENT
+        deciding[absent] = end[absent]
+    itself = deciding == np.arange(len(values))
+    grades = np.where(itself, LOWEST_GRADE + 4 * values, LOWEST_GRADE)
+    count = np.bincount(questions.side, minlength=2 * len(questions.scores))
+    total = np.bincount(questions.side, grades, minlength=len(count))
+    mean = np.where(count > 0, total / np.maximum(count, 1) / 5, 1.0).reshape(-1, 2)
+    f1 = 2 * mean[:, 0] * mean[:, 1] / mean.sum(1)
+    return Answers(logits, grades, np.c_[mean, f1], deciding)
