@@ -95,9 +95,13 @@ def run(python: str, folder: Path, *arguments: str) -> None:
 def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list[dict[str, Any]]:
     """Two steps of the recipe; what each rank has written."""
     start = ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
+    output = folder / f"{case}-{ranks}{'-capped' if more else ''}"
+    written = [folder / f"{case}-rank{rank}.json" for rank in range(ranks)]
+    for path in written:
+        path.unlink(missing_ok=True)
     flags = [
         "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
-        "--dataset_name", str(folder / "pictures"), "--output_dir", str(folder / f"{case}{ranks}"),
+        "--dataset_name", str(folder / "pictures"), "--output_dir", str(output),
         "--judge", str(folder / "judge.yaml"), "--use_vllm", "--vllm_mode", "colocate",
         "--vllm_enable_sleep_mode", "false", "--vllm_max_model_length", "512",
         "--vllm_importance_sampling_correction", "true", "--max_completion_length", "24",
@@ -109,9 +113,7 @@ def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list
         *more,
     ]  # fmt: skip
     run(python, folder, *start, SCRIPT, str(folder), case, *flags)
-    return [
-        json.loads((folder / f"{case}-rank{rank}.json").read_text("utf-8")) for rank in range(ranks)
-    ]
+    return [json.loads(path.read_text("utf-8")) for path in written]
 
 
 def differences(said: dict[str, Any]) -> list[float]:

@@ -150,19 +150,36 @@ def qualities(known: Components) -> Iterator[Sighting]:
                 yield Sighting(i, entity, known.syntax.phrase(tokens), tokens)
 
 
+class Evidence:
+    """Where an attribute or a relation was read, place after place."""
+
+    __slots__ = ("_seen", "sentences", "spans")
+
+    def __init__(self) -> None:
+        self.sentences: list[int] = []
+        self.spans: list[Span] = []
+        self._seen: set[Span] = set()
+
+    def add(self, known: Components, component: int, tokens: Iterable[int]) -> None:
+        """Adds a place; ``mended``: unless it is known, as what is told of two mentions is."""
+        spans = known.spans(tokens)
+        if known.mended:
+            if self._seen.issuperset(spans):
+                return
+            self._seen.update(spans)
+        self.sentences.append(known.sentence(component))
+        self.spans.extend(spans)
+
+
 def attributes(known: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
     """Attributes of each entity: equal texts are one, in text order of their first."""
-    found: list[dict[str, tuple[list[int], list[Span]]]] = [{} for _ in known.mentions]
+    found: list[dict[str, Evidence]] = [{} for _ in known.mentions]
     for component, entity, text, tokens in sorted(descriptions, key=lambda seen: seen.component):
-        sentences, spans = found[entity].setdefault(text, ([], []))
-        if known.mended and set(known.spans(tokens)) <= set(spans):
-            continue  # said of two mentions of one thing
-        sentences.append(known.sentence(component))
-        spans.extend(known.spans(tokens))
+        found[entity].setdefault(text, Evidence()).add(known, component, tokens)
     return [
         tuple(
-            Attribute(text, tuple(sentences), tuple(spans))
-            for text, (sentences, spans) in texts.items()
+            Attribute(text, tuple(evidence.sentences), tuple(evidence.spans))
+            for text, evidence in texts.items()
         )
         for texts in found
     ]

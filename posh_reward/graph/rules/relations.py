@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from posh_reward.graph.rules.entities import Components, Sighting, is_possessive
-from posh_reward.types import Relation, RelationSource, Span
+from posh_reward.graph.rules.entities import Components, Evidence, Sighting, is_possessive
+from posh_reward.types import Relation, RelationSource
 
 PART_OF = "part of"
 
 MOST_MEETINGS = 5_000
-"""How often the prepositions of one verb are met at most. Joined ones are met once more each,
-so 40 are met 820 times; hundreds would take minutes. The one limit that the release has not."""
+"""How often the prepositions of one verb are met at most; the release has no limit. Of joined
+ones the second is met twice, the third three times: forty are met 820 times."""
 
 
 class Connection(NamedTuple):
@@ -211,14 +211,11 @@ def positions(known: Components, used: set[int]) -> Iterator[Connection]:
 
 def relations(known: Components, connections: Iterable[Connection]) -> tuple[Relation, ...]:
     """Relations in order of their first connection: equal triples are one, with all spans."""
-    found: dict[tuple[int, int, str], tuple[RelationSource, list[int], list[Span]]] = {}
+    found: dict[tuple[int, int, str], tuple[RelationSource, Evidence]] = {}
     for component, subject, target, text, source, tokens in connections:
-        _, sentences, spans = found.setdefault((subject, target, text), (source, [], []))
-        if known.mended and set(known.spans(tokens)) <= set(spans):
-            continue  # told of two mentions of one thing
-        sentences.append(known.sentence(component))
-        spans.extend(known.spans(tokens))
+        _, evidence = found.setdefault((subject, target, text), (source, Evidence()))
+        evidence.add(known, component, tokens)
     return tuple(
-        Relation(subject, target, text, source, tuple(sentences), tuple(spans))
-        for (subject, target, text), (source, sentences, spans) in found.items()
+        Relation(subject, target, text, source, tuple(evidence.sentences), tuple(evidence.spans))
+        for (subject, target, text), (source, evidence) in found.items()
     )

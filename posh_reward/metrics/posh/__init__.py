@@ -3,8 +3,8 @@
 ::
 
     metric      PoSh: texts -> scores
-    examine     one direction of one pair, in three passes
-    questions   what is asked          roster   names, rivals and parts in a graph
+    examine     one direction of one pair, in three passes     questions   what is asked
+    roster      a graph's names, parents and namesakes
     lockstep    many examinations share each call to the judge
     presets     wording of the questions (prompts/)            aggregate   grades -> means
     judges/     who answers
