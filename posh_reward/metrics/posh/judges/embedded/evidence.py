@@ -203,6 +203,7 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     mixed = any(matching.mixed_up(entity, term, thing) for thing in likeliest)
     unsaid = is_settled(term) and best < SAID
     best = 0.0 if unsaid or mixed else best
+    elsewhere = matching.anywhere(term)
     return {
         "said": best,
         "verbatim": float(best > 0 and whom is not None and row[whom] >= VERBATIM),
@@ -210,7 +211,8 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
         "mixed_up": float(mixed),
         "unsaid_settled": float(unsaid),
         "of_another": float(best < SAID and is_of_another(matching, term, likeliest)),
-        "nowhere": float(matching.anywhere(term) < FOUND),
+        "elsewhere": max(0.0, elsewhere - best),
+        "nowhere": float(elsewhere < FOUND),
     }
 
 
