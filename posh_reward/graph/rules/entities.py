@@ -99,9 +99,9 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
             mentions.append([])
         mentions[entity].append(i)
         entity_of[i] = entity
-        for token in component.tokens:
-            for cluster in refers.listing(token):
-                entity_of_cluster[cluster] = min(entity, entity_of_cluster.get(cluster, entity))
+        former = [refers.former[token] for token in component.tokens if token in refers.former]
+        for cluster in own + former:
+            entity_of_cluster[cluster] = min(entity, entity_of_cluster.get(cluster, entity))
     return Components(
         syntax=syntax,
         components=components,
@@ -117,18 +117,19 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
 
 def named_sides(components: Sequence[Component], refers: Coreference, least: int) -> frozenset[int]:
     """Which of "our left" and "our right" the text names that often at least."""
+    if not refers.sides:
+        return frozenset()
     named = Counter(
         cluster
         for component in components
-        for cluster in {refers.cluster_of.get(token) for token in component.tokens}
-        if cluster is not None and cluster in (refers.left, refers.right)
+        for cluster in {refers.sides[token] for token in component.tokens if token in refers.sides}
     )
     return frozenset(cluster for cluster, times in named.items() if times >= least)
 
 
 def is_empty_pronoun(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
     """A pronoun that nothing is said of: "*There* is a tower", "a picture of *it*" is not."""
-    return syntax.pos[component.root] == "PRON" and not links.roles(index)
+    return syntax.pos[component.root] == "PRON" and not links.any(index)
 
 
 def is_unknown(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
@@ -194,7 +195,9 @@ def entity(known: Components, mentions: Sequence[int], attributes: tuple[Attribu
     """
     heads = tuple(known.syntax.phrase(known.components[i].tokens) for i in mentions)
     telling = len(heads) if known.mended else 1
-    sides = {cluster for i in mentions[:telling] for cluster in known.clusters(i)}
+    sides: set[int] = set()
+    if known.sides:
+        sides = {cluster for i in mentions[:telling] for cluster in known.clusters(i)}
     return Entity(
         head=heads[0],
         heads=heads,
@@ -202,6 +205,6 @@ def entity(known: Components, mentions: Sequence[int], attributes: tuple[Attribu
         sentences=tuple(known.sentence(i) for i in mentions),
         spans=known.spans(known.tokens(mentions)),
         us=any(head.lower() in VIEWER for head in heads[:telling]),
-        left=known.coreference.left in sides & known.sides,
-        right=known.coreference.right in sides & known.sides,
+        left=known.coreference.left in known.sides & sides,
+        right=known.coreference.right in known.sides & sides,
     )

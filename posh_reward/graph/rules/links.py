@@ -26,9 +26,10 @@ def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool 
     links = Links(len(components), mended=mended)
     describe(syntax, components, of_token, links, mended=mended)
     for i, component in enumerate(components):
-        for role, token in attachments(syntax, component):
-            if token in of_token:
-                links.join(i, role, of_token[token])
+        if component.kind in ("verb", "preposition"):
+            for role, token in attachments(syntax, component):
+                if token in of_token:
+                    links.join(i, role, of_token[token])
     if mended:
         describe_pronouns(syntax, components, of_token, links)
     for token, head in conjuncts(syntax):
@@ -67,7 +68,7 @@ def describe(
         above = described_above(syntax, component)
         for token in above:
             links.join(i, "describes", of_token[token])
-        if not (above if mended else links.roles(i)):
+        if not (above if mended else links.any(i)):
             for token in described_below(syntax, component):
                 links.join(i, "describes", of_token[token])
 

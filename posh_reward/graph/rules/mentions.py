@@ -24,13 +24,11 @@ class Coreference:
     """Cluster of a token, if it has one."""
     former: Mapping[int, int]
     """Cluster that a token of "our left" or "our right" has left, but which still lists it."""
+    sides: Mapping[int, int]
+    """Cluster of each token of "our left" or "our right"."""
     left: int
     right: int
     """Clusters of the viewer's sides; one and the same if the release confuses them."""
-
-    def listing(self, token: int) -> list[int]:
-        """Clusters that list a token."""
-        return [each[token] for each in (self.cluster_of, self.former) if token in each]
 
 
 def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Coreference:
@@ -66,6 +64,7 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
     return Coreference(
         cluster_of={**owner, **sides},
         former={} if mended else {token: owner[token] for token in sides if token in owner},
+        sides=sides,
         left=LEFT,
         right=right_cluster,
     )
@@ -96,16 +95,26 @@ class Narrowing:
     def __init__(self, syntax: Syntax, *, mended: bool = False) -> None:
         size = len(syntax)
         self._nominal = [pos in NOMINAL for pos in syntax.pos]
-        self._run_end = _ends([(noun,) for noun in self._nominal])
-        self._sentence_end = _ends([(True, sentence) for sentence in syntax.sentence])
+        self._run_end = list(range(size))
+        self._sentence_end = list(range(size))
         self._noun_from = [size] * (size + 1)
         self._pronoun_from = [size] * (size + 1)
+        kept = False  # whether the run of nouns that the token is in is not cut off
         for token in range(size - 1, -1, -1):
-            after = self._run_end[token] + 1
-            kept = self._nominal[token] and not (after < size and is_cut(syntax, after, mended))
-            self._noun_from[token] = token if kept else self._noun_from[token + 1]
-            pronoun = syntax.pos[token] == "PRON"
-            self._pronoun_from[token] = token if pronoun else self._pronoun_from[token + 1]
+            after = token + 1
+            if after < size and syntax.sentence[token] == syntax.sentence[after]:
+                self._sentence_end[token] = self._sentence_end[after]
+            if self._nominal[token]:
+                if after < size and self._nominal[after]:
+                    self._run_end[token] = self._run_end[after]
+                else:
+                    kept = after == size or not is_cut(syntax, after, mended)
+            self._noun_from[token] = (
+                token if kept and self._nominal[token] else self._noun_from[after]
+            )
+            self._pronoun_from[token] = (
+                token if syntax.pos[token] == "PRON" else self._pronoun_from[after]
+            )
 
     def __call__(self, mention: Mention) -> Sequence[int]:
         """The tokens, in text order."""
@@ -122,15 +131,6 @@ class Narrowing:
         return range(pronoun, pronoun + 1) if pronoun <= last else range(first, last + 1)
 
 
-def _ends(keys: Sequence[tuple[object, ...]]) -> list[int]:
-    """For each token the last of the run of equal, adjacent keys that it is in."""
-    ends = list(range(len(keys)))
-    for token in range(len(keys) - 2, -1, -1):
-        if keys[token] == keys[token + 1]:
-            ends[token] = ends[token + 1]
-    return ends
-
-
 def is_cut(syntax: Syntax, token: int, mended: bool) -> bool:
     """Whether a token says that the nouns before it are not what a mention is about."""
     if mended:
@@ -140,13 +140,8 @@ def is_cut(syntax: Syntax, token: int, mended: bool) -> bool:
 
 def our_sides(syntax: Syntax) -> tuple[list[int], list[int]]:
     """Tokens of "our *left*", and of "our *right*"."""
-    return sided(syntax, "left"), sided(syntax, "right")
-
-
-def sided(syntax: Syntax, side: str) -> list[int]:
-    """Tokens ``side`` right after "our"."""
-    return [
-        token
-        for token in range(1, len(syntax))
-        if syntax.text[token].lower() == side and syntax.text[token - 1].lower() == "our"
-    ]
+    words = [text.lower() for text in syntax.text]
+    after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
+    left = [token for token in after_our if words[token] == "left"]
+    right = [token for token in after_our if words[token] == "right"]
+    return left, right

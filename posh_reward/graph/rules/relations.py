@@ -54,6 +54,8 @@ def prepositions_of(known: Components, verb: int) -> list[int]:
     those on the last of them: "fly *in* from *behind*", with "from" below "in", is (in, behind,
     from). ``mended``: all that come after the verb, once each.
     """
+    if not known.links.ends(verb, "preposition"):
+        return []
     found: list[int] = []
     todo = [verb]
     seen: set[int] = set()
@@ -104,7 +106,7 @@ def actions(known: Components, used: set[int]) -> Iterator[Connection]:
 
 def places(known: Components, prepositions: Iterable[int]) -> list[int]:
     """What prepositions lead to, in text order; twice if two ways lead there."""
-    return sorted(place for i in prepositions for place in known.links.ends(i, "place"))
+    return sorted([place for i in prepositions for place in known.links.ends(i, "place")])
 
 
 def placed_objects(known: Components, verb: int, used: set[int]) -> list[Connection]:

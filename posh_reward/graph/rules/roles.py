@@ -64,6 +64,10 @@ class Links:
         """Components that have a role for this one, its own before those taken over."""
         return self._ends[component].get(role, ())
 
+    def any(self, component: int) -> bool:
+        """Whether a component has any link."""
+        return bool(self._ends[component])
+
     def roles(self, component: int) -> dict[Role, tuple[int, ...]]:
         """All links of a component, as they are now."""
         return {role: tuple(ends) for role, ends in self._ends[component].items()}

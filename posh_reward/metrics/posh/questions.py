@@ -93,14 +93,24 @@ def candidates(roster: Roster, entity: int, found: Findings) -> list[Candidate]:
     offered: set[str] = set()
     ways: list[Candidate] = []
     for frame in frames:
-        bare = [] if frame.namesakes.size > 1 else [Candidate(0, name + frame.of, None)]
-        offered.update(way.text for way in bare)
-        ways += bare + _new(_by_description(roster, entity, frame), offered) or _new(
-            _by_relations(roster, entity, frame, found), offered
-        )
+        known = len(ways)
+        if frame.namesakes.size == 1:
+            ways.append(Candidate(0, name + frame.of, None))
+            offered.add(name + frame.of)
+        _offer(_by_description(roster, entity, frame), offered, ways)
+        if len(ways) == known:
+            _offer(_by_relations(roster, entity, frame, found), offered, ways)
     if not ways:
         return [Candidate(0, name + frames[0].of, None)]
     return sorted(ways, key=lambda way: way.rank)
+
+
+def _offer(new: Iterable[Candidate], offered: set[str], ways: list[Candidate]) -> None:
+    """Adds those whose text is not among those ``offered`` to ``ways``."""
+    for way in new:
+        if way.text not in offered:
+            offered.add(way.text)
+            ways.append(way)
 
 
 class _Frame(NamedTuple):
@@ -109,16 +119,6 @@ class _Frame(NamedTuple):
     of: str
     """What follows its name: " of " and a parent, or nothing."""
     namesakes: Namesakes
-
-
-def _new(ways: Iterable[Candidate], offered: set[str]) -> list[Candidate]:
-    """Those whose text is not among those ``offered``, to which they are added."""
-    new = []
-    for way in ways:
-        if way.text not in offered:
-            offered.add(way.text)
-            new.append(way)
-    return new
 
 
 def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[Candidate]:

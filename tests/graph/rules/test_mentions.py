@@ -100,7 +100,7 @@ def test_a_side_leaves_its_cluster_which_lists_it_still() -> None:
     syntax, clusters = read_syntax(parse(sentence)), (((0, 0), (1, 2)),)
     released, mended = coreference(syntax, clusters), coreference(syntax, clusters, mended=True)
     assert released.cluster_of == mended.cluster_of == {0: 0, 2: LEFT}
-    assert (released.listing(2), mended.listing(2)) == ([LEFT, 0], [LEFT])
+    assert (released.former, mended.former) == ({2: 0}, {})
 
 
 def test_what_is_left_of_no_one_is_no_side() -> None:
