@@ -9,9 +9,9 @@ import re
 
 LIKE_A_FORMULA = re.compile(
     "'*"  # our own mark, so that texts which have it already keep theirs
-    "(?:[\t\r\n]"
     # Some programs trim what comes before the sign, and take the wide forms of it too.
-    "|[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*[-=+@＝＋－＠])"  # noqa: RUF001
+    "[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"
+    "[\t\r\n=+@＝＋－＠-]"  # noqa: RUF001
 )
 
 
