@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 HUMAN, MODEL, JUDGED = "IIW", "IIW-P5B", "iiw-human-sxs-iiw-p5b"
 AXES = (
@@ -29,7 +30,7 @@ AXES = (
     ("recall", "Specificity"),
 )
 DEGREES = {"marginally": 1, "substantially": 2}
-RESAMPLES = 10_000
+RESAMPLES = 2_000
 
 Floats = NDArray[np.float64]
 
@@ -46,20 +47,11 @@ def label(verdict: str) -> int:
     return DEGREES[degree] * (1 if side == MODEL else -1)
 
 
-def ranks(values: Floats) -> Floats:
-    """Ranks from 1; ties share the mean of theirs."""
-    ordered = np.sort(values)
-    first = np.searchsorted(ordered, values, side="left")
-    last = np.searchsorted(ordered, values, side="right")
-    return (first + last + 1) / 2
-
-
 def spearman(a: Floats, b: Floats) -> float:
-    """Pearson's correlation of the ranks; nan where one side does not vary."""
-    x, y = ranks(a), ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / scale if scale else float("nan")
+    """Spearman's rho; nan where one side does not vary."""
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(spearmanr(a, b).statistic)
 
 
 def interval(a: Floats, b: Floats, resamples: int = RESAMPLES) -> tuple[float, float]:
