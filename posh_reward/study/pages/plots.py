@@ -82,7 +82,8 @@ def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
         axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
     names = [fill(standing.model, 11) for standing in standings]
     axes.set_xticks(range(len(standings)), names, fontsize=8)
-    axes.set_ylim(0, 1)
+    axes.set_ylim(0, 1.15)  # room for the legend above the highest points
+    axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     axes.set_ylabel(SCALE, fontsize=9, color=INK)
     axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3)
     axes.set_title("Held-out pictures", loc="left", fontsize=11, color=INK)
