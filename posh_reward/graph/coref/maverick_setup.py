@@ -3,7 +3,7 @@
     python -m posh_reward.graph.coref.maverick_setup [ENV_DIR]
 
 Running it again repairs the environment. torch is named on pip's command line, or pip would take
-the newest one; its CPU build comes with ``PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu``.
+the newest one; for its CPU build set ``PIP_EXTRA_INDEX_URL`` to the index that pytorch.org names.
 """
 
 from __future__ import annotations
