@@ -31,7 +31,7 @@ def launch(folder: Path, case: str, *flags: str) -> subprocess.CompletedProcess[
         "--per_device_train_batch_size", "8", "--max_steps", "2", "--max_completion_length", "16",
         *flags,
     ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
