@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.load import PROMPT, load_pictures
-from posh_reward.study.rows.journal import append_rows, read_journal
+from posh_reward.study.rows.journal import Journal
 from posh_reward.training.processors import load_processor
 
 if TYPE_CHECKING:
@@ -57,23 +58,19 @@ def generate(how: Describing) -> int:
 
     dataset = load_pictures(how.dataset_name, how.split, how.reference_column)
     rows = min(len(dataset), how.limit if how.limit is not None else len(dataset))
-    have = _done(how)
     uuids = dataset["uuid"][:rows]
-    todo = [row for row in range(rows) if uuids[row] not in have]
-    if not todo:
-        return 0
-    model, processor = load_describer(how.model, how.max_pixels)
-    with tqdm(total=len(todo), desc=how.label, unit="text") as bar:
-        for start in range(0, len(todo), how.batch_size):
-            batch = todo[start : start + how.batch_size]
-            append_rows(how.output, _describe(how, dataset, batch, model, processor))
-            bar.update(len(batch))
+    with closing(Journal(how.output)) as journal:
+        have = {row["id"] for row in journal.rows() if row["model"] == how.label}
+        todo = [row for row in range(rows) if uuids[row] not in have]
+        if not todo:
+            return 0
+        model, processor = load_describer(how.model, how.max_pixels)
+        with tqdm(total=len(todo), desc=how.label, unit="text") as bar:
+            for start in range(0, len(todo), how.batch_size):
+                batch = todo[start : start + how.batch_size]
+                journal.append(_describe(how, dataset, batch, model, processor))
+                bar.update(len(batch))
     return len(todo)
-
-
-def _done(how: Describing) -> set[str]:
-    """The ids that this model has described already."""
-    return {row["id"] for row in read_journal(how.output) if row["model"] == how.label}
 
 
 def _describe(

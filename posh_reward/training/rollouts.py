@@ -112,7 +112,7 @@ def same(ours: Sequence[int], theirs: Sequence[int]) -> bool:
 
 
 def mismatch(ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]) -> str:
-    """What is different, for whoever has to mend it."""
+    """What is different, for whoever has to fix it."""
     row, (own, other) = next(differing(ours, theirs))
     trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
     return (

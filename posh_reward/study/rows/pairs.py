@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.graph.read import is_missing
 from posh_reward.study.rows.journal import Row
 
 
@@ -141,7 +141,7 @@ def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
 
 
 def _id(value: object) -> str | int:
-    if _missing(value) or value == "":
+    if is_missing(value) or value == "":
         raise InputError("the id is missing: fill it in, or leave out --id to count rows")
     if isinstance(value, str | int):
         return value
@@ -154,11 +154,7 @@ def _model(row: Row, columns: Columns) -> str | None:
     value = row.get(columns.model or "model")
     if isinstance(value, list | dict):
         raise InputError("the model is not a text: name the right column with --model")
-    return None if _missing(value) else str(value)
-
-
-def _missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return None if is_missing(value) else str(value)
 
 
 def _place(value: object) -> str | int | None:

@@ -18,7 +18,16 @@ from typing import Any, get_args
 from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
-from posh_reward.types import Direction, Element, Failure, FailureKind, Kind, Scores
+from posh_reward.types import (
+    HIGHEST_GRADE,
+    LOWEST_GRADE,
+    Direction,
+    Element,
+    Failure,
+    FailureKind,
+    Kind,
+    Scores,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +149,7 @@ def _element(row: object) -> Element:
     if row["direction"] not in get_args(Direction) or row["kind"] not in get_args(Kind):
         raise InputError(f"an element is {short(row['direction'])}, {short(row['kind'])}")
     grade = row["grade"]
-    if grade is not None and not (_is_number(grade) and 1 <= grade <= 5):
+    if grade is not None and not (_is_number(grade) and LOWEST_GRADE <= grade <= HIGHEST_GRADE):
         raise InputError(f"an element has the grade {short(grade)}, which is not 1 to 5")
     return Element(
         direction=row["direction"],
