@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from posh_reward import PoSh
 from posh_reward.datasets.load import load_pictures
-from posh_reward.study.rows.journal import append_rows, read_journal
+from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.pairs import Columns
 from posh_reward.study.rows.score import How, score_table
 from recipes import demo
@@ -21,13 +22,15 @@ SAID = {"SFT": "There is a man.", "SFT, then DAPO": "There is a man in a white c
 def test_the_report_of_two_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dataset = load_pictures(demo.SCENES, "test")[:2]
     said, scored = tmp_path / "said.jsonl", tmp_path / "scored.jsonl"
-    append_rows(said, [
+    rows_said = [
         {"id": uuid, "model": model, "image": image, "generation": SAID.get(model, "A tree."),
          "reference": reference}
         for model in demo.MODELS
         for image, (uuid, reference) in enumerate(zip(dataset["uuid"], dataset["reference"],
                                                       strict=True))
-    ])  # fmt: skip
+    ]  # fmt: skip
+    with closing(Journal(said)) as journal:
+        journal.append(rows_said)
     how = How(Columns(id="id"), elements=True, quiet=True)
     score_table(PoSh(), str(said), str(scored), how)
     steps = [{"step": step, "reward": 0.5, "posh/precision": 0.5, "posh/recall": 0.5}

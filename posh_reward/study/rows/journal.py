@@ -156,12 +156,6 @@ def read_journal(path: Path) -> list[Row]:
         return list(journal.rows())
 
 
-def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Appends rows durably, after cutting off what a kill left of a last line."""
-    with closing(Journal(path)) as journal:
-        journal.append(rows)
-
-
 def as_line(row: Mapping[str, Any]) -> bytes:
     r"""One line of JSON in UTF-8; half a surrogate pair stays an escape (``\ud83d``)."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)

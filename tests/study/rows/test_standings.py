@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.journal import append_rows, read_journal
+from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import scored_row, scores_of
 from posh_reward.study.rows.standings import difference, leaderboard, standings
@@ -32,7 +33,8 @@ SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
 def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> None:
     path = tmp_path / "rows.jsonl"
     pair = PAIR if scores.elements else Pair("1", "", "")
-    append_rows(path, [scored_row(pair, scores, elements=True)])
+    with closing(Journal(path)) as journal:
+        journal.append([scored_row(pair, scores, elements=True)])
     [row] = read_journal(path)
     assert scores_of(row) == scores
     assert row.get("image") == pair.image
@@ -57,7 +59,8 @@ def test_what_a_kill_left_of_a_line_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"id": "1"}) + '\n{"id": "2", "mod')
     assert [row["id"] for row in read_journal(path)] == ["1"]
-    append_rows(path, [{"id": "3"}])
+    with closing(Journal(path)) as journal:
+        journal.append([{"id": "3"}])
     assert [row["id"] for row in read_journal(path)] == ["1", "3"]
 
 
