@@ -11,7 +11,7 @@ def alive(pid: int) -> bool:
     """Whether a process runs, rather than being gone or a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second: gone between open and read
         return False
 
 
