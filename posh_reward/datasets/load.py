@@ -97,11 +97,27 @@ def load_pictures(
     there = Path(name).exists()
     loaded = _local(Path(name), split) if there else _hub(name, split)
     dataset = _with_columns(_called_reference(loaded, reference_column, name), name, split)
-    broken = broken_pictures(dataset) if there else {}
+    if not there:
+        return dataset
+    return without_broken(dataset, f"{name!r}, split {split!r}", skip_broken=skip_broken)
+
+
+def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:
+    """The rows whose picture can be decoded.
+
+    Args:
+        dataset: with columns uuid and image.
+        where: names the dataset in the error.
+        skip_broken: leave the other rows out, instead of raising.
+
+    Raises:
+        InputError: a picture is missing or broken, and ``skip_broken`` is not set.
+    """
+    broken = broken_pictures(dataset)
     if not broken:
         return dataset
     if not skip_broken:
-        raise InputError(_told(broken, dataset, f"{name!r}, split {split!r}"))
+        raise InputError(_told(broken, dataset, where))
     return dataset.select([row for row in range(len(dataset)) if row not in broken])
 
 

@@ -1,0 +1,88 @@
+"""Makes a local copy of DOCENT, or of something like it, for ``--dataset_name``.
+
+    python data/docent.py copy amitha/docent --output data/docent
+    python data/docent.py build published_images.csv --objects objects.csv --output data/gallery
+
+``copy`` takes the hub's dataset, or a local copy of it: it checks columns and pictures, and shrinks
+pictures once, so that no run decodes twelve megapixels again.
+
+``build`` is for those who cannot use the hub's copy: the same museum publishes descriptions and
+addresses of pictures (github.com/NationalGalleryOfArt/opendata, data/). It fetches what is missing,
+a few pictures at a time; interrupted, it goes on where it was. The result approximates DOCENT: it
+has neither the same works nor the same splits, so figures on it are not the paper's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from posh_reward.datasets.copies import MAX_PIXELS, built, copied, save, summary
+from posh_reward.datasets.national_gallery import SPLITS, select
+from posh_reward.training.launch import run
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Command line."""
+    flags = _parser().parse_args(argv)
+    dataset = flags.make(flags)
+    save(dataset, flags.output)
+    print(f"{summary(dataset)}\nin {flags.output}")
+
+
+def _copy(flags: argparse.Namespace) -> object:
+    return copied(
+        flags.name,
+        splits=flags.splits,
+        reference_column=flags.reference_column,
+        max_pixels=flags.max_pixels,
+        skip_broken=flags.skip_broken,
+    )
+
+
+def _build(flags: argparse.Namespace) -> object:
+    chosen = select(
+        flags.images,
+        flags.objects,
+        classifications=flags.classification,
+        min_words=flags.min_words,
+    )
+    print(f"{len(chosen.works)} works chosen")
+    for why, rows in chosen.left_out.most_common():
+        print(f"{rows} rows left out: {why}")
+    pictures = flags.pictures or flags.output.with_name(f"{flags.output.name}_pictures")
+    works = chosen.works[: flags.limit]
+    return built(works, pictures, max_pixels=flags.max_pixels, skip_broken=flags.skip_broken)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    copy = commands.add_parser("copy", help="DOCENT from the hub, or from a local copy")
+    copy.set_defaults(make=_copy)
+    copy.add_argument("name", help="amitha/docent, or a path")
+    copy.add_argument("--splits", nargs="+", default=list(SPLITS), choices=list(SPLITS))
+    copy.add_argument("--reference_column", default="reference", help="of the dataset")
+    build = commands.add_parser("build", help="from the National Gallery of Art's open data")
+    build.set_defaults(make=_build)
+    build.add_argument("images", type=Path, help="published_images.csv")
+    build.add_argument("--objects", type=Path, help="objects.csv, for titles and classifications")
+    build.add_argument(
+        "--classification", action="append", default=[], help="only these, such as Painting"
+    )
+    build.add_argument("--min_words", type=int, default=60, help="of a description")
+    build.add_argument("--pictures", type=Path, help="folder of pictures; beside the output")
+    build.add_argument("--limit", type=int, help="only so many works")
+    for command in (copy, build):
+        command.add_argument("--output", type=Path, required=True, help="folder to write")
+        command.add_argument("--max_pixels", type=int, default=MAX_PIXELS)
+        command.add_argument(
+            "--skip_broken", action="store_true", help="leave out pictures that cannot be read"
+        )
+    return parser
+
+
+if __name__ == "__main__":
+    run(main)

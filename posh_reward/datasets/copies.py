@@ -1,0 +1,171 @@
+"""Local copies of datasets, with sound pictures of a bounded size, for ``load_pictures``."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from posh_reward.datasets.downloads import capped, fetch_pictures, fitting
+from posh_reward.datasets.load import load_pictures, without_broken
+from posh_reward.datasets.national_gallery import SPLITS, Work
+from posh_reward.errors import InputError
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+MAX_PIXELS = 1280 * 28 * 28
+"""1,280 tokens of Qwen2.5-VL, one for each square of 28 x 28 pixels."""
+
+
+def copied(
+    name: str,
+    *,
+    splits: Sequence[str] = tuple(SPLITS),
+    reference_column: str = "reference",
+    max_pixels: int = MAX_PIXELS,
+    skip_broken: bool = False,
+) -> DatasetDict:
+    """Loads a dataset's splits, checks every picture, and shrinks the larger ones.
+
+    Args:
+        name: a dataset as ``load_pictures`` takes it, on the hub or on the disk.
+        splits: those to copy.
+        reference_column: the dataset's column of references.
+        max_pixels: larger pictures are shrunk.
+        skip_broken: leave out rows whose picture is missing or broken.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded, or lacks a column.
+        InputError: a split is unknown, or a picture is missing or broken.
+    """
+    from datasets import DatasetDict
+
+    copies = {}
+    for split in splits:
+        loaded = load_pictures(name, split, reference_column, skip_broken=skip_broken)
+        sound = without_broken(loaded, f"{name!r}, split {split!r}", skip_broken=skip_broken)
+        copies[split] = sound.map(
+            lambda image: {"image": capped(image, max_pixels)},
+            input_columns=["image"],
+            desc=f"shrinking pictures of {split}",
+        )
+    return DatasetDict(copies)
+
+
+def built(
+    works: Sequence[Work],
+    pictures: Path,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    skip_broken: bool = False,
+    quiet: bool = False,
+) -> DatasetDict:
+    """A dataset of works, whose pictures are fetched into a folder or are there already.
+
+    Args:
+        works: as ``national_gallery.select`` chose them.
+        pictures: folder of ``<uuid>.jpg``; those that are missing are fetched into it.
+        max_pixels: larger pictures are shrunk.
+        skip_broken: leave out works whose picture cannot be had or read.
+        quiet: show no progress bar.
+
+    Returns:
+        Splits with the columns uuid, image, reference, title and object_id.
+
+    Raises:
+        InputError: a picture cannot be had, or no work is left; it names them, and what was
+            fetched is kept.
+        MissingDependencyError: httpx is not installed, and pictures have to be fetched.
+    """
+    from datasets import DatasetDict
+
+    pictures.mkdir(parents=True, exist_ok=True)
+    files = {work: _file(pictures, work) for work in works}
+    addresses = {file: _address(work, max_pixels) for work, file in files.items()}
+    failed = fetch_pictures(addresses, max_pixels, quiet=quiet)
+    if failed and not skip_broken:
+        raise InputError(_told(failed))
+    there = {work: file for work, file in files.items() if file not in failed}
+    parts = {
+        split: {work: file for work, file in there.items() if work.split == split}
+        for split in SPLITS
+    }
+    if not there:
+        raise InputError("no work is left: no row of the tables was chosen")
+    return DatasetDict(
+        {
+            split: without_broken(
+                _dataset(part), f"{pictures}, split {split!r}", skip_broken=skip_broken
+            )
+            for split, part in parts.items()
+            if part
+        }
+    )
+
+
+def save(dataset: DatasetDict, folder: Path) -> None:
+    """Saves a dataset with its pictures' bytes in it, whole or not at all.
+
+    Raises:
+        InputError: the folder is there already.
+    """
+    if folder.exists():
+        raise InputError(f"{folder} is there already: name another folder, or move it")
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    dataset.save_to_disk(part)
+    part.rename(folder)
+
+
+def summary(dataset: DatasetDict) -> str:
+    """One line for each split: rows, words of the references, sizes of the pictures."""
+    lines = [f"{'split':<12}{'rows':>7}{'words':>8}{'median size':>14}{'largest':>14}"]
+    for split, rows in dataset.items():
+        words = median(len(text.split()) for text in rows["reference"])
+        sizes = sorted((image.size for image in rows["image"]), key=lambda size: size[0] * size[1])
+        middle, largest = (f"{w} x {h}" for w, h in (sizes[len(sizes) // 2], sizes[-1]))
+        lines.append(f"{split:<12}{len(rows):>7}{words:>8g}{middle:>14}{largest:>14}")
+    return "\n".join(lines)
+
+
+def _file(pictures: Path, work: Work) -> Path:
+    """A picture's file. Its name comes from a table, so only plain names are taken as they are."""
+    name = work.uuid
+    if not (name.isascii() and name.replace("-", "").isalnum()):
+        name = f"object-{work.object_id}"
+    return pictures / f"{name}.jpg"
+
+
+def _address(work: Work, max_pixels: int) -> str:
+    """IIIF Image API 2.1: the whole picture, fitted into a box of the size that is wanted."""
+    width, height = fitting(work.width, work.height, max_pixels)
+    return f"{work.iiif}/full/!{width},{height}/0/default.jpg"
+
+
+def _dataset(works: Mapping[Work, Path]) -> Dataset:
+    from datasets import Dataset, Features, Image, Value
+
+    text = Value("string")
+    kinds = {"uuid": text, "image": Image(), "reference": text, "title": text}
+    return Dataset.from_dict(
+        {
+            "uuid": [work.uuid for work in works],
+            "image": [str(file) for file in works.values()],
+            "reference": [work.description for work in works],
+            "title": [work.title for work in works],
+            "object_id": [work.object_id for work in works],
+        },
+        features=Features(kinds | {"object_id": Value("int64")}),
+    )
+
+
+def _told(failed: Mapping[Path, str]) -> str:
+    named = [f"{file.stem} ({why})" for file, why in list(failed.items())[:5]]
+    more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
+    return (
+        f"{len(failed)} pictures could not be had: {', '.join(named)}{more}; run it again to try "
+        "these again, or leave them out with --skip_broken"
+    )

@@ -1,0 +1,185 @@
+"""Fetches pictures: checked, shrunk once, kept, and never fetched twice.
+
+Whatever a server sends is untrusted: its size and time are bounded before anything is decoded, and
+only the pixels of a picture are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from posh_reward.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import httpx
+    from PIL.Image import Image
+
+MOST_BYTES = 64 * 2**20
+MOST_SECONDS = 120.0
+"""For one picture."""
+TRIES = 3
+GIVE_UP_AFTER = 20
+"""Failures before the first success: the server, or the network, is not there."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def fetch_pictures(
+    addresses: Mapping[Path, str],
+    max_pixels: int,
+    *,
+    workers: int = 4,
+    wait: float = 1.0,
+    quiet: bool = False,
+) -> dict[Path, str]:
+    """Fetches each picture into its file, unless the file is there.
+
+    Args:
+        addresses: where each file's picture is.
+        max_pixels: larger pictures are shrunk.
+        workers: how many are fetched at a time; a museum's server is not ours to load.
+        wait: seconds before the second try of a picture; twice as many before the third.
+        quiet: show no progress bar.
+
+    Returns:
+        The files that could not be had, each with the reason.
+
+    Raises:
+        InputError: the first ``GIVE_UP_AFTER`` pictures all failed.
+        MissingDependencyError: httpx is not installed.
+    """
+    missing = {file: address for file, address in addresses.items() if not file.exists()}
+    if not missing:
+        return {}
+    try:
+        import httpx
+    except ImportError:
+        raise MissingDependencyError(
+            "fetching pictures needs httpx: pip install 'posh-reward[server]'"
+        ) from None
+    from tqdm import tqdm
+
+    headers = {"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"}
+    failed: dict[Path, str] = {}
+    with (
+        httpx.Client(headers=headers, timeout=30, follow_redirects=True, max_redirects=3) as client,
+        ThreadPoolExecutor(workers) as pool,
+        tqdm(total=len(missing), desc="pictures", unit="picture", disable=quiet) as bar,
+    ):
+        pending = {
+            pool.submit(_fetched, client, address, file, max_pixels, wait): file
+            for file, address in missing.items()
+        }
+        for done, future in enumerate(as_completed(pending), start=1):
+            bar.update()
+            why = future.result()
+            if why is not None:
+                failed[pending[future]] = why
+            if done == len(failed) == GIVE_UP_AFTER:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise InputError(
+                    f"the first {done} pictures could not be fetched, the last because {why}; "
+                    "check the network and the addresses, then run it again"
+                )
+    return failed
+
+
+def _fetched(
+    client: httpx.Client, address: str, file: Path, max_pixels: int, wait: float
+) -> str | None:
+    """Fetches one picture; the reason if it cannot be had."""
+    why: str | None = None
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(wait * 2 ** (attempt - 1))
+        content, why, again = _body(client, address)
+        if content is not None:
+            return _kept(content, file, max_pixels)
+        if not again:
+            break
+    return why
+
+
+def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None, bool]:
+    """A picture's bytes, or the reason and whether another try may help."""
+    import httpx
+
+    if not _is_web(address):
+        return None, f"{address[:200]!r} is not an https address", False
+    ends = time.monotonic() + MOST_SECONDS
+    received = bytearray()
+    try:
+        with client.stream("GET", address) as response:
+            if response.status_code != 200:
+                later = response.status_code == 429 or response.status_code >= 500
+                return None, f"the server answered {response.status_code}", later
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                return None, "the server compressed the picture, which is not accepted", False
+            for piece in response.iter_raw():
+                received += piece
+                if len(received) > MOST_BYTES:
+                    return None, f"it has more than {MOST_BYTES} bytes", False
+                if time.monotonic() > ends:
+                    return None, f"it took more than {MOST_SECONDS:g} seconds", True
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        return None, f"{type(error).__name__}: {str(error)[:200]}", True
+    return bytes(received), None, False
+
+
+def _is_web(address: str) -> bool:
+    """Whether an address is https, or http on this machine."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+
+
+def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
+    """Writes a picture to its file, whole or not at all; the reason if it is not a picture."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(BytesIO(content)) as picture:
+                pixels = capped(picture, max_pixels)
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ) as error:
+        return f"not a picture that can be read ({type(error).__name__}: {str(error)[:200]})"
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    pixels.save(part, "JPEG", quality=95)
+    part.replace(file)
+    return None
+
+
+def capped(picture: Image, max_pixels: int) -> Image:
+    """The picture in RGB, shrunk to at most ``max_pixels`` pixels; its shape is kept."""
+    from PIL.Image import Resampling
+
+    picture = picture.convert("RGB")
+    width, height = fitting(picture.width, picture.height, max_pixels)
+    if (width, height) == picture.size:
+        return picture
+    return picture.resize((width, height), Resampling.LANCZOS)
+
+
+def fitting(width: int, height: int, max_pixels: int) -> tuple[int, int]:
+    """The largest size of the same shape, no larger than given, with at most ``max_pixels``."""
+    if width * height <= max_pixels:
+        return width, height
+    scale = math.sqrt(max_pixels / (width * height))
+    return max(1, int(width * scale)), max(1, int(height * scale))
