@@ -272,7 +272,7 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
         ("store info in.jsonl", UNUSABLE),
     ],
 )
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", pytest.param("<&- >&- 2>&-", marks=pytest.mark.slow)])
 def test_a_closed_output_is_no_traceback(
     table: Path, command: str, status: int, closed: str
 ) -> None:
@@ -289,6 +289,7 @@ def test_a_closed_output_is_no_traceback(
     assert not ran.stdout
 
 
+@pytest.mark.slow
 def test_a_full_device_is_no_traceback_for_any_command(table: Path) -> None:
     explain = "explain --generation a --reference b --judge fake".split()
     for arguments in (explain, ["score", str(table), "--judge", "fake"]):

@@ -87,6 +87,7 @@ def test_every_block_says_what_it_needs() -> None:
     assert len(FENCE.findall(README)) * 2 + 4 == README.count("```"), "two blocks show output"
 
 
+@pytest.mark.slow
 def test_the_quick_lines_work(clone: Path) -> None:
     printed = run(clone, "")
     assert "posh|preset:released|judge:embedded" in printed

@@ -39,7 +39,11 @@ def texts() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("mended", [False, True], ids=["released", "mended"])
+@pytest.mark.parametrize(
+    "mended",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["released", "mended"],
+)
 def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
     digest = sha256()
     for description in Reader(mended=mended).read(texts()):
@@ -54,7 +58,7 @@ def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("preset", ["released", "mended"])
+@pytest.mark.parametrize("preset", ["released", pytest.param("mended", marks=pytest.mark.slow)])
 def test_a_change_of_what_is_asked_raises_the_version(preset: str) -> None:
     some = texts()[:12]
     judge = FakeJudge()

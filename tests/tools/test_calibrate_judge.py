@@ -16,6 +16,8 @@ from tools.calibration.objective import AGAINST, CONTRADICTIONS, FREE, Objective
 from tools.calibration.questions import Questions, Recorder, answers, asked
 from tools.eval_people import Judged, pearson, share_above, tau_c
 
+pytestmark = pytest.mark.slow
+
 ARTWORKS = Path(__file__).parents[2] / "tools" / "calibration" / "artworks.json"
 DOG = "A white dog runs on the grass."
 

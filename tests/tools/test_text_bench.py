@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -29,6 +31,7 @@ def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None
     assert 20 < figures["peak_rss_mb_at"]["9"] < 4000
 
 
+@pytest.mark.slow
 def test_both_ways_to_score_are_timed(tmp_path: Path) -> None:
     item = {"faithful": "A dog sleeps.", "reference": "A black dog sleeps on a mat."}
     planted = tmp_path / "planted.json"

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_page_and_its_drawing_are_up_to_date(tmp_path: Path) -> None:
     names = ("how_a_score_comes_about.md", "worked_example.svg")
     for name in names:

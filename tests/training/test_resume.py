@@ -62,6 +62,7 @@ def output(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_transformers_alone_trains_on_without_the_weights(tiny: Path, output: Path) -> None:
     """If this fails, transformers has learned to load them, and our workaround can go."""
     checkpoint = output / "checkpoint-1"
@@ -90,6 +91,7 @@ def test_load_weights_is_the_remedy(tiny: Path, output: Path) -> None:
     assert (again.state.global_step, begun.lost) == (2, [])
 
 
+@pytest.mark.slow
 def test_adapters_are_left_to_transformers(tiny: Path, tmp_path: Path) -> None:
     lora = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
     trainer(tiny, tmp_path, *lora).train()

@@ -263,7 +263,9 @@ def test_models_are_shown_side_by_side(compared: Browser) -> None:
     assert compared.complaints() == []
 
 
-@pytest.mark.parametrize("width", [1280, 390, 320])
+@pytest.mark.parametrize(
+    "width", [320, *(pytest.param(wide, marks=pytest.mark.slow) for wide in (390, 1280))]
+)
 def test_models_fit_every_width(compared: Browser, width: int) -> None:
     compared.point("tr.pair .name button", click=True)
     compared.resize(width, 800)
