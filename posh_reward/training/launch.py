@@ -184,7 +184,8 @@ def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
 def finish(trainer: Trainer) -> None:
     """Closes trackers and the process group. The last call of a script; every rank makes it.
 
-    Older versions of transformers close them by themselves.
+    A group that is left to the interpreter's end may abort the process (SIGABRT), and transformers
+    closes it in ``Trainer.end`` only, which 5.17 lacks; so it is closed here.
 
     gloo's thread drops the last collective's tensors under Python's lock. If the group is
     destroyed meanwhile by a thread that holds the lock and waits for gloo's, both wait for ever;
@@ -193,5 +194,4 @@ def finish(trainer: Trainer) -> None:
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.num_processes > 1:
         time.sleep(1.0)
-    if hasattr(trainer, "end"):
-        trainer.end()
+    trainer.accelerator.end_training()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from recipes import tiny_qwen
+from tests.models.lying_server import LyingServer, waits
 from tests.processes import soon
 from tests.slurm.cluster import ROOT, Cluster, missing, started
 
@@ -61,15 +64,26 @@ def test_sft_finishes_on_two_nodes(cluster: Cluster) -> None:
 
 
 def test_two_nodes_stop_in_time_are_queued_again_and_go_on(cluster: Cluster) -> None:
-    """Slurm starts a job that was queued again after two minutes."""
-    job = cluster.submit(
-        "--nodes=2", *NODE, "--time=5", "slurm/dapo_posh.sh",
-        *dapo("requeued", 90, "--stop_before", "3"),
-    )  # fmt: skip
-    assert cluster.end(job, 1500) == "COMPLETED", cluster.logs()
+    """A judge that takes a second for each round makes 40 steps longer than the two minutes left.
+
+    Slurm starts a job that was queued again after two more.
+    """
+    with LyingServer(lambda number, text: waits(1)) as server:
+        (cluster.work / "slow.yaml").write_text(
+            f"name: server\nbase_urls: [{server.url}]\nmodel: honest/model\nconcurrency: 64\n"
+        )
+        job = cluster.submit(
+            "--nodes=2", *NODE, "--time=5", "slurm/dapo_posh.sh",
+            *dapo("requeued", 40, "--stop_before", "3", "--judge", "slow.yaml"),
+        )  # fmt: skip
+        assert soon(lambda: cluster.restarts(job) == 1, 300), cluster.logs()
+        saved = [path.name for path in (cluster.work / "requeued").glob("checkpoint-*")]
+        cluster.run("scontrol", "update", f"jobid={job}", "timelimit=30")
+        assert cluster.end(job, 900) == "COMPLETED", cluster.logs()
     assert "the job's time is nearly up" in cluster.logs()
-    assert cluster.restarts(job) >= 1
-    assert steps(cluster, "requeued") == list(range(1, 91))
+    assert len(saved) == 1
+    assert cluster.restarts(job) == 1
+    assert steps(cluster, "requeued") == list(range(1, 41))
 
 
 def test_usr1_stops_a_run_that_is_then_queued_again(cluster: Cluster) -> None:
@@ -98,29 +112,27 @@ def with_server(cluster: Cluster, output: str, steps: int) -> str:
     )  # fmt: skip
 
 
-def server_steps(cluster: Cluster, job: str) -> str:
-    """The running steps of the job."""
-    return cluster.run("squeue", "-h", "--steps", "-o", "%i %j")
+def servers() -> list[int]:
+    """Ids of the processes that serve a judge."""
+    pgrep = subprocess.run(
+        ["pgrep", "-f", "^python .*/fake_server.py"], stdout=subprocess.PIPE, check=False
+    )
+    return list(map(int, pgrep.stdout.split()))
 
 
 def test_a_server_ends_with_the_trainer(cluster: Cluster) -> None:
     job = with_server(cluster, "served", 2)
     assert cluster.end(job) == "COMPLETED", cluster.logs()
     assert steps(cluster, "served") == [1, 2]
-    assert soon(lambda: "bash" not in server_steps(cluster, job), 60)
+    assert soon(lambda: not servers(), 60)
 
 
 def test_a_trainer_ends_saved_with_its_server(cluster: Cluster) -> None:
     job = with_server(cluster, "orphaned", 500)
     log = cluster.work / f"posh-dapo-{job}.log"
     assert soon(lambda: log.exists() and "posh/f1" in log.read_text(), 300), cluster.logs()
-    servers = [
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if b"fake_server.py" in path.read_bytes()
-    ]
-    for server in servers:
-        cluster.run("kill", "-9", str(server))
+    [server] = servers()
+    os.kill(server, signal.SIGKILL)
     assert cluster.end(job) == "FAILED", cluster.logs()
     assert "the judge's server has ended" in log.read_text()
     assert list((cluster.work / "orphaned").glob("checkpoint-*")), log.read_text()
@@ -128,7 +140,7 @@ def test_a_trainer_ends_saved_with_its_server(cluster: Cluster) -> None:
 
 
 def test_an_array_generates_scores_and_merges(cluster: Cluster) -> None:
-    job = cluster.submit(
+    cluster.submit(
         "--array=0-2", "--gpus-per-task=0", "--cpus-per-task=1", "--mem=2500", "--time=20",
         "slurm/generate_score.sh", "said", "--model", "tiny", "--dataset_name", SCENES,
         "--max_new_tokens", "8", "--", "--judge", "embedded", "--quiet",
@@ -139,4 +151,3 @@ def test_an_array_generates_scores_and_merges(cluster: Cluster) -> None:
     said = [cluster.work / f"said/{shard}-of-3.said.jsonl" for shard in range(3)]
     assert [len(path.read_text().splitlines()) for path in said] == [2, 2, 2]
     assert len({row["id"] for row in rows}) == 6
-    assert job
