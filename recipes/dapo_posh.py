@@ -33,7 +33,7 @@ from posh_reward.training.pictures import settle_pictures
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import check_rollouts
-from posh_reward.training.stopping import StopWithCheckpoint
+from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -86,6 +86,10 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     max_failed_calls: int = field(
         default=10,
         metadata={"help": "Stop with a checkpoint after so many calls in a row without a reward."},
+    )
+    stop_before: float = field(
+        default=STOP_BEFORE,
+        metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
     )
 
 
@@ -144,7 +148,10 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         processing_class=processor,
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
-        callbacks=[StopWithCheckpoint(reward), RefuseLostWeights()],
+        callbacks=[
+            StopWithCheckpoint(reward, stop_before=script.stop_before),
+            RefuseLostWeights(),
+        ],
     )
     check_rollouts(trainer)
     return trainer

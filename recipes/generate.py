@@ -5,7 +5,9 @@
 
 Rows have id, model, image (the row whose picture was shown), generation and reference. With
 ``--shuffle_images`` that is the next row: what a model scores then, it scores without seeing.
-After a kill it resumes behind the last whole row. Several models may write to one file.
+After a kill it resumes behind the last whole row. Several models may write to one file, but only
+one process at a time: with ``--shard`` and ``--shards`` each needs a file of its own, and the files
+one after the other are the whole (slurm/generate_score.sh).
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--name", help="what the rows call the model")
     parser.add_argument("--shuffle_images", action="store_true", help="show the next row's picture")
     parser.add_argument("--limit", type=int, help="describe only so many")
+    parser.add_argument("--shard", type=int, default=0, help="describe only this part, from 0, ...")
+    parser.add_argument("--shards", type=int, default=1, help="... of so many parts of the rows")
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--max_new_tokens", type=int, default=512)
     parser.add_argument("--max_pixels", type=int, help="shrink larger pictures")

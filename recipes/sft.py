@@ -29,6 +29,7 @@ from posh_reward.training.launch import (
 )
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -61,6 +62,10 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
     stop_at_gap: float | None = field(
         default=None,
         metadata={"help": "Stop once the grounding gap is this large (nats a token)."},
+    )
+    stop_before: float = field(
+        default=STOP_BEFORE,
+        metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
     )
 
 
@@ -112,7 +117,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
         held_out = prepare(script.dataset_name, script.dataset_test_split, script.reference_column)
         if script.watch_grounding:
             held_out = {"right": held_out, "shuffled": with_other_pictures(held_out)}
-    callbacks: list[Any] = [RefuseLostWeights()]
+    callbacks: list[Any] = [StopWithCheckpoint(stop_before=script.stop_before), RefuseLostWeights()]
     if script.watch_grounding:
         callbacks.append(GroundingGap(script.stop_at_gap))
     return SFTTrainer(

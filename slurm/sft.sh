@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # sbatch slurm/sft.sh configs/sft/qwen2_5_vl_7b.yaml [flags of recipes/sft.py]
 #
-# One node with eight 80 GB cards. Not run yet: no such machine was at hand.
+# As slurm/dapo_posh.sh.
 #SBATCH --job-name=posh-sft
 #SBATCH --nodes=1
-#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=8
 #SBATCH --cpus-per-task=96
 #SBATCH --mem=900G
 #SBATCH --time=24:00:00
 #SBATCH --output=%x-%j.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
 set -euo pipefail
-source .venv/bin/activate
-# srun does not pass --cpus-per-task on by itself, and torchrun would give each rank one thread.
-export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 8))
-srun accelerate launch --config_file configs/accelerate/zero3_8gpu.yaml recipes/sft.py --config "$@"
+source slurm/common.sh
+prepare
+status=0
+srun_training recipes/sft.py --resume_from_checkpoint latest --config "$@" || status=$?
+leave "$status"

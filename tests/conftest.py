@@ -17,6 +17,7 @@ OPT_IN = {
     "gpu": "needs a CUDA device",
     "vllm": "needs a vLLM engine",
     "demo": "reads what `make demo` wrote",
+    "slurm": "starts a Slurm on this machine (root, slurm-wlm, munge)",
 }
 
 
@@ -40,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for name, why in OPT_IN.items():
-            if name in item.keywords and not config.getoption(f"--run-{name}"):
+            if item.get_closest_marker(name) and not config.getoption(f"--run-{name}"):
                 item.add_marker(pytest.mark.skip(reason=f"{why}: pass --run-{name}"))
 
 

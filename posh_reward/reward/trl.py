@@ -59,6 +59,11 @@ class PoshReward(GivesUp):
         self.reference_column = reference_column
         super().__init__(max_failed_calls)
 
+    @property
+    def signature(self) -> str:
+        """What the scores depend on: the metric's signature."""
+        return self.posh.signature
+
     def __call__(
         self,
         prompts: Sequence[object] | None = None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.load import PROMPT, load_pictures
+from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Journal
 from posh_reward.training.processors import load_processor
 
@@ -33,9 +34,30 @@ class Describing:
     shuffle_images: bool = False
     limit: int | None = None
     """Describe only so many rows."""
+    shard: int = 0
+    """Describe only this part of the rows, counted from 0 ..."""
+    shards: int = 1
+    """... of so many. Parts are of neighbouring rows, and their sizes differ by one at most."""
     batch_size: int = 32
     max_new_tokens: int = 512
     max_pixels: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the part.
+
+        Raises:
+            InputError: there is no such part.
+        """
+        if not 0 <= self.shard < self.shards:
+            raise InputError(
+                f"shard is {self.shard} of {self.shards} shards: give 0 to {self.shards - 1}"
+                if self.shards > 0
+                else f"shards is {self.shards}: give 1 or more"
+            )
+
+    def part(self, rows: int) -> range:
+        """Which of so many rows are this shard's."""
+        return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
     @property
     def label(self) -> str:
@@ -61,7 +83,7 @@ def generate(how: Describing) -> int:
     uuids = dataset["uuid"][:rows]
     with closing(Journal(how.output)) as journal:
         have = {row["id"] for row in journal.rows() if row["model"] == how.label}
-        todo = [row for row in range(rows) if uuids[row] not in have]
+        todo = [row for row in how.part(rows) if uuids[row] not in have]
         if not todo:
             return 0
         model, processor = load_describer(how.model, how.max_pixels)

@@ -6,19 +6,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformers import ProgressCallback
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.training.resume import last_checkpoint, load_weights
+from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
     from trl import ModelConfig
 
+T = TypeVar("T")
+
+STATUS_FILE = "POSH_STATUS_FILE"
+"""The variable that names a file for a failed recipe's exit status."""
 HEADLINES = {
     "loss": "loss",
     "eval_loss": "held-out loss",
@@ -56,18 +61,27 @@ def train(trainer: Trainer) -> None:
 
     Raises:
         JudgeError: nothing could be judged any more; on all ranks, with a checkpoint saved.
-        ConfigError: the checkpoint's weights cannot be loaded.
+        StoppedEarlyError: a signal or the job's end stopped the run; likewise.
+        ConfigError: the checkpoint's weights cannot be loaded, or it cannot be resumed from.
     """
-    checkpoint = last_checkpoint(trainer.args)
+    checkpoint = from_main_process(last_checkpoint(trainer.args))
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except JudgeError:  # all ranks are here: they have agreed to stop
+    except (JudgeError, StoppedEarlyError):  # all ranks are here: they have agreed to stop
         finish(trainer)
         raise
     if checkpoint is not None and f"checkpoint-{trainer.state.global_step}" in checkpoint:
         _say(trainer.args, f"nothing was left to train: {checkpoint} is at the last step")
+
+
+def from_main_process(value: T) -> T:
+    """The first rank's value, on all ranks: a file system may not show all nodes the same."""
+    from accelerate.utils import broadcast_object_list
+
+    (value,) = broadcast_object_list([value])
+    return value
 
 
 def end_if_finished(args: TrainingArguments) -> None:
@@ -134,10 +148,14 @@ def show_headlines(trainer: Trainer) -> None:
 
 
 def run(main: Callable[[], object]) -> None:
-    """Runs a recipe. An error that the user can fix ends it with one message and no traceback.
+    """Runs a recipe, and ends the process with its exit status.
 
-    Its exit status is then 1, so that a launcher ends the other ranks.
+    The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
+    and 1 after an error that the user can fix, which is printed as one message without a traceback;
+    a launcher then ends the other ranks. Launchers (torchrun, ``accelerate launch``) report any
+    status as 1, so it is also written to the file named by ``POSH_STATUS_FILE``, if that is set.
     """
+    separate_vllm_caches(os.environ)
     try:
         main()
     except PoshError as error:
@@ -145,13 +163,29 @@ def run(main: Callable[[], object]) -> None:
         print(
             f"{Path(sys.argv[0]).name}{f' (rank {rank})' if rank else ''}: {error}", file=sys.stderr
         )
-        sys.exit(1)
+        status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1
+        if STATUS_FILE in os.environ:
+            Path(os.environ[STATUS_FILE]).write_text(str(status), encoding="utf-8")
+        sys.exit(status)
+
+
+def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
+    """Gives each rank's engines a folder of their own for what they compile.
+
+    Engines that start at the same moment would write the same files. Cards keep their folder from
+    run to run, so each compiles once.
+    """
+    card = environment.get("LOCAL_RANK")
+    if card is not None:
+        root = environment.get("VLLM_CACHE_ROOT") or str(Path.home() / ".cache" / "vllm")
+        environment["VLLM_CACHE_ROOT"] = str(Path(root) / f"card-{card}")
 
 
 def finish(trainer: Trainer) -> None:
     """Closes trackers and the process group. The last call of a script; every rank makes it.
 
-    Older versions of transformers close them by themselves.
+    A group that is left to the interpreter's end may abort the process (SIGABRT), and transformers
+    closes it in ``Trainer.end`` only, which 5.17 lacks; so it is closed here.
 
     gloo's thread drops the last collective's tensors under Python's lock. If the group is
     destroyed meanwhile by a thread that holds the lock and waits for gloo's, both wait for ever;
@@ -160,5 +194,4 @@ def finish(trainer: Trainer) -> None:
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.num_processes > 1:
         time.sleep(1.0)
-    if hasattr(trainer, "end"):
-        trainer.end()
+    trainer.accelerator.end_training()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError
+from posh_reward.training.checkpoints import has_optimizer, newest_whole
 
 if TYPE_CHECKING:
     import torch
@@ -22,14 +23,23 @@ loaded."""
 
 
 def last_checkpoint(args: TrainingArguments) -> str | None:
-    """Where to resume: the given path, for "latest" the newest checkpoint, or None."""
-    from transformers.trainer_utils import get_last_checkpoint
+    """Where to resume: the given path, for "latest" the newest whole checkpoint, or None.
 
+    Raises:
+        ConfigError: the newest whole checkpoint has no optimizer.
+    """
     resume: str | None = args.resume_from_checkpoint
     if resume != "latest":
         return resume
-    there = Path(args.output_dir).is_dir()
-    return get_last_checkpoint(args.output_dir) if there else None
+    newest = newest_whole(Path(args.output_dir))
+    if newest is None:
+        return None
+    if not has_optimizer(newest):
+        raise ConfigError(
+            f"{newest} has no optimizer, so a run resumed from it would not be the same run: train "
+            "with save_only_model: false, or delete the checkpoints to start over"
+        )
+    return str(newest)
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:

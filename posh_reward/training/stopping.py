@@ -1,13 +1,24 @@
-"""Stops a run that gets no more rewards: all ranks at once, with a checkpoint."""
+"""Stops a run early: all ranks after the same step, with a checkpoint.
+
+A run stops when a reward gets no more scores, when a signal asks for it (SIGTERM, SIGUSR1), and
+when its Slurm job is about to end. In the last two cases nothing is wrong: the script ends with
+exit status 75, which means that the same command goes on from the checkpoint.
+
+transformers has ``enable_jit_checkpoint`` for SIGTERM. It is not used, because each rank starts a
+timer of its own and never asks the others (``trainer_jit_checkpoint.py:39`` in 5.17 and 5.23): two
+ranks may save at different steps, and in ZeRO-3, where saving is collective, wait for each other
+for ever. It also knows neither SIGUSR1 nor a deadline, and leaves no trace in the exit status.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from transformers import TrainerCallback
 
-from posh_reward.errors import JudgeError
-from posh_reward.reward.trl import PoshReward
+from posh_reward.errors import ConfigError, JudgeError, PoshError
+from posh_reward.training.interruptions import Deadline, Requests, job_deadline
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -15,22 +26,57 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TRY_AGAIN = os.EX_TEMPFAIL
+"""75: exit status of a run that stopped early with a checkpoint. Launched again, it goes on."""
+STOP_BEFORE = 15.0
+"""Minutes before the end of a Slurm job at which training stops: a ZeRO-3 checkpoint of a 7B model
+is about 130 GB."""
 ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 
 
-class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
-    """Ends training after the step in which a reward gave up on its judge.
+class StoppedEarlyError(PoshError, RuntimeError):
+    """A run saved a checkpoint and stopped, because it was asked to or its time was up."""
 
-    A rank that raised alone would leave the others waiting in their next collective, and lose the
+
+class Reward(Protocol):
+    """A reward function that can give up on its judge, such as ``PoshReward``."""
+
+    failure: Failure | None
+    """Why the run should stop; None as long as it should not."""
+
+    @property
+    def signature(self) -> str:
+        """What the scores depend on; the same on all ranks."""
+        ...
+
+    def begin(self, *, supervised: bool = False) -> None:
+        """A run begins; ``supervised`` if something else acts on ``failure``."""
+        ...
+
+
+class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
+    """Ends training after the running step once one rank has a reason to.
+
+    A rank that stopped alone would leave the others waiting in their next collective, and lose the
     steps since the last checkpoint. So the ranks agree after each step: if one has to stop, all
-    save a checkpoint and stop, and ``trainer.train`` raises on all of them.
+    save a checkpoint, with the optimizer whatever ``save_only_model`` says, and stop;
+    ``trainer.train`` then raises on all of them.
 
     Args:
-        reward: the trainer's reward function.
+        rewards: the trainer's reward functions that can give up; none for SFT.
+        stop_before: minutes before the end of the Slurm job at which to stop, so that there is
+            time to save. The end is in ``SLURM_JOB_END_TIME``; without it there is no deadline.
+
+    Raises:
+        ConfigError: ``stop_before`` or the variable is not usable.
     """
 
-    def __init__(self, reward: PoshReward) -> None:
-        self.reward = reward
+    def __init__(self, *rewards: Reward, stop_before: float = STOP_BEFORE) -> None:
+        self.rewards = rewards
+        self.deadline = Deadline(job_deadline(stop_before))
+        self.requests = Requests()
+        self.stopped: str | None = None
+        """Why the run was stopped although nothing is wrong; the same on all ranks."""
 
     def on_train_begin(
         self,
@@ -39,15 +85,25 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Takes over stopping from the reward, and checks that all ranks judge alike.
+        """Takes over stopping from the rewards, and checks that all ranks judge alike.
 
         Raises:
             JudgeError: they do not, such as with two revisions of a model; on all ranks.
+            ConfigError: there is no time left for a single step; on all ranks.
         """
-        self.reward.begin(supervised=True)
-        there = sorted(set(of_all_ranks(self.reward.posh.signature)))
+        self.stopped = None
+        for reward in self.rewards:
+            reward.begin(supervised=True)
+        there = sorted(set(of_all_ranks("; ".join(each.signature for each in self.rewards))))
         if len(there) > 1:
             raise JudgeError(f"the ranks do not judge alike: {' and '.join(there)}")
+        self.deadline.begin()
+        if any_rank(self.deadline.seconds_left <= 0):
+            raise ConfigError(
+                "the time to stop has come before the first step: give the job more time "
+                "(sbatch --time), or lower stop_before, the minutes that are kept for saving"
+            )
+        self.requests.listen()
 
     def on_step_end(
         self,
@@ -57,10 +113,17 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Asks all ranks; called by the trainer after each optimizer step."""
-        if any_rank(self.reward.failure is not None):
-            self.reward.failure = self.reward.failure or ELSEWHERE
+        self.deadline.end_step()
+        everyones = of_all_ranks((self._gave_up(), self._interruption()))
+        if any(gave_up for gave_up, _ in everyones):
+            for reward in self.rewards:
+                reward.failure = reward.failure or ELSEWHERE
+        elif state.global_step < state.max_steps:
+            self.stopped = next((why for _, why in everyones if why is not None), None)
+        if self._gave_up() or self.stopped is not None:
+            args.save_only_model = False  # nothing could be resumed without the optimizer
             control.should_save = True
-            control.should_evaluate = False  # nothing could be judged
+            control.should_evaluate = False
             control.should_training_stop = True
 
     def on_train_end(
@@ -74,9 +137,26 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
 
         Raises:
             JudgeError: training ended because nothing could be judged; on all ranks.
+            StoppedEarlyError: it ended because of a signal or the deadline; on all ranks.
         """
-        if self.reward.failure is not None:
-            raise JudgeError(str(self.reward.failure))
+        self.requests.unlisten()
+        failure = self._gave_up()
+        if failure is not None:
+            raise JudgeError(str(failure))
+        if self.stopped is not None:
+            raise StoppedEarlyError(
+                f"stopped after step {state.global_step} of {state.max_steps} with a checkpoint in "
+                f"{args.output_dir}: {self.stopped}. The same command with "
+                "--resume_from_checkpoint latest goes on from there"
+            )
+
+    def _gave_up(self) -> Failure | None:
+        return next((each.failure for each in self.rewards if each.failure is not None), None)
+
+    def _interruption(self) -> str | None:
+        if self.requests.noted is not None:
+            return f"{self.requests.noted} asked for it"
+        return "the job's time is nearly up" if self.deadline.reached else None
 
 
 def any_rank(flag: bool) -> bool:

@@ -1,0 +1,76 @@
+"""Which checkpoints of a run can be resumed from: a kill may have cut the newest one short."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import zipfile
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+
+def newest_whole(output_dir: Path) -> Path | None:
+    """The newest checkpoint that was written to its end; None without one.
+
+    transformers' ``get_last_checkpoint`` takes the folder with the highest number, whatever is in
+    it. A newer checkpoint that is passed over is named in a warning.
+    """
+    for checkpoint in sorted(checkpoints(output_dir), key=step, reverse=True):
+        torn = torn_file(checkpoint)
+        if torn is None:
+            return checkpoint
+        logger.warning("%s was cut short (%s): it is not resumed from", checkpoint, torn)
+    return None
+
+
+def checkpoints(output_dir: Path) -> list[Path]:
+    """A run's checkpoints, whole or not, in no order."""
+    found = output_dir.glob("checkpoint-*")
+    return [each for each in found if re.fullmatch(r"checkpoint-\d+", each.name) and each.is_dir()]
+
+
+def step(checkpoint: Path) -> int:
+    """The number of steps that had been trained."""
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def torn_file(checkpoint: Path) -> str | None:
+    """The name of a file that is missing or not whole; None if there is none.
+
+    ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it tells of a killed
+    process. The others are looked at for the sake of machines that failed: a disk may then have a
+    later file, but not all of an earlier one. Only their ends are read.
+    """
+    try:
+        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "trainer_state.json"
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    return next((file.name for file in files if not is_whole(file)), None)
+
+
+def is_whole(file: Path) -> bool:
+    """Whether a file of tensors has its end; true of other files."""
+    if file.suffix in (".pt", ".pth"):  # zip archives, whose directory is at the end
+        return zipfile.is_zipfile(file)
+    if file.suffix == ".safetensors":
+        return _has_all_tensors(file)
+    return True
+
+
+def _has_all_tensors(file: Path) -> bool:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "pt"):
+            return True
+    except SafetensorError:
+        return False
+
+
+def has_optimizer(checkpoint: Path) -> bool:
+    """Whether the state of the optimizer was saved: by the trainer, DeepSpeed or FSDP."""
+    saved = ("optimizer.pt", "optimizer.bin", "optimizer_*", "global_step*")
+    return any(path for pattern in saved for path in checkpoint.glob(pattern))

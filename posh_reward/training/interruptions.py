@@ -1,0 +1,108 @@
+"""Why a run should stop early although nothing is wrong: it was asked to, or its time is up."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from posh_reward.errors import ConfigError
+
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+"""The signals that ask a run to save a checkpoint and stop."""
+JOB_END = "SLURM_JOB_END_TIME"
+"""The variable with the end of the job in Unix seconds: newer versions of Slurm set it, and our
+scripts do for the others."""
+
+
+class Requests:
+    """Takes note of ``SIGNALS`` from ``listen`` to ``unlisten``.
+
+    Only a process's main thread can listen. Elsewhere nothing is noted, and the signals do what
+    they did before.
+    """
+
+    def __init__(self) -> None:
+        self.noted: str | None = None
+        """Name of the first signal since ``listen``."""
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def listen(self) -> None:
+        """Begins to take note of signals, which no longer end the process."""
+        self.noted = None
+        if self._previous or threading.current_thread() is not threading.main_thread():
+            return
+        self._previous = {each: signal.signal(each, self._note) for each in SIGNALS}
+
+    def unlisten(self) -> None:
+        """Gives the signals back to whoever handled them before."""
+        for each, handler in self._previous.items():
+            # None: a handler that C code had installed, which Python cannot put back.
+            signal.signal(each, signal.SIG_DFL if handler is None else handler)
+        self._previous = {}
+
+    def _note(self, number: int, frame: object) -> None:
+        self.noted = self.noted or signal.Signals(number).name
+
+
+class Deadline:
+    """Tells after each step whether another one would end too late.
+
+    The next step is taken to last as long as the longest so far.
+
+    Args:
+        at: Unix seconds at which the last step must have ended; infinity for no deadline.
+        now: the clock.
+    """
+
+    def __init__(self, at: float, now: Callable[[], float] = time.time) -> None:
+        self.at = at
+        self._now = now
+        self._last = math.nan
+        self._longest = 0.0
+
+    def begin(self) -> None:
+        """Starts timing: the first step begins."""
+        self._last = self._now()
+        self._longest = 0.0
+
+    def end_step(self) -> None:
+        """Notes that a step has ended, and that the next one begins."""
+        now = self._now()
+        self._longest = max(self._longest, now - self._last)
+        self._last = now
+
+    @property
+    def seconds_left(self) -> float:
+        """From the last step's end to the deadline; negative if it has passed."""
+        return self.at - self._last
+
+    @property
+    def reached(self) -> bool:
+        """Whether a further step would end after the deadline."""
+        return self.seconds_left < self._longest
+
+
+def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.environ) -> float:
+    """When the last step must have ended, in Unix seconds; infinity outside of a job.
+
+    Args:
+        minutes_before: how long before the job's end; what saving a checkpoint takes, and more.
+        environment: may have the job's end in ``SLURM_JOB_END_TIME``.
+
+    Raises:
+        ConfigError: ``minutes_before`` is negative, or the variable is not a number.
+    """
+    if not minutes_before >= 0:
+        raise ConfigError(f"stop_before is {minutes_before}: give 0 or more minutes")
+    end = environment.get(JOB_END)
+    if not end:
+        return math.inf
+    try:
+        return float(end) - 60 * minutes_before
+    except ValueError:
+        raise ConfigError(f"{JOB_END} is {end!r}: give Unix seconds (date +%s)") from None

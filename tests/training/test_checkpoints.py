@@ -1,0 +1,69 @@
+"""A run resumes from its newest whole checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import TrainingArguments
+
+from posh_reward.errors import ConfigError
+from posh_reward.training.checkpoints import newest_whole
+from posh_reward.training.resume import last_checkpoint
+
+
+def checkpoint(run: Path, step: int, *, optimizer: bool = True) -> Path:
+    """What the trainer writes, in its order."""
+    folder = run / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    save_file({"weight": torch.ones(100)}, folder / "model.safetensors")
+    if optimizer:
+        torch.save({"step": step}, folder / "optimizer.pt")
+        torch.save({"cpu": torch.random.get_rng_state()}, folder / "rng_state_0.pth")
+    (folder / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
+    return folder
+
+
+def arguments(run: Path) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=str(run), use_cpu=True, report_to="none", resume_from_checkpoint="latest"
+    )
+
+
+def test_the_newest_is_by_number_not_by_name(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 9)
+    newest = checkpoint(tmp_path, 10)
+    (tmp_path / "checkpoint-best").mkdir()
+    assert newest_whole(tmp_path) == newest
+    assert last_checkpoint(arguments(tmp_path)) == str(newest)
+
+
+def test_a_run_without_checkpoints_begins_at_the_start(tmp_path: Path) -> None:
+    assert last_checkpoint(arguments(tmp_path / "not there")) is None
+    assert last_checkpoint(arguments(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "optimizer.pt", "rng_state_0.pth", "trainer_state.json"]
+)
+def test_one_that_was_cut_short_is_passed_over(
+    tmp_path: Path, file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    older, torn = checkpoint(tmp_path, 1), checkpoint(tmp_path, 2)
+    whole = (torn / file).read_bytes()
+    (torn / file).write_bytes(whole[: len(whole) // 2])
+    assert last_checkpoint(arguments(tmp_path)) == str(older)
+    assert f"checkpoint-2 was cut short ({file})" in caplog.text
+
+
+def test_a_kill_before_the_last_file_is_noticed(tmp_path: Path) -> None:
+    (checkpoint(tmp_path, 1) / "trainer_state.json").unlink()
+    assert last_checkpoint(arguments(tmp_path)) is None
+
+
+def test_one_without_an_optimizer_is_refused(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 1, optimizer=False)
+    with pytest.raises(ConfigError, match=r"checkpoint-1 has no optimizer.*save_only_model: false"):
+        last_checkpoint(arguments(tmp_path))
