@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow.parquet import write_table
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.fake import FakeJudge
@@ -14,7 +16,8 @@ from posh_reward.reward.shaping import WORST
 from tools.compare_rewards.__main__ import PLAIN, main
 from tools.compare_rewards.noise import NoisyJudge
 from tools.compare_rewards.pays import SETTINGS, Paid, cases, pays, read_items
-from tools.compare_rewards.runs import Run
+from tools.compare_rewards.report import SPREADS
+from tools.compare_rewards.runs import Run, spreads
 from tools.compare_rewards.tables import Table, write_between
 
 HONEST, MISTAKEN = "honest rewording", "the same with five planted mistakes"
@@ -64,11 +67,11 @@ def row(reward: str, seed: int, mistakes: float) -> dict[str, Any]:
     def gain(mean: float) -> dict[str, float]:
         return {"mean": mean, "low": mean - 0.01, "high": mean + 0.01}
 
-    names = ("precision", "recall", "f1", "follows_precision", "follows_recall")
     return {
         "run": {"reward": reward, "seed": seed, "dataset": PLAIN, "noise": 0.0},
         "gains": {"mistakes": gain(mistakes), "omissions": gain(0.2), "overall": gain(0.1)},
-        "means": {}, "words": 27.0, "spreads": dict.fromkeys(names, 0.5), "seconds": 1,
+        "means": {}, "words": 27.0, "seconds": 1,
+        "spreads": dict.fromkeys(SPREADS, [0.5] * 5 + [0.25] * 5),
     }  # fmt: skip
 
 
@@ -89,7 +92,8 @@ def test_the_tables_of_finished_runs(
     printed, written = capsys.readouterr().out, page.read_text(encoding="utf-8")
     assert "| `f1`, plain scenes | 1 | **-0.030 [-0.040, -0.020]** |" in printed
     assert "| `f1`, plain scenes | 0 | -0.005 [-0.015, +0.005] |" in printed
-    assert "| `f1`, plain scenes | 2 | 0.500 |" in written
+    assert "| `f1`, plain scenes | 2 | 1-5 | 0.500 |" in written
+    assert "| `f1`, plain scenes | 2 | 6- | 0.250 |" in written
     assert "old" not in written
     assert (tmp_path / "rewards.png").is_file()
 
@@ -100,6 +104,21 @@ def test_a_finished_run_is_not_run_again(
     main(["train", "--model", "nowhere", "--output", str(finished), "--rewards", "f1",
           "--seeds", "0", "1"])  # fmt: skip
     assert "| `f1`, plain scenes | 1 |" in capsys.readouterr().out
+
+
+def test_spreads_are_taken_within_groups_step_by_step(tmp_path: Path) -> None:
+    recall = [0.1 * place for place in range(8)]
+    for step in (1, 2):
+        table = {
+            "posh_precision": [0.5, 0.9] * 4 + [0.1, 0.5] * 4,
+            "posh_recall": recall + recall,
+            "advantage": recall + [each + 5 for each in recall],
+        }
+        write_table(pyarrow.table(table), tmp_path / f"completions_0000{step}.parquet")
+    found = spreads(tmp_path)
+    assert found["precision"] == pytest.approx([0.2138] * 2, abs=1e-4), "groups differ, unseen"
+    assert found["recall"] == pytest.approx([0.2449] * 2, abs=1e-4)
+    assert found["follows_recall"] == pytest.approx([1.0] * 2)
 
 
 def test_a_reward_becomes_flags_of_the_recipe() -> None:

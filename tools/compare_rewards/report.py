@@ -12,6 +12,17 @@ from posh_reward.study.rows.journal import Row
 from tools.compare_rewards.runs import AXES, Run
 from tools.compare_rewards.tables import Table
 
+EARLY = 5
+"""Steps in which most is learned."""
+SPREADS = {
+    "precision": "spread of precision",
+    "recall": "spread of recall",
+    "correlation": "correlation of the two",
+    "follows_precision": "of advantage and precision",
+    "follows_recall": "of advantage and recall",
+}
+"""What ``runs.spreads`` finds -> heads of columns."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -34,9 +45,9 @@ class Arm:
         """Of each seed."""
         return [row["gains"][axis]["mean"] for row in self.rows]
 
-    def mean(self, group: str, name: str) -> float:
-        """A figure's mean over seeds."""
-        return fmean(row[group][name] for row in self.rows)
+    def spread(self, name: str, steps: slice) -> float:
+        """A figure's mean over some steps of all seeds."""
+        return fmean(value for row in self.rows for value in row["spreads"][name][steps])
 
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
@@ -70,13 +81,12 @@ def cell(row: Row, axis: str) -> str:
 
 
 def by_spread(rows: Iterable[Row]) -> Table:
-    """One line an arm: how far siblings differ on each axis, and what advantages follow."""
-    head = ["reward", "seeds", "spread of precision", "of recall", "of f1",
-            "advantage follows precision", "follows recall"]  # fmt: skip
-    names = ("precision", "recall", "f1", "follows_precision", "follows_recall")
+    """Two lines an arm, the first steps and the rest: what differs within groups, and how."""
+    head = ["reward", "seeds", "steps", *SPREADS.values()]
     lines = [
-        [arm.title, str(len(arm.rows)), *(f"{arm.mean('spreads', name):.3f}" for name in names)]
+        [arm.title, str(len(arm.rows)), steps, *(f"{arm.spread(n, part):.3f}" for n in SPREADS)]
         for arm in arms(rows)
+        for steps, part in ((f"1-{EARLY}", slice(EARLY)), (f"{EARLY + 1}-", slice(EARLY, None)))
     ]
     return Table(head, lines)
 

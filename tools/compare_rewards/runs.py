@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from posh_reward import PoSh
 from posh_reward.study.rows.journal import Row, read_journal
@@ -30,8 +32,7 @@ COMPLETIONS = 128
 """Of one step, in the one process; the demo has two with half of them each."""
 AXES = ("mistakes", "omissions", "overall")
 """Higher is better: fewer mistakes, fewer omissions."""
-SCORES = {"precision": "posh_precision", "recall": "posh_recall", "f1": "posh_f1"}
-"""What spreads are taken of -> its column in the tables of completions that TRL writes."""
+Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -138,32 +139,46 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     return list(read_journal(scored))
 
 
-def spreads(folder: Path) -> dict[str, float]:
-    """How far siblings differ, and what the advantage follows, over all steps of a run.
+def spreads(folder: Path) -> dict[str, list[float]]:
+    """How far siblings differ at each step of a run, by the scores as published.
 
-    ``precision``, ``recall``, ``f1``: mean standard deviation within groups, of the scores as
-    published. ``follows_precision``, ``follows_recall``: correlation of the advantage with the
-    score, both centred in their groups.
+    ``precision``, ``recall``: mean standard deviation within groups. ``correlation``: of precision
+    with recall. ``follows_precision``, ``follows_recall``: of the advantage with that score. Scores
+    and advantages are centred in their groups for correlations; NaN where nothing differs.
     """
-    import pandas as pd
+    from pyarrow.parquet import read_table
 
-    tables = [pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))]
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for path in sorted(folder.glob("*.parquet")):
+        step = read_table(path)
+        precision, recall, advantage = (
+            centred(step[column].to_numpy())
+            for column in ("posh_precision", "posh_recall", "advantage")
+        )
+        found["precision"].append(spread(precision))
+        found["recall"].append(spread(recall))
+        found["correlation"].append(correlation(precision, recall))
+        found["follows_precision"].append(correlation(advantage, precision))
+        found["follows_recall"].append(correlation(advantage, recall))
+    return dict(found)
 
-    def centred(column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        groups = np.concatenate([t[column].to_numpy(float).reshape(-1, GROUP) for t in tables])
-        return groups - np.nanmean(groups, axis=1, keepdims=True)
 
-    scores = {name: centred(column) for name, column in SCORES.items()}
-    found = {
-        name: float(np.nanmean(np.nanstd(values, axis=1, ddof=1)))
-        for name, values in scores.items()
-    }
-    advantage = centred("advantage").ravel()
-    for axis in ("precision", "recall"):
-        score = scores[axis].ravel()
-        known = ~np.isnan(score)
-        found[f"follows_{axis}"] = float(np.corrcoef(advantage[known], score[known])[0, 1])
-    return found
+def centred(values: Values) -> Values:
+    """One row a group, each less its mean; shape (groups, ``GROUP``)."""
+    groups: Values = values.reshape(-1, GROUP)
+    means: Values = np.nanmean(groups, axis=1, keepdims=True)
+    return groups - means
+
+
+def spread(groups: Values) -> float:
+    """Mean standard deviation within groups."""
+    return float(np.nanmean(np.nanstd(groups, axis=1, ddof=1)))
+
+
+def correlation(some: Values, others: Values) -> float:
+    """Of two figures over all completions that have both."""
+    known = ~(np.isnan(some) | np.isnan(others))
+    return float(np.corrcoef(some[known], others[known])[0, 1])
 
 
 def slug(text: str) -> str:
