@@ -47,7 +47,7 @@ class SharedScoring:
     def rewards(self, axis: str, asked: Asked, **logs: Any) -> Rewards:
         """Those of one axis; scores, and logs, if nothing fitting is left from another axis."""
         with self._lock:
-            if axis not in self._untaken or self._asked != asked:
+            if axis not in self._untaken or not _same(self._asked, asked):
                 self._untaken = {}  # should scoring raise
                 self._untaken = self._score(*asked, **logs)
                 self._asked = asked
@@ -59,6 +59,15 @@ class SharedScoring:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._score = state["_score"]
         self._begin()
+
+
+def _same(some: Asked, others: Asked) -> bool:
+    """Strings by what they say, anything else by identity: arrays, say, do not compare."""
+    one, other = [*some[0], *some[1]], [*others[0], *others[1]]
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, str) and isinstance(b, str) and a == b)
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 class AxisReward:

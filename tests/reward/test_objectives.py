@@ -116,6 +116,19 @@ def test_a_changed_list_is_scored_again() -> None:
     assert separate.ask(second, texts) == expected(OTHERS)[1]
 
 
+def test_values_that_do_not_compare_are_no_obstacle() -> None:
+    class Array(list[float]):
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("the truth value of an array is ambiguous")
+
+    separate = Separate()
+    for _ in range(2):
+        texts = [Array([1.0]), TEXTS[0]]
+        precision, recall = separate(texts)
+        assert precision[0] is recall[0] is None
+        assert precision[1] == expected(TEXTS)[0][0]
+
+
 def test_scoring_that_raises_leaves_nothing_behind() -> None:
     separate = Separate()
     first, second = separate.functions

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posh_reward.errors import ConfigError
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
@@ -95,6 +97,33 @@ def test_words_beyond_the_limit_cost() -> None:
     assert shape(scores(0.5, 0.5, words=20), limit) == pytest.approx(0.5)
     assert shape(scores(0.5, 0.5, words=30), limit) == pytest.approx(0.35)
     assert shape(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST)
+
+
+SHAPINGS = st.builds(
+    Shaping,
+    objective=st.sampled_from(["f1", "weighted", "separate"]),
+    precision_weight=st.floats(0.1, 10),
+    recall_weight=st.floats(0, 10),
+    mistake_floor=st.none() | st.floats(0.25, 1),
+    length_limit=st.none() | st.floats(0.1, 5),
+    repetition_limit=st.none() | st.floats(0, 0.99),
+    detail_floor=st.floats(0, 5),
+)
+SCORE = st.floats(0.2, 1)
+
+
+@given(SHAPINGS, SCORE, SCORE, st.integers(0, 20), st.integers(0, 20), st.integers(0, 60))
+def test_shaping_never_adds_and_never_goes_below_the_worst(
+    shaping: Shaping, precision: float, recall: float, entities: int, attributes: int, words: int
+) -> None:
+    elements = of_kinds(entities, attributes).elements
+    scored = replace(scores(precision, recall, words), elements=elements)
+    one, axes = shape(scored, shaping), shape_axes(scored, shaping)
+    assert one is not None
+    assert axes is not None
+    assert WORST - 1e-9 <= one <= max(precision, recall) + 1e-9
+    assert WORST - 1e-9 <= axes[0] <= precision
+    assert WORST - 1e-9 <= axes[1] <= recall
 
 
 @pytest.mark.parametrize(
