@@ -20,6 +20,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments, TrlParser
 from posh_reward import PoshReward
 from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
+from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.launch import (
     end_if_finished,
@@ -74,7 +75,13 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     store: str | None = field(
         default=None, metadata={"help": "File that keeps graphs and LLM judges' answers."}
     )
-    objective: str = field(default="f1", metadata={"help": "f1, as in the paper, or weighted."})
+    objective: str = field(
+        default="f1",
+        metadata={
+            "help": "f1, as in the paper; weighted; or separate: precision and recall are compared "
+            "each within its group, then added (sets multi_objective_aggregation)."
+        },
+    )
     precision_weight: float = field(default=1.0, metadata={"help": "Raise it: fewer mistakes."})
     recall_weight: float = field(default=1.0, metadata={"help": "Raise it: fewer omissions."})
     mistake_floor: float | None = field(
@@ -82,6 +89,14 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
     length_limit: float | None = field(
         default=None, metadata={"help": "Words per word of the reference that are free."}
+    )
+    repetition_limit: float | None = field(
+        default=None,
+        metadata={"help": "Share of repeated four-word sequences that is free, such as 0.15."},
+    )
+    detail_floor: float = field(
+        default=0.25,
+        metadata={"help": "Scale the reward of lists down below this many details per entity."},
     )
     max_failed_calls: int = field(
         default=10,
@@ -119,6 +134,8 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
             script.recall_weight,
             script.mistake_floor,
             script.length_limit,
+            script.repetition_limit,
+            script.detail_floor,
         ),
         max_failed_calls=script.max_failed_calls,
     )
@@ -131,6 +148,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     evaluates = args.eval_strategy != "no"
     reward = make_reward(script)
+    settle_aggregation(args, reward.shaping)
     reward.check()
     processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
 
@@ -141,7 +159,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
 
     trainer = GRPOTrainer(
         model=model.model_name_or_path,
-        reward_funcs=reward,
+        reward_funcs=reward.functions(),
         args=args,
         train_dataset=split(script.dataset_train_split),
         eval_dataset=split(script.dataset_test_split) if evaluates else None,

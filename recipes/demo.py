@@ -159,7 +159,7 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
 
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
-    """For the first few pictures whose description DAPO changed, what each model wrote."""
+    """What each model wrote of the first few pictures whose description DAPO changed."""
     dataset = load_pictures(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
     before = {row["id"]: row for row in sft}
@@ -184,9 +184,9 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def stage(title: str, folder: Path | None) -> Iterator[bool]:
-    """Says what is being done and how long it took; gives whether its folder is still to make.
+    """Prints a stage's title and its duration; yields whether the stage still has to be run.
 
-    A stage that did not end leaves no ``done`` file, so it is run again from its beginning.
+    A stage that was cut short leaves no ``done`` file in its folder, so it starts over.
     """
     done = folder / "done" if folder is not None else None
     todo = done is None or not done.exists()

@@ -1,7 +1,7 @@
 """Scores of one call -> what a training log shows of them.
 
-A metric names its own figures. What every metric has is added here: the share of failures, and
-what the call cost.
+A metric names its own figures. What every metric has is added here: how long and how repetitive
+the texts are, the share of failures, and what the call cost.
 """
 
 from __future__ import annotations
@@ -12,12 +12,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from posh_reward.metrics.base import Figures, S
+from posh_reward.reward.texts import repeated_share
 from posh_reward.types import Usage
 
-CALL = ("failed_share", "seconds", "judge_requests", "judge_cached_share", "judge_doubtful_share")
-"""Logged for each call after the metric's own figures: the share of completions without a score,
-how long scoring took, how many questions and rewrites it needed, the share of them that was
-answered without asking, and the share whose reply was mostly not a grade."""
+CALL = (
+    "words",
+    "repeated_share",
+    "failed_share",
+    "seconds",
+    "judge_requests",
+    "judge_cached_share",
+    "judge_doubtful_share",
+)
+"""Logged for each call after the metric's own figures: mean words of a text, mean share of its
+four-word sequences that repeat an earlier one, the share of completions without a score, how long
+scoring took, how many questions and rewrites it needed, the share of them that was answered
+without asking, and the share whose reply was mostly not a grade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +59,15 @@ def usage_now(usage: Usage) -> Usage:
     return replace(usage)
 
 
-def metrics(metric: Figures[S], scores: Sequence[S], work: Work) -> dict[str, float]:
+def metrics(
+    metric: Figures[S], scores: Sequence[S], texts: Sequence[object], work: Work
+) -> dict[str, float]:
     """The figures of one call, such as ``posh/precision``: the same names at every call."""
+    written = [text for text in texts if isinstance(text, str)]
     failed = sum(score.failure is not None for score in scores)
     of_the_call = (
+        share(sum(len(text.split()) for text in written), len(written)),
+        share(sum(map(repeated_share, written)), len(written)),
         share(failed, len(scores)),
         work.seconds,
         float(work.requests),
@@ -70,6 +85,6 @@ def extras(metric: Figures[S], scores: Sequence[S]) -> dict[str, list[Any]]:
     return {f"{metric.name}_{name}": values for name, values in columns.items()}
 
 
-def share(part: int, whole: int) -> float:
+def share(part: float, whole: int) -> float:
     """``part`` of ``whole``; NaN if that is nothing."""
     return part / whole if whole else math.nan

@@ -1,43 +1,59 @@
-"""Scores -> one number for the trainer.
+"""Scores -> what the trainer gets: one number, or one for each axis.
 
 A model tuned on POSH as published buys coverage with mistakes: against SFT, on a scale of -2 to 2
 (higher is better), people gave it -0.243 for mistakes and +0.432 for omissions (paper, Table 7).
-``Shaping`` moves that balance.
+``Shaping`` moves that balance. What describes nothing gets the worst reward, whatever the shaping.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.figures import length_ratio
+from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores
 
 WORST = LOWEST_GRADE / HIGHEST_GRADE
 """The lowest possible score: every element graded 1 of 5."""
 
+LIST = 8
+"""Entities from which on a text that says nothing of them is a list."""
+
+Objective = Literal["f1", "weighted", "separate"]
+
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """How precision (few mistakes) and recall (few omissions) make a reward in [0.2, 1].
+    """How precision (few mistakes) and recall (few omissions) make rewards in [0.2, 1].
 
     Higher is better.
     """
 
-    objective: Literal["f1", "weighted"] = "f1"
-    """f1: the weighted harmonic mean, as in the paper. weighted: the weighted arithmetic mean."""
+    objective: Objective = "f1"
+    """f1: the weighted harmonic mean, as in the paper. weighted: the weighted arithmetic mean.
+    separate: two rewards, which the trainer compares each within its group before it adds them."""
     precision_weight: float = 1.0
     recall_weight: float = 1.0
     mistake_floor: float | None = None
     """Below this precision the reward falls, down to the worst at precision 0.2."""
     length_limit: float | None = None
     """Words per word of the reference that cost nothing; twice as many get the worst reward."""
+    repetition_limit: float | None = None
+    """Share of four-word sequences that may repeat an earlier one at no cost; beyond it the reward
+    falls, down to the worst if all do. People's descriptions stay below 0.15."""
+    detail_floor: float = 0.25
+    """Attributes and relations per entity below which a text of 8 entities or more counts as a
+    list: its reward falls, down to the worst at none. People's descriptions stay above 0.7."""
 
     def __post_init__(self) -> None:
-        if self.objective not in ("f1", "weighted"):
-            raise ConfigError(f"objective is {self.objective!r}: choose f1 or weighted")
-        if min(self.precision_weight, self.recall_weight) < 0 or not self._weight:
+        if self.objective not in get_args(Objective):
+            raise ConfigError(
+                f"objective is {self.objective!r}: choose {', '.join(get_args(Objective))}"
+            )
+        if min(self.weights) < 0 or not sum(self.weights):
             raise ConfigError(
                 f"weights of precision and recall are {self.precision_weight:g} and "
                 f"{self.recall_weight:g}: neither may be negative, nor both 0"
@@ -46,40 +62,84 @@ class Shaping:
             raise ConfigError(f"mistake_floor is {self.mistake_floor:g}: give one in (0.2, 1]")
         if self.length_limit is not None and self.length_limit <= 0:
             raise ConfigError(f"length_limit is {self.length_limit:g}: give a ratio above 0")
+        if self.repetition_limit is not None and not 0 <= self.repetition_limit < 1:
+            raise ConfigError(f"repetition_limit is {self.repetition_limit:g}: give one in [0, 1)")
+        if self.detail_floor < 0:
+            raise ConfigError(f"detail_floor is {self.detail_floor:g}: give 0, for none, or more")
 
     @property
-    def _weight(self) -> float:
-        return self.precision_weight + self.recall_weight
+    def weights(self) -> tuple[float, float]:
+        """Of precision and of recall."""
+        return self.precision_weight, self.recall_weight
 
 
 def shape(scores: Scores, shaping: Shaping) -> float | None:
-    """The reward of one scored generation; None if it has no scores.
-
-    A generation that says nothing (empty, blank, or without any element of a scene graph) makes
-    no mistake, so POSH gives it precision 1. As a reward that would teach silence, so it gets the
-    worst one.
-    """
-    precision, recall = scores.precision, scores.recall
-    if precision is None or recall is None:
+    """The reward of one scored generation; None if it has no scores."""
+    axes = _axes(scores)
+    if axes is None:
         return None
-    if scores.count("precision") == 0:
-        return WORST
-    reward = _combined(precision, recall, shaping)
-    if shaping.mistake_floor is not None and precision < shaping.mistake_floor:
-        reward = _towards_worst(reward, (precision - WORST) / (shaping.mistake_floor - WORST))
-    if shaping.length_limit is not None:
-        excess = length_ratio(scores) / shaping.length_limit - 1
-        reward = _towards_worst(reward, 1 - excess)
-    return reward
+    return _towards_worst(_combined(*axes, shaping), _kept(scores, shaping))
+
+
+def shape_axes(scores: Scores, shaping: Shaping) -> tuple[float, float] | None:
+    """The rewards of one scored generation on precision and on recall; None if it has no scores.
+
+    What shaping takes away, it takes from both.
+    """
+    axes = _axes(scores)
+    if axes is None:
+        return None
+    precision, recall = axes
+    kept = _kept(scores, shaping)
+    return _towards_worst(precision, kept), _towards_worst(recall, kept)
+
+
+def _axes(scores: Scores) -> tuple[float, float] | None:
+    """Precision and recall; None if either is missing.
+
+    A generation that says nothing (empty, blank, gibberish, or without any element of a scene
+    graph) gets the worst on both. POSH gives an empty one precision 1, since it makes no mistake;
+    as a reward that would teach silence.
+    """
+    if scores.precision is None or scores.recall is None:
+        return None
+    if scores.count("precision") == 0 or says_nothing(scores.generation, scores.reference):
+        return WORST, WORST
+    return scores.precision, scores.recall
 
 
 def _combined(precision: float, recall: float, shaping: Shaping) -> float:
-    p, r = shaping.precision_weight, shaping.recall_weight
+    p, r = shaping.weights
     if shaping.objective == "f1":
         return (p + r) / (p / precision + r / recall)
     return (p * precision + r * recall) / (p + r)
 
 
-def _towards_worst(reward: float, share: float) -> float:
-    """Keeps ``share`` (clipped to 0-1) of the reward's distance from the worst."""
-    return WORST + (reward - WORST) * min(max(share, 0.0), 1.0)
+def _kept(scores: Scores, shaping: Shaping) -> float:
+    """The share of its distance from the worst that a reward keeps."""
+    precision, kept = scores.precision or WORST, 1.0
+    if shaping.mistake_floor is not None:
+        kept *= _clipped((precision - WORST) / (shaping.mistake_floor - WORST))
+    if shaping.length_limit is not None:
+        kept *= _clipped(2 - length_ratio(scores) / shaping.length_limit)
+    if shaping.repetition_limit is not None:
+        repeated = repeated_share(scores.generation)
+        kept *= _clipped((1 - repeated) / (1 - shaping.repetition_limit))
+    if shaping.detail_floor:
+        kept *= _clipped(_detail(scores) / shaping.detail_floor)
+    return kept
+
+
+def _detail(scores: Scores) -> float:
+    """Attributes and relations per entity of the generation; infinite if it names only a few."""
+    kinds = [element.kind for element in scores.elements if element.direction == "precision"]
+    entities = kinds.count("entity")
+    return (len(kinds) - entities) / entities if entities >= LIST else math.inf
+
+
+def _towards_worst(reward: float, kept: float) -> float:
+    return WORST + (reward - WORST) * kept if kept < 1 else reward
+
+
+def _clipped(share: float) -> float:
+    return min(max(share, 0.0), 1.0)

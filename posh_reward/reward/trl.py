@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posh_reward.errors import InputError, JudgeError, PoshError
+from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.posh.metric import PoSh
 from posh_reward.reward.giving_up import GivesUp
 from posh_reward.reward.logged import Work, extras, metrics, usage_now
-from posh_reward.reward.shaping import Shaping, shape
+from posh_reward.reward.objectives import AXES, Asked, AxisReward, Rewards, SharedScoring
+from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.reward.texts import without_thoughts
 from posh_reward.types import Failure, Scores
 
 logger = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ LogExtra = Callable[[str, list[Any]], None]
 
 
 class PoshReward(GivesUp):
-    """A callable for ``GRPOTrainer(reward_funcs=...)``.
+    """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
 
     The dataset has a column with each image's reference. A completion that cannot be judged
     gets ``None``, which TRL leaves out of its group. A reference is parsed once for all its
@@ -78,28 +80,74 @@ class PoshReward(GivesUp):
         Args:
             prompts: unused; part of TRL's contract.
             completions: strings, or conversations whose assistant turns are the description.
+                Thoughts in ``<think>`` tags are not scored.
             log_metric: TRL's; gets the same names on every rank at every call
                 (``reward.logged.metrics``).
             log_extra: TRL's; likewise (``reward.logged.extras``).
             columns: the dataset's columns. Only the references are used.
 
         Raises:
+            ConfigError: the objective is two rewards, which ``functions`` gives.
             InputError: the column of references is missing or of another length.
             JudgeError: nothing could be judged for ``max_failed_calls`` calls in a row, and
                 there is no ``StopWithCheckpoint`` to stop the run.
         """
+        if self.shaping.objective == "separate":
+            raise ConfigError(
+                "objective separate is two rewards: give the trainer "
+                "reward_funcs=reward.functions()"
+            )
+        scores = self._scored(*self._asked(completions, columns), log_metric, log_extra)
+        return [shape(score, self.shaping) for score in scores]
+
+    def functions(self) -> list[Callable[..., Rewards]]:
+        """What the trainer gets as ``reward_funcs``: this object, or one function for each axis.
+
+        With objective ``separate`` there are two, on precision and on recall, which share one
+        scoring call; ``objectives.settle_aggregation`` makes the trainer add them as it should.
+        """
+        if self.shaping.objective != "separate":
+            return [self]
+        scoring = SharedScoring(self._axes)
+        return [AxisReward(axis, self._asked, scoring) for axis in AXES]
+
+    def _axes(
+        self,
+        texts: list[Any],
+        references: list[Any],
+        log_metric: LogMetric | None,
+        log_extra: LogExtra | None,
+    ) -> dict[str, Rewards]:
+        scores = self._scored(texts, references, log_metric, log_extra)
+        shaped = [shape_axes(score, self.shaping) for score in scores]
+        return {
+            axis: [None if each is None else each[place] for each in shaped]
+            for place, axis in enumerate(AXES)
+        }
+
+    def _asked(self, completions: Sequence[object], columns: Mapping[str, Any]) -> Asked:
         references = self._references(columns, len(completions))
+        return [_answer(completion_text(each)) for each in completions], references
+
+    def _scored(
+        self,
+        texts: list[Any],
+        references: list[Any],
+        log_metric: LogMetric | None,
+        log_extra: LogExtra | None,
+    ) -> list[Scores]:
+        """Scores of one call, logged; what failed is counted."""
         before, started = usage_now(self.posh.usage), time.perf_counter()
-        scores = self._score([completion_text(c) for c in completions], references)
+        scores = self._score(texts, references)
         work = Work.between(before, self.posh.usage, time.perf_counter() - started)
         if log_metric is not None:
-            for name, value in metrics(self.posh, scores, work).items():
+            for name, value in metrics(self.posh, scores, texts, work).items():
                 log_metric(name, value)
         if log_extra is not None:
             for name, values in extras(self.posh, scores).items():
                 log_extra(name, values)
         self.note_failures([score.failure for score in scores])
-        return [shape(score, self.shaping) for score in scores]
+        return scores
 
     def check(self) -> None:
         """Scores one pair, so that a judge that cannot work fails before the first step.
@@ -145,6 +193,11 @@ class PoshReward(GivesUp):
 
 def _unscored(texts: Sequence[object], why: Failure) -> list[Scores]:
     return [Scores.failed(why, signature="") for _ in texts]
+
+
+def _answer(text: Any) -> Any:
+    """A text without its thoughts; what is not a text as it is."""
+    return without_thoughts(text) if isinstance(text, str) else text
 
 
 def completion_text(completion: object) -> Any:

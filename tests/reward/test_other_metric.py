@@ -56,14 +56,16 @@ class OtherReward(GivesUp):
 
 def test_its_figures_are_logged_under_its_name() -> None:
     metric = OtherMetric()
-    scores = metric.score(["a dog", ""])
+    texts = ["a dog", ""]
+    scores = metric.score(texts)
     work = Work.between(Usage(), metric.usage, seconds=2.0)
-    found = metrics(metric, scores, work)
+    found = metrics(metric, scores, texts, work)
     assert list(found) == ["other/longest", *(f"other/{name}" for name in CALL)]
     assert (found["other/longest"], found["other/failed_share"]) == (0.5, 0.5)
+    assert (found["other/words"], found["other/repeated_share"]) == (1.0, 0.0)
     assert (found["other/judge_requests"], found["other/judge_cached_share"]) == (2.0, 0.0)
     assert extras(metric, scores) == {"other_fluency": [0.5, None], "other_failure": ["", "gone"]}
-    assert list(metrics(metric, [], work)) == list(found), "the same names at every call"
+    assert list(metrics(metric, [], [], work)) == list(found), "the same names at every call"
 
 
 def test_its_reward_gives_up_after_calls_without_a_score(caplog: pytest.LogCaptureFixture) -> None:

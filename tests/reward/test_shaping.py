@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posh_reward.errors import ConfigError
-from posh_reward.reward.shaping import WORST, Shaping, shape
+from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
 from posh_reward.types import Element, Scores
 
 ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 1),), "x")
@@ -30,6 +34,52 @@ def test_a_failure_has_no_reward() -> None:
     assert shape(scores(None, 0.4), Shaping()) is None
 
 
+def of_kinds(entities: int, attributes: int) -> Scores:
+    """A text with so many elements of each kind, all of them right."""
+    elements = [replace(ELEMENT, kind="entity")] * entities
+    elements += [replace(ELEMENT, kind="attribute")] * attributes
+    return replace(scores(0.9, 0.6), elements=tuple(elements))
+
+
+def test_a_list_of_bare_nouns_is_worst() -> None:
+    assert shape(of_kinds(100, 0), Shaping()) == pytest.approx(WORST)
+    assert shape_axes(of_kinds(100, 0), Shaping()) == pytest.approx((WORST, WORST))
+    honest = shape(of_kinds(10, 7), Shaping())
+    assert honest == shape(of_kinds(10, 7), Shaping(detail_floor=0)) == pytest.approx(0.72)
+    assert shape(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
+
+
+def test_below_the_detail_floor_the_reward_falls() -> None:
+    strict = Shaping(detail_floor=1.0)
+    assert shape(of_kinds(10, 10), strict) == pytest.approx(0.72)
+    assert shape(of_kinds(10, 5), strict) == pytest.approx(0.46)
+
+
+def test_repetition_beyond_the_limit_costs() -> None:
+    sentence = "The tall woman in the red dress holds a basket of apples. "
+    limit = Shaping(repetition_limit=0.15)
+
+    def reward(text: str) -> float | None:
+        return shape(replace(scores(0.9, 0.6), generation=text), limit)
+
+    assert reward(sentence) == pytest.approx(0.72)
+    thrice, often = reward(sentence * 3), reward(sentence * 30)
+    assert thrice is not None
+    assert often is not None
+    assert WORST < often < 0.3 < thrice < 0.5
+
+
+def test_gibberish_is_worst() -> None:
+    assert shape(replace(scores(0.9, 0.6), generation="qwrt sdfgh zxcvb"), Shaping()) == WORST
+
+
+def test_each_axis_can_have_its_own_reward() -> None:
+    assert shape_axes(scores(0.9, 0.6), Shaping("separate")) == (0.9, 0.6)
+    assert shape_axes(scores(0.9, None), Shaping("separate")) is None
+    below = Shaping("separate", mistake_floor=0.6)
+    assert shape_axes(scores(0.4, 0.8), below) == pytest.approx((0.3, 0.5))
+
+
 def test_saying_nothing_is_worst() -> None:
     silent = Scores(1.0, 0.2, 1 / 3, "s", (), generation="", reference="A dog.")
     assert shape(silent, Shaping()) == WORST
@@ -49,6 +99,33 @@ def test_words_beyond_the_limit_cost() -> None:
     assert shape(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST)
 
 
+SHAPINGS = st.builds(
+    Shaping,
+    objective=st.sampled_from(["f1", "weighted", "separate"]),
+    precision_weight=st.floats(0.1, 10),
+    recall_weight=st.floats(0, 10),
+    mistake_floor=st.none() | st.floats(0.25, 1),
+    length_limit=st.none() | st.floats(0.1, 5),
+    repetition_limit=st.none() | st.floats(0, 0.99),
+    detail_floor=st.floats(0, 5),
+)
+SCORE = st.floats(0.2, 1)
+
+
+@given(SHAPINGS, SCORE, SCORE, st.integers(0, 20), st.integers(0, 20), st.integers(0, 60))
+def test_shaping_never_adds_and_never_goes_below_the_worst(
+    shaping: Shaping, precision: float, recall: float, entities: int, attributes: int, words: int
+) -> None:
+    elements = of_kinds(entities, attributes).elements
+    scored = replace(scores(precision, recall, words), elements=elements)
+    one, axes = shape(scored, shaping), shape_axes(scored, shaping)
+    assert one is not None
+    assert axes is not None
+    assert WORST - 1e-9 <= one <= max(precision, recall) + 1e-9
+    assert WORST - 1e-9 <= axes[0] <= precision
+    assert WORST - 1e-9 <= axes[1] <= recall
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -57,6 +134,9 @@ def test_words_beyond_the_limit_cost() -> None:
         {"precision_weight": 0, "recall_weight": 0},
         {"mistake_floor": 0.1},
         {"length_limit": 0},
+        {"repetition_limit": 1.0},
+        {"repetition_limit": -0.1},
+        {"detail_floor": -1},
     ],
 )
 def test_impossible_shapings_are_refused(wrong: dict[str, object]) -> None:

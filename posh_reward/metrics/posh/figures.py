@@ -18,6 +18,7 @@ FIGURES = (
     *(f"{direction}_{kind}" for direction in DIRECTIONS for kind in KINDS),
     "generation_elements",
     "reference_elements",
+    "elements_per_100_words",
     "length_ratio",
     "unparsed",
 )
@@ -37,6 +38,7 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
         "f1": mean([score.f1 for score in scores]),
         "generation_elements": mean([score.count("precision") for score in judged]),
         "reference_elements": mean([score.count("recall") for score in judged]),
+        "elements_per_100_words": mean([density(score) for score in judged]),
         "length_ratio": mean([length_ratio(score) for score in judged]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
@@ -54,6 +56,12 @@ def columns(scores: Sequence[Scores]) -> dict[str, list[float | None]]:
 def length_ratio(scores: Scores) -> float:
     """Words of the generation per word of the reference."""
     return len(scores.generation.split()) / max(len(scores.reference.split()), 1)
+
+
+def density(scores: Scores) -> float | None:
+    """Elements of the generation per 100 words of it; None without words."""
+    words = len(scores.generation.split())
+    return 100 * scores.count("precision") / words if words else None
 
 
 def mean(values: Sequence[float | None]) -> float:

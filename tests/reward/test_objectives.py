@@ -1,0 +1,245 @@
+"""Precision and recall as two reward functions of one scoring call."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections import Counter
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.reward.objectives import NORMALIZE_FIRST, settle_aggregation
+from posh_reward.reward.shaping import WORST, Shaping
+from posh_reward.types import Failure, Request, Scores
+
+REFERENCE = "A tall woman in a red dress holds a basket."
+TEXTS = ["A woman in a red dress.", "A man with a green hat."]
+OTHERS = ["A basket.", "A woman holds a red hat."]
+SEPARATE = Shaping("separate")
+GONE = Failure("engine", "gone")
+
+
+class CountedPoSh(PoSh):
+    """Counts its calls."""
+
+    def __init__(self, judge: FakeJudge | None = None) -> None:
+        super().__init__(judge or FakeJudge())
+        self.calls = 0
+
+    def score(self, generations: Any, references: Any) -> list[Scores]:
+        self.calls += 1
+        return super().score(generations, references)
+
+
+@dataclass
+class Separate:
+    """Two functions of one reward, called as TRL does."""
+
+    posh: CountedPoSh = field(default_factory=CountedPoSh)
+    shaping: Shaping = SEPARATE
+    logged: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.reward = PoshReward(self.posh, self.shaping, max_failed_calls=2)
+        self.functions = self.reward.functions()
+
+    def ask(self, function: Any, texts: list[Any]) -> list[float | None]:
+        rewards: list[float | None] = function(
+            prompts=["Describe."] * len(texts),
+            completions=texts,
+            completion_ids=[[1]] * len(texts),
+            reference=[REFERENCE] * len(texts),
+            trainer_state=None,
+            log_metric=lambda name, value: self.logged.update([name]),
+            log_extra=lambda name, values: self.logged.update([name]),
+        )
+        return rewards
+
+    def __call__(self, texts: list[Any]) -> list[list[float | None]]:
+        return [self.ask(function, texts) for function in self.functions]
+
+
+def expected(texts: list[str]) -> list[list[float | None]]:
+    scores = PoSh(FakeJudge()).score(texts, [REFERENCE] * len(texts))
+    return [[s.precision for s in scores], [s.recall for s in scores]]
+
+
+def test_they_are_precision_and_recall_of_one_scoring_call() -> None:
+    separate = Separate()
+    assert separate(TEXTS) == expected(TEXTS)
+    assert separate.posh.calls == 1
+    assert [f.__name__ for f in separate.functions] == [
+        "posh_precision_reward",
+        "posh_recall_reward",
+    ]
+
+
+def test_each_call_is_scored_once_whatever_came_before() -> None:
+    """Training and evaluation alternate, and a batch may come twice."""
+    separate = Separate()
+    for calls, texts in enumerate((TEXTS, OTHERS, TEXTS, TEXTS), start=1):
+        assert separate(texts) == expected(texts)
+        assert separate.posh.calls == calls
+
+
+def test_everything_is_logged_once_a_call_under_the_usual_names() -> None:
+    together, separate = Separate(shaping=Shaping()), Separate()
+    together(TEXTS)
+    separate(TEXTS)
+    assert separate.logged == together.logged
+    assert set(separate.logged.values()) == {1}
+    separate(OTHERS)
+    assert set(separate.logged.values()) == {2}
+
+
+def test_after_a_call_that_was_broken_off_everything_is_scored_again() -> None:
+    """The first function scored, then some other function raised."""
+    separate = Separate()
+    separate.ask(separate.functions[0], TEXTS)
+    assert separate(TEXTS) == expected(TEXTS)
+    assert separate.posh.calls == 2, "equal texts of a later call are not taken for the first"
+    separate.ask(separate.functions[0], TEXTS)
+    assert separate(OTHERS) == expected(OTHERS)
+
+
+def test_a_changed_list_is_scored_again() -> None:
+    """Lists that the caller goes on filling do not pass for what was scored."""
+    separate, texts = Separate(), list(TEXTS)
+    first, second = separate.functions
+    assert separate.ask(first, texts) == expected(TEXTS)[0]
+    texts[:] = OTHERS
+    assert separate.ask(second, texts) == expected(OTHERS)[1]
+
+
+def test_values_that_do_not_compare_are_no_obstacle() -> None:
+    class Array(list[float]):
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("the truth value of an array is ambiguous")
+
+    separate = Separate()
+    for _ in range(2):
+        texts = [Array([1.0]), TEXTS[0]]
+        precision, recall = separate(texts)
+        assert precision[0] is recall[0] is None
+        assert precision[1] == expected(TEXTS)[0][0]
+
+
+def test_scoring_that_raises_leaves_nothing_behind() -> None:
+    separate = Separate()
+    first, second = separate.functions
+    separate.ask(first, TEXTS)
+    with pytest.raises(Exception, match="no column"):
+        second(completions=TEXTS)
+    assert separate.ask(second, TEXTS) == expected(TEXTS)[1]
+    assert separate.posh.calls == 1
+
+
+def test_failures_come_together() -> None:
+    def grader(request: Request) -> float | Failure:
+        gone = request.direction == "recall" and "green" in request.target.text
+        return GONE if gone else 3.0
+
+    separate = Separate(CountedPoSh(FakeJudge(grader)))
+    precision, recall = separate(TEXTS)
+    assert precision[1] is recall[1] is None
+    assert None not in (precision[0], recall[0])
+
+
+def test_a_dead_judge_is_counted_once_a_call() -> None:
+    separate = Separate(CountedPoSh(FakeJudge(lambda request: GONE)))
+    assert separate(TEXTS) == [[None, None], [None, None]]
+    with pytest.raises(JudgeError, match="2 calls in a row"):
+        separate(TEXTS)
+    supervised = Separate(CountedPoSh(FakeJudge(lambda request: GONE)))
+    supervised.reward.begin(supervised=True)
+    for _ in range(3):
+        assert supervised(TEXTS) == [[None, None], [None, None]]
+    assert supervised.reward.stopping
+
+
+def test_a_judge_that_comes_back_is_asked_again() -> None:
+    answers: list[float | Failure] = [GONE]
+    separate = Separate(CountedPoSh(FakeJudge(lambda request: answers[0])))
+    separate.ask(separate.functions[0], TEXTS)
+    answers[0] = 3.0
+    assert None not in [reward for rewards in separate(TEXTS) for reward in rewards]
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", "\u200b", "...", "<think>A woman.</think>"])
+def test_saying_nothing_gets_the_worst_on_both(nothing: str) -> None:
+    assert Separate()([nothing]) == [[WORST], [WORST]]
+
+
+def test_shaping_takes_from_both() -> None:
+    shaping = Shaping("separate", mistake_floor=1.0, length_limit=0.5)
+    plain, shaped = Separate()(TEXTS), Separate(shaping=shaping)(TEXTS)
+    for axis in (0, 1):
+        assert WORST <= shaped[axis][0] < plain[axis][0]  # type: ignore[operator]
+
+
+def test_copies_share_their_scoring_and_none_of_the_originals() -> None:
+    separate = Separate()
+    separate.ask(separate.functions[0], TEXTS)
+    separate.functions = pickle.loads(pickle.dumps(separate.functions))
+    assert separate(TEXTS) == expected(TEXTS)
+    assert set(separate.logged.values()) == {2}, "the copies scored once"
+    assert separate.posh.calls == 1, "by a metric of their own"
+
+
+def test_functions_called_side_by_side_score_once() -> None:
+    separate = Separate()
+
+    async def both() -> list[list[float | None]]:
+        calls = [asyncio.to_thread(separate.ask, f, TEXTS) for f in separate.functions]
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(both()) == expected(TEXTS)
+    assert separate.posh.calls == 1
+
+
+def test_one_number_cannot_be_had_of_two_objectives() -> None:
+    with pytest.raises(ConfigError, match=r"reward_funcs=reward\.functions\(\)"):
+        PoshReward(shaping=SEPARATE)(completions=TEXTS, reference=[REFERENCE] * 2)
+    one = PoshReward()
+    assert one.functions() == [one]
+
+
+def settings(**changed: Any) -> Any:
+    usual = {
+        "multi_objective_aggregation": "sum_then_normalize",
+        "reward_weights": None,
+        "scale_rewards": "group",
+    }
+    return SimpleNamespace(**(usual | changed))
+
+
+def test_one_setting_makes_the_trainer_normalise_first() -> None:
+    args = settings()
+    for _ in range(2):
+        settle_aggregation(args, Shaping("separate", precision_weight=2))
+        assert args == settings(
+            multi_objective_aggregation=NORMALIZE_FIRST, reward_weights=[2.0, 1.0]
+        )
+    other = settings(reward_weights=[1.0])
+    settle_aggregation(other, Shaping())
+    assert other == settings(reward_weights=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("objective", "changed"),
+    [
+        ("f1", {"multi_objective_aggregation": NORMALIZE_FIRST}),
+        ("separate", {"reward_weights": [1.0, 3.0]}),
+        ("separate", {"scale_rewards": "none"}),
+    ],
+)
+def test_settings_that_contradict_the_objective_are_refused(
+    objective: Any, changed: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match=next(iter(changed))):
+        settle_aggregation(settings(**changed), Shaping(objective))

@@ -1,0 +1,77 @@
+"""A judge made worse on purpose."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+
+from posh_reward import PoSh
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.models.fake import graded
+from posh_reward.types import (
+    HIGHEST_GRADE,
+    LOWEST_GRADE,
+    Reply,
+    Request,
+    RewriteRequest,
+    Usage,
+    Verdict,
+)
+
+
+class NoisyJudge:
+    """A judge whose grades are off by a normal error, always the same for the same question.
+
+    Args:
+        judge: the one whose grades are made worse.
+        deviation: standard deviation of the error, in grades.
+    """
+
+    def __init__(self, judge: Judge, deviation: float) -> None:
+        self._judge = judge
+        self._deviation = deviation
+        self.name = f"{judge.name}-noise-{deviation:g}"
+
+    @property
+    def usage(self) -> Usage:
+        """Of the judge."""
+        return self._judge.usage
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The judge's verdicts with their errors."""
+        return [
+            self._off(*each) for each in zip(requests, self._judge.grade(requests), strict=True)
+        ]
+
+    def _off(self, request: Request, verdict: Verdict) -> Verdict:
+        if verdict.grade is None:
+            return verdict
+        asked = (
+            request.direction, request.kind, request.identifier, request.text, request.other,
+            request.source.text, request.target.text,
+        )  # fmt: skip
+        rng = random.Random(hashlib.sha256(repr(asked).encode()).digest())
+        grade = verdict.grade + rng.gauss(0.0, self._deviation)
+        return graded(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """As the judge does."""
+        return self._judge.rewrite(requests)
+
+    def sleep(self) -> None:
+        """As the judge does."""
+        self._judge.sleep()
+
+    def wake(self) -> None:
+        """As the judge does."""
+        self._judge.wake()
+
+    def close(self) -> None:
+        """As the judge does."""
+        self._judge.close()
+
+
+def noisy(posh: PoSh, deviation: float) -> PoSh:
+    """The same metric with a noisy judge; with deviation 0 the metric itself."""
+    return PoSh(NoisyJudge(posh.judge, deviation)) if deviation else posh

@@ -1,0 +1,108 @@
+"""Finished runs -> a table of differences, pooled over seeds, and a plot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from posh_reward.study.rows.journal import Row
+from tools.compare_rewards.runs import AXES, Run
+from tools.compare_rewards.tables import Table
+
+EARLY = 5
+"""Steps in which most is learned."""
+SPREADS = {
+    "precision": "spread of precision",
+    "recall": "spread of recall",
+    "correlation": "correlation of the two",
+    "follows_precision": "of advantage and precision",
+    "follows_recall": "of advantage and recall",
+}
+"""What ``runs.spreads`` finds -> heads of columns."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """All seeds of one reward on one data set."""
+
+    reward: str
+    dataset: str
+    noise: float
+    rows: Sequence[Row]
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        scenes = "plain" if "plain=1" in self.dataset else "rich"
+        return f"`{self.reward}`, {scenes} scenes" + (
+            f", noise {self.noise:g}" if self.noise else ""
+        )
+
+    def gains(self, axis: str) -> list[float]:
+        """Of each seed."""
+        return [row["gains"][axis]["mean"] for row in self.rows]
+
+    def spread(self, name: str, steps: slice) -> float:
+        """A figure's mean over some steps of all seeds."""
+        return fmean(value for row in self.rows for value in row["spreads"][name][steps])
+
+
+def arms(rows: Iterable[Row]) -> list[Arm]:
+    """Runs that differ in their seeds alone, together."""
+    found: defaultdict[tuple[str, float, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        run = Run(**row["run"])
+        found[run.dataset, run.noise, run.reward].append(row)
+    return [
+        Arm(reward, dataset, noise, sorted(some, key=lambda row: row["run"]["seed"]))
+        for (dataset, noise, reward), some in sorted(found.items())
+    ]
+
+
+def by_run(rows: Iterable[Row]) -> Table:
+    """One line a run: paired differences to the SFT model on the same pictures."""
+    head = ["reward", "seed", *AXES, "words"]
+    lines = [
+        [arm.title, str(row["run"]["seed"]), *(cell(row, axis) for axis in AXES),
+         f"{row['words']:.1f}"]
+        for arm in arms(rows) for row in arm.rows
+    ]  # fmt: skip
+    return Table(head, lines)
+
+
+def cell(row: Row, axis: str) -> str:
+    """A difference with its interval; bold where the interval excludes 0."""
+    gain = row["gains"][axis]
+    text = f"{gain['mean']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]"
+    return f"**{text}**" if gain["low"] > 0 or gain["high"] < 0 else text
+
+
+def by_spread(rows: Iterable[Row]) -> Table:
+    """Two lines an arm, the first steps and the rest: what differs within groups, and how."""
+    head = ["reward", "seeds", "steps", *SPREADS.values()]
+    lines = [
+        [arm.title, str(len(arm.rows)), steps, *(f"{arm.spread(n, part):.3f}" for n in SPREADS)]
+        for arm in arms(rows)
+        for steps, part in ((f"1-{EARLY}", slice(EARLY)), (f"{EARLY + 1}-", slice(EARLY, None)))
+    ]
+    return Table(head, lines)
+
+
+def plot(rows: Iterable[Row], path: Path) -> None:
+    """Mistakes against omissions, one point a run, one colour a reward; up and right is better."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for arm in arms(rows):
+        axes.scatter(
+            arm.gains("omissions"), arm.gains("mistakes"), label=arm.title.replace("`", "")
+        )
+    axes.axhline(0, color="0.6", linewidth=0.8)
+    axes.set_xlabel("omissions, difference to SFT (higher: fewer)")
+    axes.set_ylabel("mistakes, difference to SFT (higher: fewer)")
+    axes.legend(fontsize="small")
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,35 @@
+"""Tables in Markdown, and pages that have them between two marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Table:
+    """A head and rows of as many cells."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __str__(self) -> str:
+        lines = [self.head, ["---"] * len(self.head), *self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write_between(page: Path, mark: str, text: str) -> None:
+    """Replaces what stands between ``<!-- mark -->`` and ``<!-- /mark -->`` of a page.
+
+    Raises:
+        SystemExit: the page lacks the marks.
+    """
+    old = page.read_text(encoding="utf-8")
+    opened, closed = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    between = re.compile(f"{re.escape(opened)}.*?{re.escape(closed)}", re.DOTALL)
+    if not between.search(old):
+        raise SystemExit(f"{page} has no {opened} ... {closed} to write into")
+    new = between.sub(lambda _: f"{opened}\n{text}\n{closed}", old)
+    page.write_text(new, encoding="utf-8")
