@@ -5,9 +5,9 @@
     accelerate launch --config_file configs/accelerate/cpu.yaml recipes/dapo_posh.py \
         --config configs/smoke/dapo.yaml
 
-TRL's GRPOTrainer with the parts of DAPO that it has: token-level loss, clip-higher, no KL term,
-truncated completions masked. It has no dynamic sampling; with a reward as continuous as POSH,
-groups without any spread are rare (watch ``frac_reward_zero_std``).
+TRL's GRPOTrainer has most parts of DAPO: token-level loss, clip-higher, no KL term, truncated
+completions masked. ``--oversample`` adds dynamic sampling, and ``--span_credit`` pays each token
+for the details that it says; the paper names neither, and both are off by default.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.shaping import Shaping
+from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
+from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
     end_if_finished,
     finish,
@@ -37,7 +39,6 @@ from posh_reward.training.stopping import StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from trl import GRPOTrainer
 
 
 @dataclass
@@ -83,6 +84,18 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     length_limit: float | None = field(
         default=None, metadata={"help": "Words per word of the reference that are free."}
     )
+    oversample: int = field(
+        default=1,
+        metadata={"help": "Dynamic sampling: groups generated for each trained on; 1 is off."},
+    )
+    min_spread: float = field(
+        default=MIN_SPREAD,
+        metadata={"help": "Dynamic sampling: groups whose rewards spread less are replaced."},
+    )
+    span_credit: float = field(
+        default=0.0,
+        metadata={"help": "How far grades of details move their tokens' advantages; 0 is off."},
+    )
     max_failed_calls: int = field(
         default=10,
         metadata={"help": "Stop with a checkpoint after so many calls in a row without a reward."},
@@ -120,9 +133,16 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
     )
 
 
-def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConfig) -> GRPOTrainer:
+def make_sampling(script: DapoScriptArguments) -> DynamicSampling | None:
+    """The dynamic sampling that the flags describe; None if it is off."""
+    if script.oversample == 1:
+        return None
+    return DynamicSampling(script.oversample, script.min_spread)
+
+
+def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConfig) -> DapoTrainer:
     """The trainer, ready to train."""
-    from trl import GRPOTrainer, get_peft_config, get_quantization_config
+    from trl import get_peft_config, get_quantization_config
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     evaluates = args.eval_strategy != "no"
@@ -135,7 +155,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
             prepare(script.dataset_name, name, script.reference_column), processor
         )
 
-    trainer = GRPOTrainer(
+    trainer = DapoTrainer(
         model=model.model_name_or_path,
         reward_funcs=reward,
         args=args,
@@ -145,12 +165,14 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
         callbacks=[StopWithCheckpoint(reward), RefuseLostWeights()],
+        dynamic_sampling=make_sampling(script),
+        span_credit=script.span_credit,
     )
     check_rollouts(trainer)
     return trainer
 
 
-def main(argv: list[str] | None = None) -> GRPOTrainer:
+def main(argv: list[str] | None = None) -> DapoTrainer:
     """Parses flags and configuration, trains, saves the model to ``output_dir``.
 
     Raises:
