@@ -167,6 +167,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         callbacks=[StopWithCheckpoint(reward), RefuseLostWeights()],
         dynamic_sampling=make_sampling(script),
         span_credit=script.span_credit,
+        scored_by=reward,
     )
     check_rollouts(trainer)
     return trainer

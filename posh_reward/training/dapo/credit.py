@@ -49,7 +49,7 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     if scores.failure is not None:
         return None
     text = decode(ids)
-    start = text.find(scores.generation)
+    start = text.rfind(scores.generation)  # the answer is what comes last, after any thoughts
     if start < 0:
         return None
     qualities = token_qualities(token_spans(ids, decode), graded_spans(scores, start), text)
@@ -137,8 +137,12 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, settles: bool) ->
             anchor, settled = index + 1, end
 
 
-def check_credit(trainer: GRPOTrainer) -> None:
+def check_credit(trainer: GRPOTrainer, observed: Sequence[object]) -> None:
     """Checks that tokens of a trainer can have advantages of their own.
+
+    Args:
+        trainer: with its settings.
+        observed: what tells the scores behind its rewards.
 
     Raises:
         ConfigError: a setting takes a completion's advantage for one number, or no reward function
@@ -154,8 +158,8 @@ def check_credit(trainer: GRPOTrainer) -> None:
             f"span credit is not tested with loss_type {trainer.loss_type!r}: choose one of "
             f"{', '.join(LOSSES)}, or leave it off"
         )
-    if not any(hasattr(function, "observer") for function in trainer.reward_funcs):
+    if not observed:
         raise ConfigError(
             "span credit needs the scores behind a reward, and no reward function tells them: use "
-            "PoshReward, or call your function's attribute `observer` with its Scores"
+            "PoshReward, or name one as scored_by"
         )

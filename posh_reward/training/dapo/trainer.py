@@ -62,6 +62,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         dynamic_sampling: how groups are chosen; None to train on all of them.
         span_credit: how much a token's advantage may differ from its completion's, in units of
             the advantage (within a group their standard deviation is 1); 0 for not at all.
+        scored_by: what tells the scores behind the rewards, by its attribute ``observer``; by
+            default the reward functions that have one, as ``PoshReward`` does.
         args: as TRL's.
         kwargs: as TRL's.
 
@@ -75,6 +77,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         *args: Any,
         dynamic_sampling: sampling.DynamicSampling | None = None,
         span_credit: float = 0.0,
+        scored_by: Any = None,
         **kwargs: Any,
     ) -> None:
         if span_credit < 0:
@@ -88,8 +91,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             check_rollouts_are_the_models(self)
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
+        self._observed = [scored_by] if scored_by is not None else told_by(self.reward_funcs)
         if span_credit:
-            credit.check_credit(self)
+            credit.check_credit(self, self._observed)
 
     # Larger batches for dynamic sampling.
 
@@ -148,7 +152,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     ) -> Tensor:
         if self._making.chosen is not None:
             return self._making.chosen.rewards
-        with observed(self.reward_funcs) as seen:
+        with observing(self._observed) as seen:
             rewards: Tensor = super()._calculate_rewards(
                 inputs, prompts, completions, completion_ids_list
             )
@@ -270,16 +274,20 @@ def selected(values: Any, rows: Sequence[int]) -> Any:
     return [values[row] for row in rows] if values else values
 
 
+def told_by(functions: Sequence[Any]) -> list[Any]:
+    """The reward functions that tell the scores behind their rewards."""
+    return [function for function in functions if hasattr(function, "observer")]
+
+
 @contextmanager
-def observed(functions: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
-    """The scores behind the rewards that are computed in this context, one list a call."""
+def observing(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
+    """The scores that are told in this context, one list for each scoring."""
     seen: list[Sequence[Scores]] = []
-    watched = [function for function in functions if hasattr(function, "observer")]
-    before = [function.observer for function in watched]
-    for function in watched:
-        function.observer = seen.append
+    before = [reward.observer for reward in rewards]
+    for reward in rewards:
+        reward.observer = seen.append
     try:
         yield seen
     finally:
-        for function, observer in zip(watched, before, strict=True):
-            function.observer = observer
+        for reward, observer in zip(rewards, before, strict=True):
+            reward.observer = observer

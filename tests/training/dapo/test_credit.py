@@ -168,6 +168,15 @@ def test_white_space_says_nothing() -> None:
     assert found[TEXT.index(" dog")] == 0
 
 
+def test_credit_is_for_the_answer_and_not_for_what_was_thought() -> None:
+    graded = scores(("red", 5.0), ("blue", 1.0))
+    alone = credits([*map(ord, graded.generation)], graded, letters)
+    thoughts = f"<think>{graded.generation}</think> "
+    found = credits([*map(ord, thoughts + graded.generation)], graded, letters)
+    assert alone is not None
+    assert found == [0.0] * len(thoughts) + alone
+
+
 @pytest.mark.parametrize(
     "without",
     [

@@ -137,16 +137,21 @@ def test_credit_lands_on_the_chosen_groups(tiny: Path) -> None:
     assert torch.equal(chosen["advantages"], alone["advantages"])
 
 
-def test_two_rewards_of_one_scoring(tiny: Path) -> None:
-    """A second function next to POSH changes nothing about where credit lands."""
+@pytest.mark.parametrize("named", [False, True])
+def test_two_rewards_of_one_scoring(tiny: Path, named: bool) -> None:
+    """The scores may be told by a reward function, or by an object behind several of them."""
+    scorer = posh()
+
+    def precision(completions: list[Any], **columns: Any) -> list[float | None]:
+        return scorer(completions=completions, **columns)
 
     def length(completions: list[Any], **columns: Any) -> list[float]:
         return [float(at % 3) for at in range(len(completions))]
 
-    trainer = make(
-        tiny, reward=[length, posh()], span_credit=0.5,
-        multi_objective_aggregation="normalize_then_sum",
-    )  # fmt: skip
+    how = {"reward": [length, precision], "scored_by": scorer} if named else {
+        "reward": [length, scorer]
+    }  # fmt: skip
+    trainer = make(tiny, span_credit=0.5, multi_objective_aggregation="normalize_then_sum", **how)
     made = batch(trainer, [*SAID])
     assert trainer._metrics["train"]["span_credit/without"] == [0.0]
     assert made["advantages"].shape == made["completion_mask"].shape

@@ -47,7 +47,8 @@ def make(
     folder: Path, made: type[GRPOTrainer] = DapoTrainer, *, reward: Any = None, **given: Any
 ) -> Any:
     """A trainer; what is not an argument of the trainers is a setting of GRPOConfig."""
-    own = {key: given.pop(key) for key in ("dynamic_sampling", "span_credit") if key in given}
+    ours = ("dynamic_sampling", "span_credit", "scored_by")
+    own = {key: given.pop(key) for key in ours if key in given}
     settings: dict[str, Any] = {
         "output_dir": str(folder / "out"), "num_generations": GROUP,
         "per_device_train_batch_size": ROWS, "max_completion_length": 12, "loss_type": "dapo",
