@@ -84,6 +84,10 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     length_limit: float | None = field(
         default=None, metadata={"help": "Words per word of the reference that are free."}
     )
+    max_failed_calls: int = field(
+        default=10,
+        metadata={"help": "Stop with a checkpoint after so many calls in a row without a reward."},
+    )
     oversample: int = field(
         default=1,
         metadata={"help": "Dynamic sampling: groups generated for each trained on; 1 is off."},
@@ -95,10 +99,6 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     span_credit: float = field(
         default=0.0,
         metadata={"help": "How far grades of details move their tokens' advantages; 0 is off."},
-    )
-    max_failed_calls: int = field(
-        default=10,
-        metadata={"help": "Stop with a checkpoint after so many calls in a row without a reward."},
     )
 
 
