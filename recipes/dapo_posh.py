@@ -5,9 +5,9 @@
     accelerate launch --config_file configs/accelerate/cpu.yaml recipes/dapo_posh.py \
         --config configs/smoke/dapo.yaml
 
-TRL's GRPOTrainer with the parts of DAPO that it has: token-level loss, clip-higher, no KL term,
-truncated completions masked. It has no dynamic sampling; with a reward as continuous as POSH,
-groups without any spread are rare (watch ``frac_reward_zero_std``).
+TRL's GRPOTrainer has most parts of DAPO: token-level loss, clip-higher, no KL term, truncated
+completions masked. ``--oversample`` adds dynamic sampling, and ``--span_credit`` pays each token
+for the details that it says; the paper names neither, and both are off by default.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
+from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
+from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
     end_if_finished,
     finish,
@@ -38,7 +40,6 @@ from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from trl import GRPOTrainer
 
 
 @dataclass
@@ -106,6 +107,18 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
         default=STOP_BEFORE,
         metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
     )
+    oversample: int = field(
+        default=1,
+        metadata={"help": "Dynamic sampling: groups generated for each trained on; 1 is off."},
+    )
+    min_spread: float = field(
+        default=MIN_SPREAD,
+        metadata={"help": "Dynamic sampling: groups whose rewards spread less are replaced."},
+    )
+    span_credit: float = field(
+        default=0.0,
+        metadata={"help": "How far grades of details move their tokens' advantages; 0 is off."},
+    )
 
 
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
@@ -141,9 +154,16 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
     )
 
 
-def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConfig) -> GRPOTrainer:
+def make_sampling(script: DapoScriptArguments) -> DynamicSampling | None:
+    """The dynamic sampling that the flags describe; None if it is off."""
+    if script.oversample == 1:
+        return None
+    return DynamicSampling(script.oversample, script.min_spread)
+
+
+def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConfig) -> DapoTrainer:
     """The trainer, ready to train."""
-    from trl import GRPOTrainer, get_peft_config, get_quantization_config
+    from trl import get_peft_config, get_quantization_config
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     evaluates = args.eval_strategy != "no"
@@ -157,7 +177,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
             prepare(script.dataset_name, name, script.reference_column), processor
         )
 
-    trainer = GRPOTrainer(
+    trainer = DapoTrainer(
         model=model.model_name_or_path,
         reward_funcs=reward.functions(),
         args=args,
@@ -170,12 +190,15 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
             StopWithCheckpoint(reward, stop_before=script.stop_before),
             RefuseLostWeights(),
         ],
+        dynamic_sampling=make_sampling(script),
+        span_credit=script.span_credit,
+        scored_by=reward,
     )
     check_rollouts(trainer)
     return trainer
 
 
-def main(argv: list[str] | None = None) -> GRPOTrainer:
+def main(argv: list[str] | None = None) -> DapoTrainer:
     """Parses flags and configuration, trains, saves the model to ``output_dir``.
 
     Raises:

@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
+Observer = Callable[[Sequence[Scores]], None]
 
 
 class PoshReward(GivesUp):
@@ -47,6 +48,10 @@ class PoshReward(GivesUp):
     """
 
     __name__ = "posh"
+
+    observer: Observer | None = None
+    """Is given the scores behind each call's rewards, in the order of the completions. To be set
+    around a call, as ``training.dapo`` does: nothing is kept, so nothing can be stale."""
 
     def __init__(
         self,
@@ -140,6 +145,8 @@ class PoshReward(GivesUp):
         before, started = usage_now(self.posh.usage), time.perf_counter()
         scores = self._score(texts, references)
         work = Work.between(before, self.posh.usage, time.perf_counter() - started)
+        if self.observer is not None:
+            self.observer(scores)
         if log_metric is not None:
             for name, value in metrics(self.posh, scores, texts, work).items():
                 log_metric(name, value)

@@ -17,6 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from posh_reward.training.dapo.sampling import DynamicSampling
+    from posh_reward.training.dapo.trainer import DapoTrainer
     from posh_reward.training.generation import Describing, generate
     from posh_reward.training.launch import finish, run, show_headlines, train
     from posh_reward.training.processors import load_processor
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from posh_reward.training.stopping import StopWithCheckpoint
 
 __all__ = [
+    "DapoTrainer",
     "Describing",
+    "DynamicSampling",
     "RefuseLostWeights",
     "StopWithCheckpoint",
     "finish",
@@ -38,7 +42,9 @@ __all__ = [
 ]
 
 _LAZY = {
+    "DapoTrainer": "dapo.trainer",
     "Describing": "generation",
+    "DynamicSampling": "dapo.sampling",
     "RefuseLostWeights": "resume",
     "StopWithCheckpoint": "stopping",
     "finish": "launch",

@@ -1,16 +1,16 @@
-"""Sees to it that vLLM generates from the very prompts that TRL trains on.
+"""Makes vLLM generate from exactly the prompts that TRL trains on.
 
-Two defects of TRL 1.16 with pictures, both silent, are put right here:
+TRL 1.16 has two silent defects with pictures, which are corrected here:
 
-- It hands vLLM token ids in which each picture's placeholder is already expanded, *and* the
-  picture, and vLLM expands the first placeholder again (huggingface/trl#6294, #6401). So each run
+- It gives vLLM both the picture and token ids in which the picture's placeholder is already
+  expanded, and vLLM expands the first placeholder again (huggingface/trl#6294, #6401). So each run
   of placeholders is collapsed to one first.
-- After the weights are synchronised vLLM's encoder cache is kept, so a picture that comes up again
+- vLLM keeps its encoder cache when the weights are synchronised, so a picture that comes up again
   is seen through old weights (huggingface/trl#7198). So the cache is reset.
 
-Neither is taken on trust: the prompt ids that vLLM says it used are compared with the trainer's
-at every step, and a run whose prompts differ is stopped. A TRL that collapses the placeholders
-itself, or that wants them expanded, goes on working.
+The prompt ids that vLLM reports are compared with the trainer's at every step, and a run whose
+prompts differ is stopped. A later TRL that collapses the placeholders itself, or that wants them
+expanded, still works.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Generate = Callable[..., tuple[Any, ...]]
 
 
 class PromptMismatchError(PoshError, RuntimeError):
-    """vLLM generated from other prompts than the trainer would train on."""
+    """vLLM's prompts are not the ones that the trainer would train on."""
 
 
 def check_rollouts(trainer: GRPOTrainer) -> None:
     """Corrects and checks the prompts of a trainer that generates with vLLM; others are left alone.
 
-    To be called once, before ``trainer.train``. Pictures must have been settled
-    (``training.pictures``), or the trainer's processor and vLLM's may count different tokens.
+    Call it once, before ``trainer.train``, and settle the pictures first (``training.pictures``):
+    otherwise the trainer's processor and vLLM's may count different tokens.
     """
     generation = getattr(trainer, "vllm_generation", None)
     if generation is None:
@@ -54,12 +54,12 @@ def check_rollouts(trainer: GRPOTrainer) -> None:
 
 
 class CheckedGenerate:
-    """``VLLMGeneration.generate``, with collapsed placeholders and a look at what came back.
+    """``VLLMGeneration.generate`` with collapsed placeholders; checks the prompts that come back.
 
     Args:
         generate: TRL's.
         pads: ids of the placeholders of pictures and videos.
-        collapses: what to try first: collapsed placeholders, or expanded ones.
+        collapses: whether collapsed placeholders are tried before expanded ones.
     """
 
     def __init__(self, generate: Generate, pads: frozenset[int], *, collapses: bool = True) -> None:
@@ -74,7 +74,7 @@ class CheckedGenerate:
         num_generations: int,
         profiler: Any = None,
     ) -> tuple[Any, ...]:
-        """What TRL's returns, for prompts that are the trainer's.
+        """Returns what TRL's ``generate`` returns, once its prompts are the trainer's.
 
         Raises:
             PromptMismatchError: vLLM's prompt ids are not the trainer's.
@@ -102,7 +102,7 @@ def placeholder_ids(processor: Any) -> frozenset[int]:
 
 
 def collapsed(ids: Sequence[int], pads: frozenset[int]) -> Ids:
-    """The ids with each run of one placeholder as a single one: what vLLM expands itself."""
+    """The ids with each run of the same placeholder as one, which vLLM expands itself."""
     return [each for token, run in groupby(ids) for each in ([token] if token in pads else run)]
 
 
@@ -112,29 +112,29 @@ def same(ours: Sequence[int], theirs: Sequence[int]) -> bool:
 
 
 def mismatch(ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]) -> str:
-    """What is different, for whoever has to fix it."""
+    """The first difference and its remedy, for the error message."""
     row, (own, other) = next(differing(ours, theirs))
     trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
     return (
         f"vLLM would generate from prompts that are not trained on: in row {row} the trainer has "
         f"{len(own)} tokens, {trained} of them a picture's, and vLLM {len(other)}, {generated} of "
-        "them a picture's. Settle the sizes of the pictures with "
-        "posh_reward.training.pictures.settle_pictures, with the same processor that the trainer "
-        "has; if they are, this version of TRL or vLLM prepares prompts in a new way"
+        "them a picture's. Pass the dataset through "
+        "posh_reward.training.pictures.settle_pictures with the trainer's own processor; if you "
+        "have, this version of TRL or vLLM prepares prompts in a new way"
     )
 
 
 def differing(
     ours: Sequence[Ids], theirs: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, tuple[Ids, Sequence[int]]]]:
-    """Rows whose prompts differ, with both."""
+    """Each row whose prompts differ, with both of them."""
     for row, (own, other) in enumerate(zip(ours, theirs, strict=True)):
         if not same(own, other):
             yield row, (own, other)
 
 
 def forget_pictures(generation: Any) -> None:
-    """Drops what vLLM's encoder made of pictures with the weights before, where it keeps that."""
+    """Empties vLLM's cache of encoded pictures, which were encoded with earlier weights."""
     engine = getattr(getattr(generation, "llm", None), "llm_engine", None)
     reset = getattr(engine, "reset_encoder_cache", None)
     if reset is not None:

@@ -142,3 +142,13 @@ def test_without_the_guard_the_prompts_differ(python: str, folder: Path) -> None
     assert any(ours != theirs for ours, theirs in said["tokens"]), (
         "TRL mends this itself now: training/rollouts.py can go"
     )
+
+
+def test_vllm_generates_for_dynamic_sampling_and_span_credit(python: str, folder: Path) -> None:
+    more = ("--oversample", "2", "--span_credit", "0.5", "--output_dir", str(folder / "dynamic"))
+    [said] = launch(python, folder, "well", 1, *more)
+    assert all(ours == theirs for ours, theirs in said["tokens"])
+    assert len(said["tokens"]) == 2 * 2 * 16, "twice as many as are trained on"
+    assert max(differences(said)) < 0.05
+    assert all(line["dynamic_sampling/groups_dropped"] == 4 for line in said["steps"])
+    assert all(line["span_credit/without"] == 0 for line in said["steps"])

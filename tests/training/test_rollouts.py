@@ -44,7 +44,7 @@ def test_vllm_uses_the_trainers_prompts() -> None:
     assert wrong[0].count(PAD) == 5
 
 
-def test_a_trl_that_wants_them_expanded_is_found_out_once() -> None:
+def test_a_trl_that_wants_placeholders_expanded_still_works() -> None:
     engine = Engine(3, expands=False)
     assert rollout(engine, times=3)[0] == [PROMPT] * 2
     assert engine.calls == 4
@@ -59,7 +59,7 @@ def test_prompts_without_pictures_are_left_alone() -> None:
     assert rollout(Engine(3), images=None)[0] == [PROMPT] * 2
 
 
-def test_runs_of_placeholders_are_collapsed_each_for_itself() -> None:
+def test_each_run_of_placeholders_is_collapsed() -> None:
     two = [BEGIN, PAD, PAD, END, BEGIN, PAD, END, 1, 1]
     assert collapsed(two, PADS) == [BEGIN, PAD, END, BEGIN, PAD, END, 1, 1]
 

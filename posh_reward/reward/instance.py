@@ -1,0 +1,74 @@
+"""A ready-made reward for command lines that take a dotted name instead of an object.
+
+::
+
+    POSH_REWARD_SETTINGS=reward.yaml trl grpo --reward_funcs posh_reward.reward.instance.posh ...
+
+``posh`` is a ``PoshReward`` that is built when it is first asked for, from the settings file that
+the environment names, if any::
+
+    metric: published         # or a mapping of arguments of PoSh, such as {judge: judge.yaml}
+    shaping: {precision_weight: 4}
+    reference_column: caption
+    max_failed_calls: 10
+
+No ``StopWithCheckpoint`` is there: a rank whose judge is gone raises by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.metrics.load import load_metric
+from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.trl import PoshReward
+from posh_reward.settings import checked, read_settings
+
+if TYPE_CHECKING:
+    posh: PoshReward
+
+VARIABLE = "POSH_REWARD_SETTINGS"
+"""Of the environment; names the settings file."""
+
+
+def make_reward(
+    metric: str | Mapping[str, Any] | None = None,
+    shaping: Mapping[str, Any] | None = None,
+    reference_column: str = "reference",
+    max_failed_calls: int = 10,
+) -> PoshReward:
+    """The reward that settings describe.
+
+    Args:
+        metric: what ``metrics.load.load_metric`` takes; None for the embedded judge.
+        shaping: fields of ``Shaping``.
+        reference_column: as in ``PoshReward``.
+        max_failed_calls: as in ``PoshReward``.
+
+    Raises:
+        ConfigError: a setting is unknown or cannot be used.
+        InputError: likewise.
+    """
+    return PoshReward(
+        load_metric(metric),
+        Shaping(**checked(Shaping, shaping or {}, "shaping")),
+        reference_column=reference_column,
+        max_failed_calls=max_failed_calls,
+    )
+
+
+@cache
+def _reward() -> PoshReward:
+    path = os.environ.get(VARIABLE)
+    settings = read_settings(Path(path)) if path else {}
+    return make_reward(**checked(make_reward, settings, f"reward ({VARIABLE})"))
+
+
+def __getattr__(name: str) -> PoshReward:
+    if name == "posh":
+        return _reward()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

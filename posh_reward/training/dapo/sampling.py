@@ -1,0 +1,135 @@
+"""Dynamic sampling: groups whose rewards hardly differ teach nothing, and are replaced.
+
+DAPO (arXiv 2503.14476, section 3.2) drops groups whose rewards are all equal. A reward as
+continuous as POSH is hardly ever exactly equal, so what counts here is a group's *spread*: the
+standard deviation of its rewards. More groups are generated than are trained on, and the groups
+that reach a threshold are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from posh_reward.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from trl import GRPOTrainer
+
+MIN_SPREAD = 0.01
+"""A group below this spread is replaced, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicSampling:
+    """How groups are chosen.
+
+    Raises:
+        ConfigError: ``oversample`` is below 2, or ``min_spread`` is not above 0.
+    """
+
+    oversample: int = 2
+    """Groups that are generated and judged for each group that is trained on: what it costs."""
+    min_spread: float = MIN_SPREAD
+    """Groups of at least this spread (in units of the reward) are kept in the order of the data,
+    and narrower ones, widest first, where those are too few. ``inf`` keeps the widest."""
+
+    def __post_init__(self) -> None:
+        if self.oversample < 2:
+            raise ConfigError(
+                f"oversample is {self.oversample}: give 2 or more groups for each that is trained "
+                "on, or leave dynamic sampling off"
+            )
+        if not self.min_spread > 0:
+            raise ConfigError(f"min_spread is {self.min_spread:g}: give a spread above 0")
+
+
+def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
+    """How far the rewards of each group are spread, in units of the reward.
+
+    Completions without a reward are left out; a group with fewer than two judged completions has
+    no spread.
+
+    Args:
+        rewards: shape (groups, completions of a group, reward functions); NaN where a function
+            gave None.
+        weights: of the reward functions, shape (reward functions,).
+        each_normalised: TRL's ``normalize_then_sum``. Each function is then scaled to the same
+            spread, so what counts is the weighted mean of their standard deviations. Otherwise it
+            is the standard deviation of the weighted sum, as in TRL's ``reward_std``.
+
+    Returns:
+        Shape (groups,), never NaN.
+    """
+    from trl.trainer.utils import nanstd
+
+    if each_normalised:
+        each = torch.nan_to_num(nanstd(rewards, dim=1))
+        spread: Tensor = each @ weights.abs() / weights.abs().sum()
+        return spread
+    sums = (rewards * weights).nansum(dim=-1)
+    sums[rewards.isnan().all(dim=-1)] = torch.nan
+    return torch.nan_to_num(nanstd(sums, dim=1))
+
+
+def kept_groups(spread: Tensor, wanted: int, min_spread: float) -> Tensor:
+    """Which groups of each rank are trained on.
+
+    Args:
+        spread: shape (ranks, groups).
+        wanted: how many groups each rank keeps.
+        min_spread: groups that reach it are as good as each other.
+
+    Returns:
+        Indices of the groups, ascending, shape (ranks, wanted).
+    """
+    ranked = spread.clamp(max=min_spread).argsort(dim=1, descending=True, stable=True)
+    return ranked[:, :wanted].sort(dim=1).values
+
+
+def figures(spread: Tensor, kept: Tensor, min_spread: float) -> dict[str, float]:
+    """What is logged of one choice, over all ranks.
+
+    Args:
+        spread: shape (ranks, groups).
+        kept: indices of the groups that are kept, shape (ranks, kept groups).
+        min_spread: below it a group is narrow.
+    """
+    chosen = spread.gather(1, kept)
+    dropped = spread.numel() - chosen.numel()
+    return {
+        "dynamic_sampling/groups_dropped": float(dropped),
+        "dynamic_sampling/narrow_generated": float((spread < min_spread).sum()),
+        "dynamic_sampling/narrow_kept": float((chosen < min_spread).sum()),
+        "dynamic_sampling/spread_kept": chosen.mean().item(),
+        "dynamic_sampling/spread_dropped": (spread.sum() - chosen.sum()).item() / dropped,
+    }
+
+
+def check_sampling(trainer: GRPOTrainer, sampling: DynamicSampling) -> None:
+    """Checks that a trainer's batches can be chosen from.
+
+    Raises:
+        ConfigError: a group would straddle ranks, the dataset streams or is too small, or
+            completions come from tools, environments or a rollout function.
+    """
+    args, group = trainer.args, trainer.num_generations
+    rows = args.per_device_train_batch_size * args.steps_per_generation
+    if rows % group:
+        raise ConfigError(
+            f"dynamic sampling keeps whole groups on each rank, but a rank generates {rows} "
+            f"completions (per_device_train_batch_size {args.per_device_train_batch_size} x "
+            f"steps_per_generation {args.steps_per_generation}) in groups of {group}: make that a "
+            "multiple of num_generations"
+        )
+    if not hasattr(trainer.train_dataset, "__len__"):
+        raise ConfigError("dynamic sampling needs a dataset with a length: turn streaming off")
+    prompts = sampling.oversample * args.generation_batch_size // group
+    if len(trainer.train_dataset) < prompts:
+        raise ConfigError(
+            f"dynamic sampling draws {prompts} prompts at once (oversample {sampling.oversample}), "
+            f"but the dataset has {len(trainer.train_dataset)}: lower oversample or the batch"
+        )

@@ -1,0 +1,293 @@
+"""TRL's GRPOTrainer with dynamic sampling and span credit, each off by default.
+
+TRL makes a training batch in one method, ``_generate_and_score_completions``: it generates,
+computes log-probabilities, calls the rewards, and returns advantages and the normaliser of the
+loss. Dynamic sampling generates and judges a larger batch first, chooses, and then lets that
+method run on the chosen prompts, with their completions and rewards replayed: so all that TRL
+derives from a batch is derived from the chosen groups alone. Span credit replaces the advantages
+that the method returns, shape (B,), by ones for each token, shape (B, T), which TRL's loss takes
+from subclasses ("we conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3062).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+import trl
+from trl import GRPOTrainer
+from trl.data_utils import prepare_multimodal_messages
+
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.dapo import credit, sampling
+from posh_reward.training.dapo.pins import check_version
+from posh_reward.types import Scores
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was generated and rewarded for the prompts that are trained on."""
+
+    prompts: list[Any]
+    rollouts: tuple[Any, ...]
+    """As ``GRPOTrainer._generate`` returns it, of this rank's rows."""
+    rewards: Tensor
+    """Of all ranks' rows, shape (ranks x rows, reward functions)."""
+
+
+@dataclass
+class Batch:
+    """What is known of the batch in the making; there is none between batches."""
+
+    scores: list[Scores] = field(default_factory=list)
+    """Of this rank's rows; empty if no reward function has told any."""
+    chosen: Chosen | None = None
+    """Set while TRL runs on the chosen groups."""
+
+
+class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
+    """``GRPOTrainer`` with dynamic sampling and span credit.
+
+    With neither, it is bit for bit TRL's trainer. Evaluation is always TRL's.
+
+    Args:
+        dynamic_sampling: how groups are chosen; None to train on all of them.
+        span_credit: how much a token's advantage may differ from its completion's, in units of
+            the advantage (within a group their standard deviation is 1); 0 for not at all.
+        scored_by: what tells the scores behind the rewards, by its attribute ``observer``; by
+            default the reward functions that have one, as ``PoshReward`` does.
+        args: as TRL's.
+        kwargs: as TRL's.
+
+    Raises:
+        ConfigError: TRL has another version than the tested ones, or a setting does not go with
+            dynamic sampling or span credit.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        dynamic_sampling: sampling.DynamicSampling | None = None,
+        span_credit: float = 0.0,
+        scored_by: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if span_credit < 0:
+            raise ConfigError(f"span_credit is {span_credit:g}: give 0 (off) or more")
+        self.dynamic_sampling = dynamic_sampling
+        self.span_credit = span_credit
+        self._making = Batch()
+        super().__init__(*args, **kwargs)
+        if dynamic_sampling is not None or span_credit:
+            check_version(trl.__version__)
+            check_rollouts_are_the_models(self)
+        if dynamic_sampling is not None:
+            sampling.check_sampling(self, dynamic_sampling)
+        self._observed = [scored_by] if scored_by is not None else told_by(self.reward_funcs)
+        if span_credit:
+            credit.check_credit(self, self._observed)
+
+    # Larger batches for dynamic sampling.
+
+    @property
+    def _oversample(self) -> int:
+        return self.dynamic_sampling.oversample if self.dynamic_sampling else 1
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        sampler = super()._get_train_sampler(dataset)
+        sampler.batch_size *= self._oversample  # prompts of one generation
+        return sampler
+
+    def _get_dataloader(
+        self,
+        dataset: Any,
+        description: str,
+        batch_size: int,
+        sampler_fn: Any = None,
+        is_training: bool = False,
+        dataloader_key: str | None = None,
+    ) -> Any:
+        larger = batch_size * self._oversample if is_training else batch_size
+        return super()._get_dataloader(
+            dataset, description, larger, sampler_fn, is_training, dataloader_key
+        )
+
+    # The batch.
+
+    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+        if not self.model.training:
+            return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
+        self._making = Batch()
+        try:
+            if self.dynamic_sampling is not None:
+                inputs = self._choose(inputs, self.dynamic_sampling)
+            output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+            if self.span_credit:
+                output["advantages"] = self._with_credit(output)
+            return output
+        finally:
+            self._making = Batch()
+
+    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
+        chosen = self._making.chosen
+        if chosen is None:
+            return super()._generate(prompts)  # type: ignore[no-any-return]
+        if prompts != chosen.prompts:
+            raise PoshError(
+                "TRL made other prompts of the chosen rows than dynamic sampling generated from: "
+                "leave dynamic sampling off, and report this with your dataset's columns"
+            )
+        return chosen.rollouts
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> Tensor:
+        if self._making.chosen is not None:
+            return self._making.chosen.rewards
+        with observing(self._observed) as seen:
+            rewards: Tensor = super()._calculate_rewards(
+                inputs, prompts, completions, completion_ids_list
+            )
+        if seen and len(seen[0]) == len(prompts):
+            self._making.scores = list(seen[0])
+        return rewards
+
+    # Dynamic sampling.
+
+    def _choose(self, inputs: list[Row], how: sampling.DynamicSampling) -> list[Row]:
+        """Generates and judges all rows; returns those of the groups that are kept."""
+        prompts = conversations(inputs)
+        rollouts = self._generate(prompts)
+        rewards = self._calculate_rewards(inputs, prompts, rollouts[3], rollouts[1])
+        ranks, group = self.accelerator.num_processes, self.num_generations
+        spread = sampling.spreads(
+            rewards.view(-1, group, rewards.shape[-1]),
+            self.reward_weights.to(rewards.device),
+            each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
+        ).view(ranks, -1)
+        kept = sampling.kept_groups(spread, spread.shape[1] // how.oversample, how.min_spread)
+        for name, value in sampling.figures(spread, kept, how.min_spread).items():
+            self._metrics["train"][name].append(value)
+        rows = rows_of(kept, group)
+        everyones = rewards.view(ranks, len(inputs), -1)
+        own = rows[self.accelerator.process_index].tolist()
+        self._keep_extras(own, len(inputs))
+        self._making.scores = selected(self._making.scores, own)
+        self._making.chosen = Chosen(
+            prompts=selected(prompts, own),
+            rollouts=tuple(selected(part, own) for part in rollouts),
+            rewards=torch.cat([rewards[of] for rewards, of in zip(everyones, rows, strict=True)]),
+        )
+        return [inputs[row] for row in own]
+
+    def _keep_extras(self, own: Sequence[int], rows: int) -> None:
+        """Keeps the columns that rewards log for each completion as long as TRL's own."""
+        for column, values in self._pending_extra_logs.items():
+            if len(values) == rows:
+                self._pending_extra_logs[column] = selected(values, own)
+
+    # Span credit.
+
+    def _with_credit(self, output: Mapping[str, Any]) -> Tensor:
+        """Advantages of each token, shape (B, T); 0 at padding and where TRL masks."""
+        mask = output["completion_mask"]
+        given = torch.zeros(mask.shape, dtype=torch.float32)
+        without = 0
+        scored: Sequence[Scores | None] = self._making.scores or [None] * len(mask)
+        for row, (ids, length, scores) in enumerate(
+            zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), scored, strict=True)
+        ):
+            found = scores and credit.credits(ids[:length], scores, self._decode)
+            without += found is None
+            given[row, :length] = torch.tensor(found or [0.0] * length)
+        self._log_credit(given, mask, without)
+        advantages = output["advantages"].unsqueeze(1) + self.span_credit * given.to(mask.device)
+        masked: Tensor = advantages * mask
+        return masked
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+    def _log_credit(self, given: Tensor, mask: Tensor, without: int) -> None:
+        """Logs how much credit was given, over all ranks."""
+        said = torch.stack([(given != 0).sum(), given.abs().sum()]).to(mask.device)
+        counted = torch.tensor([without, len(mask)], device=mask.device)
+        here = torch.cat([said, mask.sum().unsqueeze(0), counted]).float()
+        totals = self.accelerator.gather(here).view(-1, 5).sum(0)
+        tokens, size, length, bare, rows = totals.tolist()
+        self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
+        self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
+        self._metrics["train"]["span_credit/without"].append(bare / rows)
+
+
+def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:
+    """Refuses completions that are not one answer of the model.
+
+    Raises:
+        ConfigError: they come from tools, environments or a rollout function.
+    """
+    for name in ("tools", "environment_factories", "rollout_func"):
+        if getattr(trainer, name):
+            raise ConfigError(
+                f"dynamic sampling and span credit are for descriptions in one turn, and the "
+                f"trainer has {name}: leave both off"
+            )
+
+
+def conversations(inputs: Sequence[Row]) -> list[Any]:
+    """The prompts of some rows with their pictures, as TRL makes them.
+
+    ``DapoTrainer._generate`` checks that TRL's are the same.
+    """
+    prompts = [row["prompt"] for row in inputs]
+    if "images" in inputs[0]:
+        pictures = [row.get("images") for row in inputs]
+    elif "image" in inputs[0]:
+        pictures = [[row["image"]] if row.get("image") is not None else None for row in inputs]
+    else:
+        return prompts
+    if all(each == [] for each in pictures):
+        return prompts
+    return [
+        prepare_multimodal_messages(prompt, images=each)
+        for prompt, each in zip(prompts, pictures, strict=True)
+    ]
+
+
+def rows_of(groups: Tensor, size: int) -> Tensor:
+    """The rows of some groups, shape (ranks, groups) -> (ranks, groups x size)."""
+    within = torch.arange(size, device=groups.device)
+    return (groups.unsqueeze(-1) * size + within).flatten(1)
+
+
+def selected(values: Any, rows: Sequence[int]) -> Any:
+    """Some rows of a list; what is empty or None stays as it is."""
+    return [values[row] for row in rows] if values else values
+
+
+def told_by(functions: Sequence[Any]) -> list[Any]:
+    """The reward functions that tell the scores behind their rewards."""
+    return [function for function in functions if hasattr(function, "observer")]
+
+
+@contextmanager
+def observing(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
+    """The scores that are told in this context, one list for each scoring."""
+    seen: list[Sequence[Scores]] = []
+    before = [reward.observer for reward in rewards]
+    for reward in rewards:
+        reward.observer = seen.append
+    try:
+        yield seen
+    finally:
+        for reward, observer in zip(rewards, before, strict=True):
+            reward.observer = observer

@@ -1,0 +1,256 @@
+"""Which groups are kept, and that a step on them is the step of a run that had only them."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from posh_reward.errors import ConfigError
+from posh_reward.training.dapo.sampling import (
+    DynamicSampling,
+    figures,
+    kept_groups,
+    spreads,
+)
+from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, pictures, rows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+
+ONE = torch.ones(1)
+
+
+def kept(spread: list[float], wanted: int, min_spread: float) -> list[int]:
+    found: list[int] = kept_groups(torch.tensor([spread]), wanted, min_spread)[0].tolist()
+    return found
+
+
+def test_groups_that_are_wide_enough_stay_in_the_order_of_the_data() -> None:
+    assert kept([0.2, 0.3, 0.9, 0.8], 2, 0.1) == [0, 1]
+
+
+def test_a_narrow_group_is_replaced_by_the_next_wide_one() -> None:
+    assert kept([0.2, 0.0, 0.3, 0.9], 2, 0.1) == [0, 2]
+
+
+def test_where_wide_groups_are_too_few_the_widest_narrow_ones_are_kept() -> None:
+    assert kept([0.01, 0.02, 0.5, 0.03], 3, 0.1) == [1, 2, 3]
+
+
+def test_without_a_bound_the_widest_are_kept() -> None:
+    assert kept([0.2, 0.3, 0.9, 0.8], 2, inf) == [2, 3]
+
+
+def test_each_rank_keeps_as_many() -> None:
+    spread = torch.tensor([[0.5, 0.5, 0.5], [0.0, 0.0, 0.1]])
+    assert kept_groups(spread, 1, 0.3).tolist() == [[0], [2]]
+
+
+def test_a_group_with_fewer_than_two_judged_completions_has_no_spread() -> None:
+    rewards = torch.tensor([[0.2, 0.4], [0.2, nan], [nan, nan]]).unsqueeze(-1)
+    assert spreads(rewards, ONE).tolist() == pytest.approx([0.02**0.5, 0, 0])
+
+
+def test_a_completion_without_a_reward_is_left_out() -> None:
+    with_it = spreads(torch.tensor([[[0.2], [nan], [0.4]]]), ONE)
+    assert with_it.tolist() == spreads(torch.tensor([[[0.2], [0.4]]]), ONE).tolist()
+
+
+def test_two_rewards_that_cancel_out_differ_only_if_each_is_normalised() -> None:
+    opposed = torch.tensor([[[0.2, 0.4], [0.4, 0.2]]])
+    weights = torch.tensor([1.0, 1.0])
+    assert spreads(opposed, weights).item() == pytest.approx(0, abs=1e-6)
+    assert spreads(opposed, weights, each_normalised=True).item() == pytest.approx(0.02**0.5)
+
+
+def test_what_is_logged() -> None:
+    spread = torch.tensor([[0.5, 0.0], [0.0, 0.1]])
+    shown = figures(spread, torch.tensor([[0], [1]]), 0.2)
+    assert shown == pytest.approx(
+        {
+            "dynamic_sampling/groups_dropped": 2,
+            "dynamic_sampling/narrow_generated": 3,
+            "dynamic_sampling/narrow_kept": 1,
+            "dynamic_sampling/spread_kept": 0.3,
+            "dynamic_sampling/spread_dropped": 0.0,
+        }
+    )
+
+
+class Given(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
+    """TRL's own trainer, with completions that were generated elsewhere."""
+
+    given: tuple[Any, ...]
+
+    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
+        return self.given
+
+
+def chosen_batch(folder: Path, **settings: Any) -> tuple[Any, Any, dict[str, Any], dict[str, Any]]:
+    """A batch chosen from four groups, two of them flat, and TRL's from the other two alone."""
+    ours = make(
+        folder, reward=flat_or_wide((0, 3)), dynamic_sampling=DynamicSampling(2), **settings
+    )
+    trl = make(folder, Given, reward=flat_or_wide(), **settings)
+    kept: dict[str, Any] = {}
+    generate = ours._generate
+
+    def note(prompts: list[Any]) -> tuple[Any, ...]:
+        rollouts = generate(prompts)
+        kept["last"] = rollouts
+        return rollouts  # type: ignore[no-any-return]
+
+    ours._generate = note
+    for trainer in (ours, trl):
+        trainer.model.train()
+    batch = ours._generate_and_score_completions(rows(ours, [0, 1, 2, 3]))
+    trl.given = kept["last"]
+    return ours, trl, batch, trl._generate_and_score_completions(rows(trl, [1, 2]))
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "dapo": {},
+    "stale samples": {"num_iterations": 2},
+    "batch normalisation": {"scale_rewards": "batch"},
+    "truncated masked": {"mask_truncated_completions": True},
+}
+
+
+@pytest.mark.parametrize(
+    "case", ["dapo", *(pytest.param(case, marks=pytest.mark.slow) for case in [*SETTINGS][1:])]
+)
+def test_a_chosen_batch_is_the_batch_of_its_groups_alone(tiny: Path, case: str) -> None:
+    """Pictures, masks, advantages, old log-probabilities and the normaliser of the loss."""
+    ours, trl, batch, alone = chosen_batch(tiny, **SETTINGS[case])
+    assert batch.keys() == alone.keys() >= {"pixel_values", "num_items_in_batch", "advantages"}
+    assert ("old_per_token_logps" in batch) == (case == "stale samples")
+    assert len(batch["completion_ids"]) == ROWS
+    for name, value in alone.items():
+        same = torch.equal(batch[name], value) if torch.is_tensor(value) else batch[name] == value
+        assert same, name
+    gradients = []
+    for trainer, made in ((ours, batch), (trl, alone)):
+        trainer.current_gradient_accumulation_steps = 1
+        loss = trainer.compute_loss(trainer.model, made)
+        loss.backward()
+        gradients.append([loss.detach(), *(p.grad for p in trainer.model.parameters())])
+    assert all(
+        (a is None and b is None) or torch.equal(a, b) for a, b in zip(*gradients, strict=True)
+    )
+
+
+def test_a_run_trains_on_wide_groups_and_says_so(tiny: Path) -> None:
+    trainer = make(
+        tiny, reward=flat_or_wide((0, 3, 5)), dynamic_sampling=DynamicSampling(2),
+        log_completions=True, num_completions_to_print=0, shuffle_dataset=False,
+    )  # fmt: skip
+    trainer.train()
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    assert [line["dynamic_sampling/groups_dropped"] for line in steps] == [2, 2]
+    assert [line["dynamic_sampling/narrow_generated"] for line in steps] == [2, 1]
+    assert [line["dynamic_sampling/narrow_kept"] for line in steps] == [0, 0]
+    assert all(
+        line["dynamic_sampling/spread_kept"] > line["dynamic_sampling/spread_dropped"]
+        for line in steps[:1]
+    )
+    assert all(line["frac_reward_zero_std"] == 0 for line in steps)
+    # 8 pictures, 4 of them generated for a step: an epoch is two steps, not four.
+    assert [line["epoch"] for line in steps] == [0.5, 1.0]
+
+
+@pytest.mark.slow
+def test_each_picture_is_drawn_once_an_epoch_whatever_is_dropped(tiny: Path) -> None:
+    seen: list[int] = []
+
+    def reward(completions: list[Any], index: list[int], **columns: Any) -> list[float]:
+        seen.extend(index)
+        return [float(at) for at in range(len(completions))]
+
+    trainer = make(
+        tiny, reward=reward, dynamic_sampling=DynamicSampling(2), per_device_train_batch_size=4,
+        gradient_accumulation_steps=2, num_iterations=2, max_steps=4,
+    )  # fmt: skip
+    trainer.train()
+    assert len(seen) == 8 * GROUP
+    assert set(seen) == set(range(8))
+
+
+@pytest.mark.slow
+def test_a_resumed_run_goes_on_with_the_pictures_that_were_next(tiny: Path, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def reward(completions: list[Any], index: list[int], **columns: Any) -> list[float]:
+        seen.extend(index)
+        return [float(at) for at in range(len(completions))]
+
+    settings: dict[str, Any] = {
+        "reward": reward, "dynamic_sampling": DynamicSampling(2), "output_dir": str(tmp_path),
+        "per_device_train_batch_size": 4, "num_iterations": 2, "max_steps": 4, "save_steps": 3,
+        "save_strategy": "steps",
+    }  # fmt: skip
+    make(tiny, **settings).train()
+    whole, seen[:] = [*seen], []
+    make(tiny, **settings).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert seen == whole[len(whole) // 2 :]
+
+
+@pytest.mark.slow
+def test_an_unjudged_group_is_replaced(tiny: Path) -> None:
+    judged = flat_or_wide()
+
+    def reward(completion_ids: Any, index: list[int], **columns: Any) -> list[float | None]:
+        values = judged(completion_ids=completion_ids, index=index)
+        return [None if at in (1, 2) else value for at, value in zip(index, values, strict=True)]
+
+    trainer = make(tiny, reward=reward, dynamic_sampling=DynamicSampling(2))
+    trainer.model.train()
+    trainer._generate_and_score_completions(rows(trainer, [0, 1, 2, 3]))
+    assert not torch.tensor(trainer._logs["advantages"]).eq(0).any()
+
+
+@pytest.mark.slow
+def test_evaluation_is_left_alone(tiny: Path) -> None:
+    trainer = make(tiny, dynamic_sampling=DynamicSampling(2))
+    trainer.model.eval()
+    batch = trainer._generate_and_score_completions(rows(trainer, [0, 1]))
+    assert len(batch["completion_ids"]) == 2 * GROUP
+    assert not any("dynamic" in name for name in trainer._metrics["eval"])
+
+
+@pytest.mark.slow
+def test_columns_that_a_reward_logs_stay_next_to_their_completions(tiny: Path) -> None:
+    def reward(
+        completions: list[Any], index: list[int], log_extra: Any, **columns: Any
+    ) -> list[float]:
+        log_extra("picture", index)
+        return [float(at if number in (1, 3) else 0) for at, number in enumerate(index)]
+
+    trainer = make(tiny, reward=reward, dynamic_sampling=DynamicSampling(2))
+    trainer.model.train()
+    trainer._generate_and_score_completions(rows(trainer, [0, 1, 2, 3]))
+    assert list(trainer._logs["extra"]["picture"]) == [1] * GROUP + [3] * GROUP
+    assert len(trainer._logs["completion"]) == ROWS
+
+
+@pytest.mark.slow
+def test_a_dataset_that_is_too_small_is_named(tiny: Path) -> None:
+    with pytest.raises(ConfigError, match=r"draws 10 prompts at once.*has 8: lower oversample"):
+        make(tiny, dynamic_sampling=DynamicSampling(5))
+
+
+@pytest.mark.parametrize("wrong", [{"oversample": 1}, {"min_spread": 0.0}, {"min_spread": nan}])
+def test_a_setting_that_cannot_be_used_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        DynamicSampling(**wrong)
+
+
+def test_there_are_pictures_of_two_sizes() -> None:
+    """Or the tests above would not see pixels that go to the wrong picture."""
+    assert {image.size for image in pictures()["image"]} == {(168, 56), (224, 56)}

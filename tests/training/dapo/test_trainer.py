@@ -1,0 +1,216 @@
+"""Span credit in TRL's loss, and that nothing changes where both extensions are off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from posh_reward import PoSh, PoshReward
+from posh_reward.errors import ConfigError
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.training.dapo.sampling import DynamicSampling
+from posh_reward.types import Failure, Request, Scores
+from tests.training.dapo.tiny import GROUP, ROWS, make, pictures, rows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+
+SAID = ("a red hat and a blue coat", "a red hat", "a green dog with a red hat", "two blue birds")
+
+
+def posh(**given: Any) -> PoshReward:
+    """Things that are red are there; others are not."""
+
+    def grade(request: Request) -> float | Failure:
+        words = f"{request.identifier} {request.text}"
+        return 5.0 if "red" in words or "hat" in words else 1.0
+
+    return PoshReward(PoSh(FakeJudge(grade)), **given)
+
+
+class Speaks:
+    """Completions of our choice in place of the model's, generated as TRL would return them."""
+
+    def __init__(self, trainer: Any, texts: list[str], *, ends: bool = True) -> None:
+        tokenizer = trainer.processing_class.tokenizer
+        end = [tokenizer.eos_token_id] if ends else []
+        self.ids = [tokenizer.encode(text) + end for text in texts]
+        self.turn = trainer._generate_single_turn
+        trainer._generate_single_turn = self.say
+
+    def say(self, prompts: list[Any], *given: Any, **named: Any) -> tuple[Any, None]:
+        count = len(prompts)
+        return (self.ids * count)[:count], None
+
+
+def batch(trainer: Any, texts: list[str], groups: tuple[int, ...] = (0, 1), **how: Any) -> Any:
+    Speaks(trainer, texts, **how)
+    trainer.model.train()
+    trainer.current_gradient_accumulation_steps = 1
+    return trainer._generate_and_score_completions(rows(trainer, [*groups]))
+
+
+def test_details_move_their_tokens_and_the_mean_stays(tiny: Path) -> None:
+    plain = batch(make(tiny, reward=posh()), [*SAID])
+    trainer = make(tiny, reward=posh(), span_credit=0.5)
+    made = batch(trainer, [*SAID])
+    mask, advantages = made["completion_mask"], made["advantages"]
+    assert advantages.shape == mask.shape
+    assert not advantages[mask == 0].any()
+    means = advantages.sum(1) / mask.sum(1)
+    assert torch.allclose(means, plain["advantages"], atol=1e-5)
+    moved = advantages[0] - plain["advantages"][0]
+    said = [trainer._decode([token]).strip() for token in made["completion_ids"][0]]
+    assert moved[said.index("red")] > 0 > moved[said.index("blue")]
+    assert abs(moved[said.index("and")]) < 1e-6
+    logged = trainer._metrics["train"]
+    assert logged["span_credit/without"] == [0.0]
+    assert 0 < logged["span_credit/token_share"][0] < 1
+
+
+def test_the_loss_takes_the_advantage_of_each_token(tiny: Path) -> None:
+    """Contract of TRL: (B, T) advantages that are constant in a row are (B,) advantages."""
+    trainer = make(tiny, reward=posh())
+    made = batch(trainer, [*SAID])
+    flat = trainer.compute_loss(trainer.model, made)
+    per_token = made["advantages"].unsqueeze(1) * made["completion_mask"]
+    assert torch.equal(flat, trainer.compute_loss(trainer.model, {**made, "advantages": per_token}))
+    first = torch.zeros_like(per_token)
+    first[0, 1] = 1.0
+    loss = trainer.compute_loss(trainer.model, {**made, "advantages": first})
+    assert loss.item() == pytest.approx(-1 / made["num_items_in_batch"].item())
+
+
+def test_credit_follows_its_completion_when_rows_are_shuffled_and_split(tiny: Path) -> None:
+    settings: dict[str, Any] = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    trainer = make(tiny, reward=posh(), span_credit=0.5, **settings)
+    Speaks(trainer, [*SAID])
+    trainer.model.train()
+    trainer._prepare_inputs(rows(trainer, [0, 1]))
+    slices = trainer._buffered_inputs
+    assert [len(each["advantages"]) for each in slices] == [4, 4]
+    by_text: dict[tuple[int, ...], torch.Tensor] = {}
+    for part in slices:
+        for ids, advantages in zip(part["completion_ids"], part["advantages"], strict=True):
+            centred = advantages - advantages.sum() / (advantages != 0).sum()
+            key = tuple(ids.tolist())
+            assert torch.allclose(by_text.setdefault(key, centred), centred, atol=1e-5)
+    assert len(by_text) == len(SAID)
+
+
+def test_truncated_completions_have_no_advantage_at_all(tiny: Path) -> None:
+    trainer = make(tiny, reward=posh(), span_credit=0.5, mask_truncated_completions=True)
+    made = batch(trainer, [*SAID], ends=False)
+    assert not made["advantages"].any()
+    assert trainer.compute_loss(trainer.model, made).item() == 0
+
+
+def test_a_completion_without_scores_has_no_credit(tiny: Path) -> None:
+    def grade(request: Request) -> float | Failure:
+        birds = "blue birds" in request.source.text + request.target.text
+        return Failure("engine", "gone") if birds else 2.0 + len(request.identifier) % 3
+
+    trainer = make(tiny, reward=PoshReward(PoSh(FakeJudge(grade))), span_credit=0.5)
+    made = batch(trainer, [*SAID])
+    failed = made["advantages"][3]
+    assert not failed.any()
+    assert made["advantages"][:3].any(dim=1).all()
+    assert trainer._metrics["train"]["span_credit/without"] == [0.25]
+
+
+def test_credit_lands_on_the_chosen_groups(tiny: Path) -> None:
+    """With dynamic sampling the scores of the dropped completions go with them."""
+    same = ["a red hat"] * GROUP
+    other = ["a blue coat", "a red hat and a blue coat", "a red hat", "a dog"]
+    sampled = make(
+        tiny, reward=posh(), span_credit=0.5, dynamic_sampling=DynamicSampling(2, 1e-6)
+    )  # fmt: skip
+    chosen = batch(sampled, [*same, *other], (0, 1, 2, 3))
+    alone = batch(make(tiny, reward=posh(), span_credit=0.5), other, (1, 3))
+    assert torch.equal(chosen["completion_ids"], alone["completion_ids"])
+    assert torch.equal(chosen["advantages"], alone["advantages"])
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_two_rewards_of_one_scoring(tiny: Path, named: bool) -> None:
+    """The scores may be told by a reward function, or by an object behind several of them."""
+    scorer = posh()
+
+    def precision(completions: list[Any], **columns: Any) -> list[float | None]:
+        return scorer(completions=completions, **columns)
+
+    def length(completions: list[Any], **columns: Any) -> list[float]:
+        return [float(at % 3) for at in range(len(completions))]
+
+    how = {"reward": [length, precision], "scored_by": scorer} if named else {
+        "reward": [length, scorer]
+    }  # fmt: skip
+    trainer = make(tiny, span_credit=0.5, multi_objective_aggregation="normalize_then_sum", **how)
+    made = batch(trainer, [*SAID])
+    assert trainer._metrics["train"]["span_credit/without"] == [0.0]
+    assert made["advantages"].shape == made["completion_mask"].shape
+
+
+def test_scores_are_told_once_and_not_kept(tiny: Path) -> None:
+    reward = posh()
+    told: list[list[Scores]] = []
+    reward.observer = told.append  # type: ignore[assignment]  # a list is a sequence
+    trainer = make(tiny, reward=reward, span_credit=0.5)
+    batch(trainer, [*SAID])
+    assert told == []
+    assert reward.observer == told.append
+    assert trainer._making.scores == []
+    reward(completions=[SAID[0]], reference=["a hat"])
+    assert [len(scores) for scores in told] == [1]
+
+
+@pytest.mark.slow
+def test_with_both_off_a_run_is_trls_bit_for_bit(tiny: Path) -> None:
+    weights = []
+    for made in (GRPOTrainer, None):
+        given = {"made": made} if made else {"span_credit": 0.0}
+        trainer = make(tiny, **given)
+        trainer.train()
+        weights.append(trainer.model.state_dict())
+    assert all(torch.equal(weights[0][name], value) for name, value in weights[1].items())
+
+
+@pytest.mark.slow
+def test_a_run_with_both_learns_and_logs(tiny: Path) -> None:
+    trainer = make(
+        tiny, reward=PoshReward(), span_credit=0.5, dynamic_sampling=DynamicSampling(2),
+        learning_rate=1e-3, mask_truncated_completions=False,
+    )  # fmt: skip
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    trainer.train()
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    assert {"span_credit/token_share", "span_credit/size", "dynamic_sampling/spread_kept"} <= set(
+        steps[0]
+    )
+    assert any(not torch.equal(before[n], v) for n, v in trainer.model.state_dict().items())
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"span_credit": 0.5, "off_policy_mask_threshold": 0.1}, "off_policy_mask_threshold"),
+    ({"span_credit": 0.5, "loss_type": "vespo"}, "vespo"),
+    ({"span_credit": 0.5, "reward": lambda completions, **columns: [1.0]}, "PoshReward"),
+    ({"span_credit": -1.0}, "span_credit is -1"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSED)
+def test_what_does_not_go_together_is_refused(
+    tiny: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(tiny, **{"reward": posh(), **settings})
+
+
+def test_the_batch_has_two_groups() -> None:
+    assert ROWS == 2 * GROUP <= len(pictures()) * GROUP

@@ -1,0 +1,85 @@
+"""PoshReward in TRL's other trainers, and named on TRL's own command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posh_reward import PoshReward
+from posh_reward.training.processors import load_processor
+from recipes import dapo_posh, tiny_qwen
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_rloo_with_pictures(tmp_path: Path) -> None:
+    from trl import RLOOConfig, RLOOTrainer
+
+    tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
+    trainer = RLOOTrainer(
+        model=str(tmp_path / "tiny"),
+        reward_funcs=PoshReward(),
+        args=RLOOConfig(
+            output_dir=str(tmp_path / "rloo"), num_generations=4, per_device_train_batch_size=8,
+            max_completion_length=12, max_steps=2, report_to="none", use_cpu=True, bf16=False,
+            save_strategy="no", logging_steps=1, gradient_checkpointing=False,
+        ),
+        train_dataset=dapo_posh.prepare("scenes:train=8:heldout=4", "train"),
+        processing_class=load_processor(str(tmp_path / "tiny")),
+    )  # fmt: skip
+    trainer.train()
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    assert [line["step"] for line in steps] == [1, 2]
+    assert all(0.2 <= line["rewards/posh/mean"] <= 1 for line in steps)
+
+
+def text_model(folder: Path) -> None:
+    """A language model without pictures: TRL's command line loads the stock processor of a VLM,
+    which needs torchvision."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = tiny_qwen.make_tokenizer()
+    config = Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id, bos_token_id=None,
+    )  # fmt: skip
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo"])
+def test_the_command_line_of_trl(tmp_path: Path, method: str) -> None:
+    text_model(tmp_path / "model")
+    (tmp_path / "data").mkdir()
+    row = {"prompt": [{"role": "user", "content": "Describe it."}], "caption": "A red hat."}
+    (tmp_path / "data" / "train.jsonl").write_text((json.dumps(row) + "\n") * 8)
+    (tmp_path / "reward.yaml").write_text("reference_column: caption\n")
+    command = [
+        str(Path(sys.executable).with_name("trl")), method, "--reward_funcs",
+        "posh_reward.reward.instance.posh", "--model_name_or_path", str(tmp_path / "model"),
+        "--dataset_name", str(tmp_path / "data"), "--output_dir", str(tmp_path / "out"),
+        "--max_steps", "1", "--num_generations", "4", "--per_device_train_batch_size", "8",
+        "--max_completion_length", "8", "--use_cpu", "--bf16", "false", "--report_to", "none",
+        "--logging_steps", "1", "--gradient_checkpointing", "false",
+    ]  # fmt: skip
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true",
+        "PYTHONPATH": str(ROOT), "POSH_REWARD_SETTINGS": str(tmp_path / "reward.yaml"),
+    }  # fmt: skip
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "rewards/posh/mean" in done.stdout + done.stderr
