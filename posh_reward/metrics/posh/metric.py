@@ -15,7 +15,7 @@ from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, me
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures
-from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.judges.judge import Judge, pace_of
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
@@ -173,16 +173,17 @@ class PoSh:
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
-        steps = [
-            examination
-            for generation, reference in pairs
-            for examination in (
-                examine(generation, reference, "precision", mended=mended),
-                examine(reference, generation, "recall", mended=mended),
-            )
-        ]
         self.judge.wake()
         try:
+            pace = pace_of(self.judge)
+            steps = [
+                examination
+                for generation, reference in pairs
+                for examination in (
+                    examine(generation, reference, "precision", pace=pace, mended=mended),
+                    examine(reference, generation, "recall", pace=pace, mended=mended),
+                )
+            ]
             results = run_together(steps, self.judge, self._rewriter)
         finally:
             self.judge.sleep()
