@@ -17,6 +17,7 @@ from typing import Any
 
 from posh_reward.graph.rules.build import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
+from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.types import SceneGraph
@@ -62,22 +63,21 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     return equal == texts
 
 
-def examined(golden: Golden, *, lazy: bool) -> tuple[dict[str, Examination], ReplayJudge]:
+def examined(golden: Golden, *, pace: Pace) -> tuple[dict[str, Examination], ReplayJudge]:
     """Both directions of one pair, from the release's own graphs."""
     judge = ReplayJudge(golden)
-    steps = both_ways([described(golden)], lazy=lazy)
+    steps = both_ways([described(golden)], pace=pace)
     precision, recall = run_together(steps, judge, Rewriter(judge))
     return {"precision": precision, "recall": recall}, judge
 
 
 def check_questions(goldens: Sequence[Golden]) -> bool:
-    """Claim 2: asked eagerly, the release's questions; asked lazily, some of them."""
+    """Claim 2: asked eagerly, the release's questions; asked otherwise, some of them."""
     agreeing = eager_total = lazy_total = 0
     for golden in goldens:
         wanted = {direction: set(golden["grades"][direction]) for direction in DIRECTIONS}
-        eager = examined(golden, lazy=False)[1].asked
-        lazy = examined(golden, lazy=True)[1].asked
-        agrees = eager == wanted and all(lazy[d] <= wanted[d] for d in DIRECTIONS)
+        eager, brisk, lazy = (examined(golden, pace=p)[1].asked for p in ("eager", "brisk", "lazy"))
+        agrees = eager == wanted and all(lazy[d] <= brisk[d] <= wanted[d] for d in DIRECTIONS)
         agreeing += agrees
         eager_total += sum(map(len, eager.values()))
         lazy_total += sum(map(len, lazy.values()))
@@ -91,10 +91,11 @@ def check_questions(goldens: Sequence[Golden]) -> bool:
 
 
 def check_scores(goldens: Sequence[Golden]) -> bool:
-    """Claim 3: identifiers, presence, grades of elements, and the three scores."""
+    """Claim 3: identifiers, presence, grades of elements, and the three scores, at any pace."""
     agreeing, largest = 0, 0.0
     for golden in goldens:
-        examinations, _ = examined(golden, lazy=True)
+        examinations, _ = examined(golden, pace="lazy")
+        at_once, _ = examined(golden, pace="brisk")
         means = {d: mean_score(examinations[d].elements) for d in DIRECTIONS}
         ours = {**means, "f1": harmonic_mean(means["precision"], means["recall"])}
         gaps = [
@@ -102,7 +103,8 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
             for name, value in ours.items()
         ]
         largest = max(largest, *gaps)
-        agrees = max(gaps) <= TOLERANCE and all(
+        agrees = max(gaps) <= TOLERANCE and at_once == examinations
+        agrees &= all(
             kept_agrees(examinations[d], golden["kept"][d])
             and elements_agree(examinations[d], golden["elements"][d])
             for d in DIRECTIONS

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Steps, examine
 from posh_reward.metrics.posh.presets import question, rewrite_prompt
 from posh_reward.models.fake import Recorder
@@ -87,14 +88,14 @@ def evidence(element: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def both_ways(pairs: Sequence[Pair], *, lazy: bool = True) -> list[Steps]:
+def both_ways(pairs: Sequence[Pair], *, pace: Pace = "lazy", mended: bool = False) -> list[Steps]:
     """The examinations of some pairs: precision and recall of each, one after the other."""
     return [
         steps
         for generation, reference in pairs
         for steps in (
-            examine(generation, reference, "precision", lazy=lazy),
-            examine(reference, generation, "recall", lazy=lazy),
+            examine(generation, reference, "precision", pace=pace, mended=mended),
+            examine(reference, generation, "recall", pace=pace, mended=mended),
         )
     ]
 

@@ -53,6 +53,15 @@ class Model(Protocol):
     """Whether it takes prompts with pictures."""
 
     @property
+    def few_calls(self) -> bool:
+        """Whether few calls suit it better than few tokens.
+
+        So it is where a call has a wait of its own, however little it asks: the decoding steps of a
+        card, a network. No answer depends on it.
+        """
+        ...
+
+    @property
     def name(self) -> str:
         """Model, revision and whatever else its answers depend on, for signatures and stores."""
         ...

@@ -9,6 +9,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.base import Prompt
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 REMEMBERED = 1024
@@ -20,8 +21,8 @@ MARK = "\u2402message\u2403"
 class Chat:
     """One user message, no system message, thinking off: the form that POSH asks in.
 
-    A description that holds the text of a special token keeps it as text. A shared prefix is
-    tokenised once, unless the tokenizer would join it to what follows.
+    A description that holds the text of a special or an added token keeps it as text. A shared
+    prefix is tokenised once, unless the tokenizer would join it to what follows.
 
     Args:
         tokenizer: with a chat template.
@@ -32,6 +33,7 @@ class Chat:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
+        self._plain = plain_tokenizer(tokenizer)
         self._starts: dict[str, list[int] | None] = {}
         before, after = template_halves(tokenizer)
         self._head = self._ids(before, special=True)
@@ -83,10 +85,38 @@ class Chat:
         """Ids of each text."""
         if not texts:
             return []
+        if not special and self._plain is not None:
+            encoded = self._plain.encode_batch_fast(texts, add_special_tokens=False)
+            return [each.ids for each in encoded]
         ids: list[list[int]] = self._tokenizer(
             texts, add_special_tokens=False, split_special_tokens=not special
         )["input_ids"]
         return ids
+
+
+def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
+    """A copy that takes no part of a text for a token that stands for something else.
+
+    ``split_special_tokens`` covers only those that are marked as special. Qwen3's ``</think>`` and
+    ``<tool_call>`` are not, but are tokens that were added all the same. Added white space, such as
+    indents, is left as it is.
+
+    Returns:
+        None if ``split_special_tokens`` does it, or the tokenizer is not a fast one.
+    """
+    from tokenizers import AddedToken, Tokenizer
+
+    added = tokenizer.added_tokens_decoder.values()
+    unmarked = [each.content for each in added if not each.special and each.content.strip()]
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or not unmarked:
+        return None
+    plain = Tokenizer.from_str(backend.to_str())
+    plain.add_special_tokens([AddedToken(each, normalized=False) for each in unmarked])
+    plain.encode_special_tokens = True
+    plain.no_truncation()
+    plain.no_padding()
+    return plain
 
 
 def template_halves(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:

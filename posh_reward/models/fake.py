@@ -63,6 +63,8 @@ class FakeModel(Recorder):
         sees: whether it takes prompts with pictures.
     """
 
+    few_calls = False
+
     def __init__(
         self,
         grader: Grader = quoted_words,

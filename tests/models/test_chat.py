@@ -39,6 +39,18 @@ def test_special_tokens_in_a_description_stay_text(shared_data: Path) -> None:
     assert "<|im_end|>\nSay 5." in tokenizer.decode(ids)
 
 
+def test_tokens_that_are_not_marked_as_special_stay_text_too(shared_data: Path) -> None:
+    """Qwen3 adds these without marking them."""
+    added = ("<think>", "</think>", "<tool_call>")
+    marked, unmarked = (qwen_tokenizer(shared_data, unmarked=names) for names in ((), added))
+    prompts = [Prompt(f"DESCRIPTION: a{token}  b 🐕.\n\n", f'Q: "{token}"?') for token in added]
+    for asked, ids in zip(prompts, Chat(unmarked).encode(prompts), strict=True):
+        body = ids[3 : ids.index(unmarked.convert_tokens_to_ids("<|im_end|>"))]
+        assert not set(unmarked.convert_tokens_to_ids(list(added))) & set(body)
+        assert unmarked.decode(body) == asked.text
+        assert body in [each[3 : 3 + len(body)] for each in Chat(marked).encode([asked])]
+
+
 def test_a_tokenizer_without_template_is_refused(shared_data: Path) -> None:
     tokenizer = qwen_tokenizer(shared_data)
     tokenizer.chat_template = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def qwen_tokenizer(shared: Path) -> PreTrainedTokenizerBase:
-    """Qwen3's tokenizer: the published vocabulary, its markers and the form of its template."""
-    return qwen.qwen_tokenizer(shared / "data" / "qwen_tokenizer")
+def qwen_tokenizer(shared: Path, unmarked: Sequence[str] = ()) -> PreTrainedTokenizerBase:
+    """Qwen3's tokenizer: the published vocabulary, its markers and the form of its template.
+
+    Args:
+        shared: the shared data.
+        unmarked: tokens that are added, but not as special ones.
+    """
+    return qwen.qwen_tokenizer(shared / "data" / "qwen_tokenizer", unmarked)

@@ -27,6 +27,8 @@ BLOCK = 16
 class Cost:
     """What a model was asked."""
 
+    calls: int
+    """One after another: each waits for the answers of the last."""
     requests: int
     submitted: int
     """Tokens of all prompts."""
@@ -44,6 +46,8 @@ class Asked:
         self.questions: list[Prompt] = []
         self.phrases: list[tuple[Prompt, str]] = []
         """Prompts for rewrites, and the answers."""
+        self.calls = 0
+        """Calls to a model, one after another."""
 
     def cost(self, chat: Chat, decoded_for_a_grade: int = 1) -> Cost:
         """All of it, in tokens."""
@@ -51,6 +55,7 @@ class Asked:
         answers = chat.encode([Prompt("", answer) for _, answer in self.phrases])
         (empty,) = chat.encode([Prompt("", "")])
         return Cost(
+            calls=self.calls,
             requests=len(ids),
             submitted=sum(map(len, ids)),
             computed=computed_in_blocks(ids),
@@ -93,19 +98,26 @@ class NotingModel(Recorder):
     sees = False
 
     def __init__(
-        self, verdict: Callable[[Prompt], Verdict], reply: Callable[[Prompt], Reply]
+        self,
+        verdict: Callable[[Prompt], Verdict],
+        reply: Callable[[Prompt], Reply],
+        *,
+        few_calls: bool = False,
     ) -> None:
         super().__init__("noting")
+        self.few_calls = few_calls
         self.asked = Asked()
         self._verdict, self._reply = verdict, reply
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """One verdict per prompt."""
+        self.asked.calls += 1
         self.asked.questions.extend(prompts)
         return [self._verdict(each) for each in prompts]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """One phrase per prompt."""
+        self.asked.calls += 1
         answers = [self._reply(each) for each in prompts]
         self.asked.phrases.extend((p, a.text or "") for p, a in zip(prompts, answers, strict=True))
         return answers
@@ -118,16 +130,19 @@ class NotingJudge(Recorder):
         super().__init__("noting")
         self.verdicts: list[tuple[Request, Verdict]] = []
         self.replies: list[tuple[RewriteRequest, Reply]] = []
+        self.calls = 0
         self._answering = answering
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
         """The other judge's verdicts."""
+        self.calls += 1
         answers = self._answering.grade(requests)
         self.verdicts.extend(zip(requests, answers, strict=True))
         return answers
 
     def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
         """The other judge's phrases."""
+        self.calls += 1
         answers = self._answering.rewrite(requests)
         self.replies.extend(zip(requests, answers, strict=True))
         return answers

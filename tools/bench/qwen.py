@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +49,14 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def qwen_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer in a folder: a complete one, or only ``vocab.json`` and ``merges.txt``."""
-    from transformers import AutoTokenizer, Qwen2TokenizerFast
+def qwen_tokenizer(folder: Path, unmarked: Sequence[str] = ()) -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder: a complete one, or only ``vocab.json`` and ``merges.txt``.
+
+    Args:
+        folder: where its files are.
+        unmarked: tokens that are added to these two without being marked as special.
+    """
+    from transformers import AddedToken, AutoTokenizer, Qwen2TokenizerFast
 
     tokenizer: PreTrainedTokenizerBase
     if (folder / "tokenizer_config.json").exists():
@@ -60,8 +66,9 @@ def qwen_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     tokenizer = Qwen2TokenizerFast(
         vocab=json.loads((folder / "vocab.json").read_text(encoding="utf-8")),
         merges=[tuple(line.split(" ")) for line in lines if line and not line.startswith("#v")],
-        additional_special_tokens=MARKERS,
+        additional_special_tokens=[marker for marker in MARKERS if marker not in unmarked],
     )
+    tokenizer.add_tokens([AddedToken(each, special=False, normalized=False) for each in unmarked])
     tokenizer.chat_template = TEMPLATE
     return tokenizer
 

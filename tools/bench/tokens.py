@@ -8,8 +8,9 @@ decide which questions follow, so the scores must be those of the goldens. *The 
 every candidate, as often as it comes up, decodes five tokens for a grade, and words questions as
 preset ``released`` does; its counts are printed next to those of ``release_cost.json``, if that is
 in the goldens' folder, so that the counting can be checked. *Ours* is ``PromptJudge`` under
-``run_together``. *Decisive* is the same with a judge that only answers 1 or 5. Preset ``mended``
-has no golden answers: a fake judge answers both ways of asking.
+``run_together``, lazily. *Decisive* is the same with a judge that only answers 1 or 5, *brisk* the
+same in few calls (``metrics.posh.asking.Pace``). Preset ``mended`` has no golden answers: a fake
+judge answers both ways of asking.
 
 training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
 the same 8 references, made of sentences of the golden texts. A fake model answers; its prefix cache
@@ -34,6 +35,7 @@ from typing import Any
 from posh_reward import PoSh
 from posh_reward.graph.rules.build import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
+from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.judges.fake import FakeJudge, quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge
@@ -92,20 +94,24 @@ class Release:
         return NotingModel(verdicts.__getitem__, replies.__getitem__)
 
 
-def as_release(pairs: list[Pair], answering: Judge, chat: Chat) -> Release:
+def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool = False) -> Release:
     """Asks everything that the release asks."""
     judge, asked = NotingJudge(answering), Asked()
-    examined = run_together(both_ways(pairs, lazy=False), judge, judge.rewrite)
+    steps = both_ways(pairs, pace="eager", mended=mended)
+    examined = run_together(steps, judge, judge.rewrite)
+    asked.calls = judge.calls
     asked.questions = [prompt(request) for request, _ in judge.verdicts]
     asked.phrases = [(rewrite_prompt(r), answer.text or "") for r, answer in judge.replies]
     return Release(pairs, judge, scores(examined), asked.cost(chat, RELEASE_DECODES))
 
 
-def ours(release: Release, preset: str, chat: Chat) -> dict[str, float]:
+def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict[str, float]:
     """Asks in our way, gets the same answers, and compares."""
     model = release.model(preset)
     judge = PromptJudge(model, preset)
-    examined = run_together(both_ways(release.pairs), judge, Rewriter(judge))
+    mended = PRESET[preset].mended
+    steps = both_ways(release.pairs, pace=pace, mended=mended)
+    examined = run_together(steps, judge, Rewriter(judge))
     cost = model.asked.cost(chat)
     gaps = [abs(a - b) for a, b in zip(scores(examined), release.scores, strict=True)]
     return {
@@ -146,8 +152,8 @@ def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
     return {
         "golden": replace(replayed, scores=known),
         "golden, decisive": as_release(told, fake(decisive), chat),
-        "mended": as_release(mended, fake(quoted_words), chat),
-        "mended, decisive": as_release(mended, fake(decisive), chat),
+        "mended": as_release(mended, fake(quoted_words), chat, mended=True),
+        "mended, decisive": as_release(mended, fake(decisive), chat, mended=True),
     }
 
 
@@ -173,7 +179,8 @@ def print_release(goldens: Path, cost: Cost) -> None:
 def print_ours(name: str, figures: dict[str, Any]) -> None:
     """One line per preset."""
     print(
-        f"{name}: {figures['requests']:,} requests, {figures['submitted']:,} submitted, "
+        f"{name}: {figures['calls']} calls, {figures['requests']:,} requests, "
+        f"{figures['submitted']:,} submitted, "
         f"{figures['computed']:,} computed ({figures['computed_ratio']:.4f}; to the token "
         f"{figures['computed_to_the_token_ratio']:.4f}), {figures['decoded']:,} decoded "
         f"({figures['decoded_ratio']:.4f}), scores differ by {figures['max_score_difference']:.1e}"
@@ -190,9 +197,11 @@ def batch(options: argparse.Namespace) -> None:
         whose = "mended" if PRESET[preset].mended else "golden"
         figures = ours(release[whose], preset, chat)
         others = ours(release[f"{whose}, decisive"], preset, chat)
-        written[preset] = {**figures, "decisive": others}
+        brisk = ours(release[whose], preset, chat, "brisk")
+        written[preset] = {**figures, "decisive": others, "brisk": brisk}
         print_ours(preset, figures)
         print_ours("  decisive", others)
+        print_ours("  brisk", brisk)
     if options.json:
         options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
 

@@ -7,36 +7,24 @@ code knows about batches.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from posh_reward.metrics.posh import questions
-from posh_reward.metrics.posh.questions import Candidate, Finding
+from posh_reward.metrics.posh.asking import Asking, Pace, answered
+from posh_reward.metrics.posh.questions import Finding
 from posh_reward.metrics.posh.roster import Roster, is_containing, is_part_of, plain
+from posh_reward.metrics.posh.search import Knowledge, look_for
 from posh_reward.types import (
-    HIGHEST_GRADE,
     LOWEST_GRADE,
     Description,
     Direction,
     Element,
     Failure,
     Kind,
-    Reply,
     Request,
-    RewriteRequest,
     Span,
-    Verdict,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-UNJUDGED = Failure("error", "no candidate was judged")
-
-Ask = list[RewriteRequest] | list[Request]
-Answers = Sequence[Reply] | Sequence[Verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +44,7 @@ class Examination:
         return next((e.failure for e in self.elements if e.grade is None), None)
 
 
-Steps = Generator[Ask, Answers, Examination]
-
-
-def is_rewrites(ask: Ask) -> TypeIs[list[RewriteRequest]]:
-    """Whether an examination wants phrases rewritten rather than questions answered."""
-    return isinstance(ask[0], RewriteRequest)
-
-
-@dataclass(slots=True)
-class _Knowledge:
-    """What one examination has found out so far."""
-
-    source: Description
-    target: Description
-    direction: Direction
-    roster: Roster
-    found: dict[int, Finding]
-    failed: dict[int, Failure] = field(default_factory=dict)
-    """Entities whose judgment failed, with the reason."""
-    unparsed: int = 0
-
-    def request(
-        self,
-        kind: Kind,
-        entity: int,
-        identifier: str,
-        text: str | None = None,
-        other: str | None = None,
-        other_entity: int | None = None,
-        raw: str | None = None,
-    ) -> Request:
-        """A question about one of the source's entities."""
-        source, target = self.source, self.target
-        return Request(
-            self.direction, kind, identifier, source, target, entity, text, other, other_entity, raw
-        )
+Steps = Asking[Examination]
 
 
 def examine(
@@ -99,7 +52,7 @@ def examine(
     target: Description,
     direction: Direction,
     *,
-    lazy: bool = True,
+    pace: Pace = "lazy",
     mended: bool = False,
 ) -> Steps:
     """Looks for every element of ``source`` in ``target`` (paper, section 3, step 2).
@@ -108,11 +61,11 @@ def examine(
         source: the description whose elements are asked about.
         target: the description that they are looked for in.
         direction: which of the two is the generation.
-        lazy: ask only what can change the result; otherwise all that the release asks.
+        pace: how much is asked at a time; the result does not depend on it.
         mended: without the release's clear mistakes (docs/released_quirks.md).
 
     Yields:
-        Rewrites or questions that can be answered in one batch, and is sent their answers.
+        Rewrites or questions that can be answered in one call, and is sent their answers.
 
     Returns:
         The graded elements and what each entity was found to be.
@@ -120,100 +73,19 @@ def examine(
     roster = Roster(source.graph, mended=mended)
     viewer = questions.given(source.graph)
     # In the release the viewer has no name of its own before the second pass: "boy runs toward us".
-    known = _Knowledge(source, target, direction, roster, dict(viewer) if mended else {})
-    yield from _look_for(known, questions.wholes(roster), lazy)
+    known = Knowledge(source, target, direction, roster, dict(viewer) if mended else {})
+    yield from look_for(known, questions.wholes(roster), 1, pace)
     known.found.update(viewer)
-    yield from _look_for(known, questions.parts(roster), lazy)
+    yield from look_for(known, questions.parts(roster), 2, pace)
     claims = list(_claims(known))
-    idle = [] if lazy else _uncounted(known)
-    verdicts = yield from _grade(known, _requests(claims) + _requests(idle))
     asked = [claim for claim in claims if claim.request is not None]
+    idle = _uncounted(known) if pace == "eager" else []
+    verdicts = yield from answered((3, 0), _requests(asked) + _requests(idle))
     for claim, verdict in zip(asked, verdicts, strict=not idle):  # answers to idle ones come last
         claim.grade, claim.failure = verdict.grade, verdict.failure
+        known.unparsed += verdict.unparsed
     elements = tuple([claim.element(direction) for claim in claims])
     return Examination(elements, known.found, known.unparsed)
-
-
-@dataclass(slots=True)
-class _Search:
-    """An entity that is being asked for: what has been asked, and what is left to ask."""
-
-    entity: int
-    left: deque[Candidate]
-    best: Finding | None = None
-    failure: Failure | None = None
-
-    @property
-    def open(self) -> bool:
-        """Whether some candidate is left that could still win."""
-        beaten = self.best is not None and round(self.best.grade) >= HIGHEST_GRADE
-        return bool(self.left) and not beaten and self.failure is None
-
-    def hear(self, identifier: str, verdict: Verdict) -> None:
-        """A later candidate replaces an earlier one only with a higher rounded grade."""
-        grade = verdict.grade
-        if grade is None:
-            self.failure = self.failure or verdict.failure
-        elif self.best is None or round(grade) > round(self.best.grade):
-            self.best = Finding(identifier, grade)
-
-
-def _look_for(
-    known: _Knowledge, entities: Sequence[int], lazy: bool
-) -> Generator[Ask, Answers, None]:
-    """Asks for one pass's entities, candidate by candidate, all of them side by side."""
-    searches = [
-        _Search(entity, deque(questions.candidates(known.roster, entity, known.found)))
-        for entity in entities
-    ]
-    asking = searches
-    while asking := [search for search in asking if search.open]:
-        wave = [
-            (search, search.left.popleft())
-            for search in asking
-            for _ in range(1 if lazy else len(search.left))
-        ]
-        yield from _ask_wave(known, wave)
-    for search in searches:
-        if search.failure is None and search.best is not None:
-            known.found[search.entity] = search.best
-        else:
-            known.failed[search.entity] = search.failure or UNJUDGED
-
-
-def _ask_wave(
-    known: _Knowledge, wave: list[tuple[_Search, Candidate]]
-) -> Generator[Ask, Answers, None]:
-    raw = [RewriteRequest(way.text, way.rewrite) for _, way in wave if way.rewrite is not None]
-    fluent = iter((yield raw) if raw else ())
-    called: list[tuple[_Search, str, str | None]] = []
-    for search, way in wave:
-        if way.rewrite is None:
-            called.append((search, way.text, None))
-            continue
-        rewrite = next(fluent)
-        assert isinstance(rewrite, Reply)
-        if rewrite.text is None:
-            search.failure = search.failure or rewrite.failure
-        else:
-            called.append((search, rewrite.text, way.text))
-    requests = [
-        known.request("entity", search.entity, text, raw=raw) for search, text, raw in called
-    ]
-    verdicts = yield from _grade(known, requests)
-    for (search, text, _), verdict in zip(called, verdicts, strict=True):
-        search.hear(text, verdict)
-
-
-def _grade(
-    known: _Knowledge, requests: list[Request]
-) -> Generator[Ask, Answers, Sequence[Verdict]]:
-    verdicts: list[Verdict] = []
-    for verdict in (yield requests) if requests else ():
-        assert isinstance(verdict, Verdict)
-        verdicts.append(verdict)
-    known.unparsed += sum(verdict.unparsed for verdict in verdicts)
-    return verdicts
 
 
 @dataclass(slots=True)
@@ -248,7 +120,7 @@ def _requests(claims: Iterable[_Claim]) -> list[Request]:
     return [claim.request for claim in claims if claim.request is not None]
 
 
-def _claims(known: _Knowledge) -> Iterator[_Claim]:
+def _claims(known: Knowledge) -> Iterator[_Claim]:
     """All elements that count: entity by entity, each with its attributes and relations.
 
     What belongs to the viewer is left out; a relation stands once, with its first end that is
@@ -270,7 +142,7 @@ def _claims(known: _Knowledge) -> Iterator[_Claim]:
                 yield _relation_claim(known, relation_index)
 
 
-def _entity_claim(known: _Knowledge, index: int) -> _Claim:
+def _entity_claim(known: Knowledge, index: int) -> _Claim:
     finding = known.found.get(index)
     name = _called(known, index)
     grade = finding.grade if finding else None
@@ -278,7 +150,7 @@ def _entity_claim(known: _Knowledge, index: int) -> _Claim:
     return _Claim("entity", name, spans, name, grade=grade, failure=known.failed.get(index))
 
 
-def _relation_claim(known: _Knowledge, index: int) -> _Claim:
+def _relation_claim(known: Knowledge, index: int) -> _Claim:
     """A relation, its ends called as they were found (the release cuts some parts' names short)."""
     relation = known.source.graph.relations[index]
     first, second = _called(known, relation.subject), _called(known, relation.object)
@@ -290,20 +162,20 @@ def _relation_claim(known: _Knowledge, index: int) -> _Claim:
     return _dependent(known, "relation", relation.text, relation.spans, ends)
 
 
-def _attribute_claims(known: _Knowledge, index: int) -> Iterator[_Claim]:
+def _attribute_claims(known: Knowledge, index: int) -> Iterator[_Claim]:
     """The attributes of one entity, in alphabetical order."""
     ends = ((index, _called(known, index)),)
     for text, spans in _merged_attributes(known, index):
         yield _dependent(known, "attribute", text, spans, ends)
 
 
-def _called(known: _Knowledge, entity: int) -> str:
+def _called(known: Knowledge, entity: int) -> str:
     """What an entity was found under, or else its bare name."""
     finding = known.found.get(entity)
     return finding.identifier if finding else known.roster.names[entity]
 
 
-def _uncounted(known: _Knowledge) -> list[_Claim]:
+def _uncounted(known: Knowledge) -> list[_Claim]:
     """What the release asks about the viewer and then leaves out of the mean."""
     graph = known.source.graph
     return [
@@ -319,7 +191,7 @@ def _uncounted(known: _Knowledge) -> list[_Claim]:
 
 
 def _dependent(
-    known: _Knowledge,
+    known: Knowledge,
     kind: Kind,
     text: str,
     spans: tuple[Span, ...],
@@ -344,7 +216,7 @@ def _dependent(
     return claim
 
 
-def _merged_attributes(known: _Knowledge, index: int) -> Iterator[tuple[str, tuple[Span, ...]]]:
+def _merged_attributes(known: Knowledge, index: int) -> Iterator[tuple[str, tuple[Span, ...]]]:
     """Attributes in alphabetical order; those equal but for case are one."""
     merged: dict[str, tuple[Span, ...]] = {}
     entity = known.source.graph.entities[index]

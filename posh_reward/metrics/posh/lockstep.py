@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
-from posh_reward.metrics.posh.examine import Answers, Ask, Examination, Steps, is_rewrites
+from posh_reward.metrics.posh.asking import Answers, Ask, is_rewrites
+from posh_reward.metrics.posh.examine import Examination, Steps
 from posh_reward.metrics.posh.judges.judge import Judge, sound_grade
 from posh_reward.models.base import sound_reply
 from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
@@ -50,7 +51,7 @@ class Rewriter:
 def run_together(
     examinations: Sequence[Steps], judge: Judge, rewriter: Rewrites
 ) -> list[Examination]:
-    """Answers all examinations, one call to the judge per step for all that are at it.
+    """Answers all examinations, one call to the judge per turn for all that are at it.
 
     Returns:
         The results, in the order of ``examinations``.
@@ -60,9 +61,9 @@ def run_together(
     for index, steps in enumerate(examinations):
         _advance(index, steps, None, waiting, results)
     while waiting:
-        answers = _answer(waiting, judge, rewriter)
-        waiting = {}
-        for index, answer in answers.items():
+        turn = min(ask.turn for ask in waiting.values())
+        now = {index: waiting.pop(index) for index in list(waiting) if waiting[index].turn == turn}
+        for index, answer in _answer(now, judge, rewriter).items():
             _advance(index, examinations[index], answer, waiting, results)
     return [results[index] for index in range(len(examinations))]
 
@@ -81,14 +82,14 @@ def _advance(
         results[index] = end.value
 
 
-def _answer(waiting: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[int, Answers]:
+def _answer(asks: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[int, Answers]:
     rewrites: dict[int, list[RewriteRequest]] = {}
     questions: dict[int, list[Request]] = {}
-    for index, ask in waiting.items():
-        if is_rewrites(ask):
-            rewrites[index] = ask
+    for index, ask in asks.items():
+        if is_rewrites(ask.items):
+            rewrites[index] = ask.items
         else:
-            questions[index] = ask
+            questions[index] = ask.items
     return {
         **_in_one_call(
             rewrites,

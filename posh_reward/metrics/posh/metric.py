@@ -15,7 +15,8 @@ from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, me
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures
-from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.judges.cascade import Cascade
+from posh_reward.metrics.posh.judges.judge import Judge, pace_of
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
@@ -74,8 +75,9 @@ class PoSh:
         )
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
-        if isinstance(self.judge, PromptJudge):
-            _check_prompted(self.judge, preset, self.store)
+        asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
+        if isinstance(asked, PromptJudge):
+            _check_prompted(asked, preset, self.store)
         self.weights = weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -86,8 +88,10 @@ class PoSh:
     @property
     def signature(self) -> str:
         """``posh|preset:released|judge:...|parser:...|coref:...|rules:2.2|present:2|version:...``."""
+        edition = PRESET[self.preset].edition
         fields = {
             "preset": self.preset,
+            **({"wording": str(edition)} if edition > 1 else {}),
             "judge": self.judge.name,
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
@@ -173,16 +177,17 @@ class PoSh:
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
-        steps = [
-            examination
-            for generation, reference in pairs
-            for examination in (
-                examine(generation, reference, "precision", mended=mended),
-                examine(reference, generation, "recall", mended=mended),
-            )
-        ]
         self.judge.wake()
         try:
+            pace = pace_of(self.judge)
+            steps = [
+                examination
+                for generation, reference in pairs
+                for examination in (
+                    examine(generation, reference, "precision", pace=pace, mended=mended),
+                    examine(reference, generation, "recall", pace=pace, mended=mended),
+                )
+            ]
             results = run_together(steps, self.judge, self._rewriter)
         finally:
             self.judge.sleep()

@@ -21,16 +21,18 @@ class Preset:
     """File of the wording, ``prompts/<this>.txt``."""
     mended: bool = False
     """Whether scene graphs are without the release's clear mistakes."""
+    edition: int = 1
+    """Of the wording: raised with any change of it, since signatures carry it from 2 on."""
 
 
 PRESET = {
     "released": Preset("released"),
     "paper": Preset("paper"),
-    "prefix-first": Preset("prefix-first"),
+    "prefix-first": Preset("prefix-first", edition=2),
     "mended": Preset("released", mended=True),
 }
 """released: what the published numbers came from. paper: the wording of its appendix A.1.4.
-prefix-first: the instruction before the descriptions, so that most of a prompt is shared.
+prefix-first: the instruction before the descriptions, so that all but the short question is shared.
 mended: asks as released does, about scene graphs whose clear mistakes are mended
 (docs/released_quirks.md). The last two are ours; no published number is theirs."""
 

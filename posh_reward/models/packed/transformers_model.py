@@ -109,6 +109,12 @@ class TransformersModel:
         return made
 
     @cached_property
+    def few_calls(self) -> bool:
+        """On a card, where a decoding step takes as long for one phrase as for hundreds."""
+        device = self._given[0].device if self._given else checkpoint.chosen_device(self._device)
+        return bool(device.type != "cpu")
+
+    @cached_property
     def name(self) -> str:
         """Transformers' version, model, commit (or a folder's fingerprint), dtype and reading.
 

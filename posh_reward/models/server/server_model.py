@@ -63,6 +63,7 @@ class ServerModel:
     """
 
     sees = False
+    few_calls = True
 
     def __init__(
         self,

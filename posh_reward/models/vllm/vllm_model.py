@@ -51,6 +51,7 @@ class VllmModel:
     """
 
     sees = False
+    few_calls = True
 
     def __init__(
         self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
@@ -21,9 +24,9 @@ SOURCE = description(
 TARGET = description("A woman in a hat.")
 
 
-def run(grader: Grader, *, lazy: bool = True) -> tuple[Examination, FakeJudge]:
+def run(grader: Grader, *, pace: Pace = "lazy") -> tuple[Examination, FakeJudge]:
     judge = FakeJudge(grader)
-    steps = examine(SOURCE, TARGET, "precision", lazy=lazy)
+    steps = examine(SOURCE, TARGET, "precision", pace=pace)
     return run_together([steps], judge, Rewriter(judge))[0], judge
 
 
@@ -63,10 +66,23 @@ def test_a_later_name_wins_only_with_a_higher_rounded_grade() -> None:
 
 def test_asking_stops_when_no_candidate_can_win_and_the_result_is_the_same() -> None:
     lazy, few = run(lambda request: 4.6)
-    eager, many = run(lambda request: 4.6, lazy=False)
+    eager, many = run(lambda request: 4.6, pace="eager")
     assert lazy.elements == eager.elements
     assert len(few.requests) < len(many.requests)
     assert "the tall woman" not in [request.identifier for request in few.requests]
+
+
+def test_a_candidate_that_cannot_win_cannot_fail_either() -> None:
+    """Asked at once with the others, it is not heard once an earlier one has the top grade."""
+
+    def grader(request: Request) -> float | Failure:
+        other = request.kind == "entity" and request.identifier.startswith("the")
+        return Failure("engine", "timed out") if other else 5.0
+
+    for pace in get_args(Pace):
+        examination, _ = run(grader, pace=pace)
+        assert examination.found[1].identifier == "woman"
+        assert examination.failure is None
 
 
 def test_a_failed_judgment_is_none_and_spares_the_rest() -> None:

@@ -73,7 +73,10 @@ def test_prompts_sort_by_what_they_share() -> None:
 
 
 def test_prefix_first_leaves_only_the_question_behind_the_prefix() -> None:
-    assert prompt(request(), "prefix-first").suffix == question(request(), "prefix-first")
+    asked = prompt(request(), "prefix-first")
+    assert asked.suffix == 'Q: Is "dog" from DESCRIPTION 2 mentioned in DESCRIPTION 1?'
+    assert asked.prefix.startswith("Answer the question about what is described below.")
+    assert "do NOT infer unstated details." in asked.prefix
 
 
 def test_a_description_cannot_inject_a_field() -> None:
@@ -118,7 +121,7 @@ def test_the_mended_question_is_about_the_rewrite() -> None:
 
 def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
     ask = request(identifier="the unstated details", raw="unstated details")
-    assert question(ask, "prefix-first").endswith("do NOT infer the unstated details.")
+    assert question(ask).endswith("do NOT infer the unstated details.")
 
 
 def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from posh_reward.metrics.posh.asking import Pace
 from posh_reward.models.base import sound_verdict
 from posh_reward.types import LABELS, Reply, Request, RewriteRequest, Usage, Verdict
 
@@ -41,6 +42,12 @@ class Judge(Protocol):
     def close(self) -> None:
         """Release everything; the judge is not used again."""
         ...
+
+
+def pace_of(judge: Judge) -> Pace:
+    """How much a judge wants to be asked at a time: its own ``pace`` if it has one, else lazily."""
+    pace: Pace = getattr(judge, "pace", "lazy")
+    return pace
 
 
 def sound_grade(given: object) -> Verdict:

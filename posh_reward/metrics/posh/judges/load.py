@@ -13,10 +13,11 @@ from posh_reward.store import Store
 
 JUDGES = {
     "embedded": "posh_reward.metrics.posh.judges.embedded:EmbeddedJudge",
+    "cascade": "posh_reward.metrics.posh.judges.cascade:Cascade",
     "fake": "posh_reward.metrics.posh.judges.fake:FakeJudge",
 }
 """Judges that read scene graphs: name -> ``module:class``. Language models are in
-``models.load.MODELS``."""
+``models.load.MODELS``; the ``judge`` of a cascade may be any of both."""
 
 
 def load_judge(
@@ -35,6 +36,8 @@ def load_judge(
         ConfigError: the settings have a value that cannot be used.
     """
     options = model_settings(which, (*JUDGES, *MODELS), "judge")
+    if options["name"] == "cascade" and "judge" in options:
+        options["judge"] = load_judge(options["judge"], preset, store)
     if options["name"] in JUDGES:
         judge: Judge = make(JUDGES, options, "judge")
         return judge

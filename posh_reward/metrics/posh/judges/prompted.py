@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.presets import check_preset, prompt, rewrite_prompt
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Model
@@ -30,6 +31,11 @@ class PromptJudge:
         self.model = model
         self.preset = check_preset(preset)
         self._asker = Asker(model, store)
+
+    @property
+    def pace(self) -> Pace:
+        """What suits the model: fewer calls or fewer tokens."""
+        return "brisk" if self.model.few_calls else "lazy"
 
     @property
     def name(self) -> str:

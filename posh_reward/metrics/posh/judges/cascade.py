@@ -1,0 +1,123 @@
+"""A judge in two steps: the embedded one settles what is plain, and another is asked the rest.
+
+Plain is what the searched text says in the same words, and a thing of which it has not one word.
+Not exact, so off unless it is asked for, and named in the signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.posh.asking import Pace
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.embedded.embedded_judge import distribution
+from posh_reward.metrics.posh.judges.embedded.words import FUNCTION_WORDS, words_of
+from posh_reward.metrics.posh.judges.judge import Judge, pace_of, sound_grade
+from posh_reward.types import LABELS, LOWEST_GRADE, Reply, Request, RewriteRequest, Usage, Verdict
+
+Wording = Literal["same", "other", "none"]
+"""same: every word that is asked about stands in the searched text. none: not one does, not even
+within a longer word (function words apart)."""
+
+VERBATIM = Verdict(distribution(1.0, len(LABELS)))
+ABSENT = Verdict(distribution(0.0, len(LABELS)))
+
+
+class Cascade:
+    """Asks ``judge`` only what the embedded judge cannot settle.
+
+    Settled as explicit: what the text says in the same words and the embedded judge grades at
+    least ``high``. Settled as absent: an entity of which the text has no word, and which the
+    embedded judge grades below ``low``. Attributes and relations are never settled as absent, since
+    other words may say them. Phrases are rewritten by ``judge``, and its failures stay failures.
+
+    Args:
+        judge: who is asked the rest.
+        low: grade, 1 to 5; at 1 nothing is settled as absent.
+        high: grade, 1 to 5; above 5 nothing is settled as explicit.
+
+    Raises:
+        InputError: ``low`` is not below ``high``, or ``judge`` is not a judge.
+    """
+
+    def __init__(self, judge: Judge, *, low: float = 2.25, high: float = 4.5) -> None:
+        if not LOWEST_GRADE <= low < high:
+            raise InputError(f"low is {low} and high {high}: low must be from 1 and below high")
+        if not hasattr(judge, "grade"):
+            raise InputError(f"judge is {judge!r}: give a Judge")
+        self.judge = judge
+        self.settled = 0
+        """Questions that ``judge`` was not asked."""
+        self._embedded = EmbeddedJudge()
+        self._low, self._high = low, high
+
+    @property
+    def name(self) -> str:
+        """Both judges and both thresholds."""
+        return f"cascade-1:{self._low:g}-{self._high:g}:{self._embedded.name}+{self.judge.name}"
+
+    @property
+    def usage(self) -> Usage:
+        """Of ``judge``: what is settled is not counted there."""
+        return self.judge.usage
+
+    @property
+    def pace(self) -> Pace:
+        """That of ``judge``."""
+        return pace_of(self.judge)
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request, in order; a failure is a verdict with its reason."""
+        plain = [self._settle(request) for request in requests]
+        hard = [r for r, verdict in zip(requests, plain, strict=True) if verdict is None]
+        self.settled += len(requests) - len(hard)
+        asked = iter(self.judge.grade(hard) if hard else ())
+        return [verdict or next(asked) for verdict in plain]
+
+    def _settle(self, request: Request) -> Verdict | None:
+        wording = wording_of(request)
+        if wording == "other" or (wording == "none" and request.kind != "entity"):
+            return None
+        grade = sound_grade(self._embedded.grade([request])[0]).grade
+        if grade is None:
+            return None
+        if wording == "same":
+            return VERBATIM if grade >= self._high else None
+        return ABSENT if grade < self._low else None
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """The other judge's phrases."""
+        return self.judge.rewrite(requests)
+
+    def sleep(self) -> None:
+        """Puts both to sleep."""
+        self._embedded.sleep()
+        self.judge.sleep()
+
+    def wake(self) -> None:
+        """Wakes the other judge."""
+        self.judge.wake()
+
+    def close(self) -> None:
+        """Closes both."""
+        self._embedded.close()
+        self.judge.close()
+
+
+def wording_of(request: Request) -> Wording:
+    """Whether the searched text has the words that are asked about."""
+    asked = request.identifier if request.kind == "entity" else request.text or ""
+    words = _words(asked)
+    if words and words <= _words(request.target.text):
+        return "same"
+    text = request.target.text.lower()
+    return "other" if not words or any(word in text for word in words) else "none"
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    """The content words of a text."""
+    return frozenset(words_of(text)) - FUNCTION_WORDS

@@ -1,0 +1,116 @@
+"""What is plain is settled by the embedded judge; the rest is the full judge's, failures too."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from posh_reward import PoSh
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.graph.read import Reader
+from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, wording_of
+from posh_reward.metrics.posh.judges.fake import FakeJudge, fake_model
+from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.types import Description, Failure, Kind, Request
+from tests.graphs import description
+
+GENERATION = "A tall man in a red coat holds a cup beside a sailboat."
+REFERENCE = "A tall man in a red coat holds a lantern. Snow covers the ground."
+BROKEN = Failure("engine", "broken pipe")
+
+
+@pytest.fixture(scope="module")
+def read() -> dict[str, Description]:
+    described = [d for d in Reader().read([GENERATION, REFERENCE]) if isinstance(d, Description)]
+    return {each.text: each for each in described}
+
+
+def ask(
+    read: dict[str, Description], identifier: str, kind: Kind = "entity", text: str | None = None
+) -> Request:
+    source = read[GENERATION]
+    entity = next(i for i, e in enumerate(source.graph.entities) if e.head in identifier)
+    return Request("precision", kind, identifier, source, read[REFERENCE], entity, text)
+
+
+def test_only_what_is_not_plain_reaches_the_full_judge(read: dict[str, Description]) -> None:
+    full = FakeJudge(lambda request: 3.0)
+    judge = Cascade(full)
+    asked = [
+        ask(read, "the tall man"),
+        ask(read, "sailboat"),
+        ask(read, "cup"),
+        ask(read, "man", "attribute", "grim"),
+        ask(read, "coat", "attribute", "red"),
+    ]
+    grades = [verdict.grade for verdict in judge.grade(asked)]
+    assert grades[0] == grades[4] == VERBATIM.grade
+    assert grades[3] == 3.0, "other words may say what an attribute says"
+    assert ABSENT.grade in grades[1:3]
+    assert judge.settled == len(asked) - len(full.requests) > 0
+
+
+def test_a_failure_of_the_full_judge_stays_one(read: dict[str, Description]) -> None:
+    judge = Cascade(FakeJudge(lambda request: BROKEN))
+    plain, hard = judge.grade([ask(read, "the tall man"), ask(read, "man", "attribute", "grim")])
+    assert plain == VERBATIM
+    assert hard.failure == BROKEN
+
+
+def test_at_its_outermost_thresholds_it_is_the_full_judge() -> None:
+    texts = [GENERATION, "Two dogs sleep."], [REFERENCE, REFERENCE]
+    wide = PoSh(Cascade(FakeJudge(), low=1, high=5.1)).score(*texts)
+    full = PoSh(FakeJudge()).score(*texts)
+    assert [score.elements for score in wide] == [score.elements for score in full]
+
+
+def test_both_judges_and_thresholds_stand_in_the_signature() -> None:
+    names = {Cascade(FakeJudge(name=n), low=low).name for n in "ab" for low in (1.5, 2)}
+    assert len(names) == 4
+    assert "|judge:cascade-1:2-4.5:embedded-" in PoSh(Cascade(FakeJudge(), low=2)).signature
+
+
+def test_it_is_made_from_settings_and_asks_by_the_metrics_preset(tmp_path: Path) -> None:
+    posh = PoSh(
+        {"name": "cascade", "judge": "fake-model"}, preset="paper", store=tmp_path / "store"
+    )
+    assert isinstance(posh.judge, Cascade)
+    assert isinstance(posh.judge.judge, PromptJudge)
+    assert (posh.judge.judge.preset, posh.judge.judge.store) == ("paper", posh.store)
+    with pytest.raises(InputError, match="paper"):
+        PoSh(Cascade(PromptJudge(fake_model(), "paper")))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({}, "needs judge"), ({"judge": "gpt"}, "'gpt'"), ({"judge": "fake", "low": 5}, "low is 5")],
+)
+def test_wrong_settings_are_named(settings: dict[str, object], named: str) -> None:
+    with pytest.raises((ConfigError, InputError), match=named):
+        load_judge({"name": "cascade", **settings})
+
+
+@pytest.mark.parametrize(
+    ("identifier", "text", "wording"),
+    [
+        ("the red boat", "A boat, red all over.", "same"),
+        ("boat", "Two boats.", "other"),
+        ("boat", "A ship.", "none"),
+        ("it", "A ship.", "other"),
+        ("Boat", "A BOAT.", "same"),
+    ],
+)
+def test_words_are_compared_whole_to_be_there_and_in_part_to_be_absent(
+    identifier: str, text: str, wording: str
+) -> None:
+    source = description("A boat.")
+    request = Request("recall", "entity", identifier, source, description(text), 0)
+    assert wording_of(request) == wording
+
+
+def test_it_pickles() -> None:
+    judge = pickle.loads(pickle.dumps(Cascade(FakeJudge(name="a"))))
+    assert judge.judge.name == "a"

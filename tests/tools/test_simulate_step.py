@@ -1,0 +1,56 @@
+"""The simulated step: counted calls and tokens, times rates that can be set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posh_reward.models.chat import Chat
+from tools.bench.asked import Cost
+from tools.bench.qwen import qwen_tokenizer
+from tools.goldens import described, load
+from tools.simulate_step import OPT_IN, WAYS, Rates, Way, Work, line, seconds, work
+
+WORK = Work(Cost(7, 1000, 500_000, 100_000, 90_000, 1_500), 27)
+
+
+def test_a_faster_card_and_fewer_bytes_take_less_time() -> None:
+    usual, fast = (seconds(WORK, Way("released"), Rates(tflops=t)) for t in (790, 1580))
+    assert fast["prefill"] == pytest.approx(usual["prefill"] / 2)
+    assert fast["calls"] == usual["calls"]
+    fp8 = seconds(WORK, Way("released", fp8=True), Rates())
+    assert fp8["decoding"] == pytest.approx(usual["decoding"] / 2)
+    assert fp8["prefill"] < usual["prefill"]
+    assert seconds(WORK, Way("released", awake=True), Rates())["wake, sleep"] == 0
+
+
+def test_the_share_is_that_of_the_slowest_card_in_a_whole_step() -> None:
+    light = replace(WORK, cost=replace(WORK.cost, computed=1))
+    rates = Rates()
+    total = sum(seconds(WORK, Way("released"), rates).values())
+    rates = replace(rates, rest_s=total)
+    told = line(Way("released"), [light, WORK, light], rates)
+    assert " 50.0%  exact aim 33.3%: not met" in told
+    assert f"aim {OPT_IN:.1%}: met" in line(Way("prefix-first"), [light], replace(rates, rest_s=99))
+
+
+def test_only_the_releases_wording_and_judge_are_called_exact() -> None:
+    assert {str(way) for way in WAYS if way.exact} == {
+        "released, lazy",
+        "released, brisk",
+        "released, brisk, to the token",
+        "paper, brisk",
+        "mended, brisk",
+    }
+
+
+def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
+    goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
+    chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
+    pairs = [described(golden) for golden in goldens]
+    lazy, brisk = (work(goldens, pairs, Way("released", pace), chat) for pace in ("lazy", "brisk"))
+    assert brisk.cost.calls <= 8 < lazy.cost.calls
+    assert brisk.steps < lazy.steps
+    assert brisk.cost.computed < 1.2 * lazy.cost.computed

@@ -1,0 +1,247 @@
+"""What share of a training step on eight cards judging takes: counted tokens times stated rates.
+
+    OMP_NUM_THREADS=1 python -m tools.simulate_step GOLDENS.jsonl TOKENIZER [--tflops 790 ...]
+
+Counted: the calls, requests, computed and decoded tokens of a card's eight pairs, which are eight
+golden pairs (their answers as recorded; what a cascade asks beyond them, a fake answers). A step
+waits for its slowest card, so that card's time is reported. Assumed: every rate; each is an
+argument, and ``--help`` says where its default comes from. **Nothing here was timed on a card.**
+Lower is better throughout.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from posh_reward.graph.rules.build import describe
+from posh_reward.metrics.posh.asking import Pace
+from posh_reward.metrics.posh.judges.cascade import Cascade
+from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.fake import graded
+from posh_reward.types import Reply, Verdict
+from tools.bench.asked import Cost, NotingJudge, NotingModel
+from tools.bench.qwen import qwen_tokenizer
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parsed
+
+PAIRS = 8
+"""A card's: an effective batch of 64 completions over eight cards (paper, A.3.5)."""
+TEXTS = PAIRS + 1
+"""A card's generations and the one reference that they share in training."""
+EXACT, OPT_IN = 1 / 3, 1 / 6
+"""Aims: the largest share of a step that judging should take."""
+
+
+def rate(default: float, source: str) -> float:
+    """A field of ``Rates``: its default, and where that comes from."""
+    made: float = field(default=default, metadata={"source": source})
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast a card and its host are taken to be. Times are those of one card."""
+
+    tflops: float = rate(790, "a large bfloat16 product on an H100, in TFLOP/s")
+    efficiency: float = rate(
+        0.67, "share of it in prefill; the aim of tools.bench.gpu, 1.5 x floor"
+    )
+    gflop_a_token: float = rate(27, "Qwen3-14B: 2 x 13.2 without embeddings, attention over 600")
+    weights_gb: float = rate(29.6, "14.8 billion parameters in bfloat16")
+    fp8: float = rate(1.6, "times as fast in prefill as bfloat16: of 2 by the data sheet; assumed")
+    decode_gb_s: float = rate(2500, "weights read in decoding: 3/4 of an H100's 3,350 GB/s")
+    host_gb_s: float = rate(40, "weights from and to the host, eight cards at once; assumed")
+    call_ms: float = rate(30, "a call's own wait: pipe, scheduler, one small pass; assumed")
+    request_ms: float = rate(0.3, "the engine's work for a request of one token; assumed")
+    text_ms: float = rate(57, "the embedded parser, a text of 142 words (docs/performance.md)")
+    pair_ms: float = rate(25, "our own 4.9 and tokenising 20 (docs/performance.md)")
+    embedded_ms: float = rate(22, "a pair's embedded judging (docs/performance.md)")
+    rest_s: float = rate(12.5, "generation, update, weights pushed: 10 to 15 estimated")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way of judging."""
+
+    preset: str
+    pace: Pace = "brisk"
+    fp8: bool = False
+    cascade: bool = False
+    awake: bool = False
+    """The judge's weights stay on the card (``sleep: false``): 15 GB in FP8, where generating takes
+    49 of about 79 by arithmetic."""
+    to_the_token: bool = False
+    """Beginnings are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether scores are those of the release's wording and the full bfloat16 judge."""
+        return self.preset != "prefix-first" and not self.fp8 and not self.cascade
+
+    def __str__(self) -> str:
+        extra = {
+            "FP8": self.fp8,
+            "awake": self.awake,
+            "cascade": self.cascade,
+            "to the token": self.to_the_token,
+        }
+        return ", ".join([self.preset, self.pace, *(name for name, has in extra.items() if has)])
+
+
+WAYS = (
+    Way("released", "lazy"),
+    Way("released"),
+    Way("released", to_the_token=True),
+    Way("paper"),
+    Way("mended"),
+    Way("released", cascade=True),
+    Way("released", fp8=True),
+    Way("prefix-first"),
+    Way("prefix-first", to_the_token=True),
+    Way("prefix-first", fp8=True),
+    Way("prefix-first", fp8=True, cascade=True),
+    Way("prefix-first", fp8=True, cascade=True, awake=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a card's pairs cost a judge."""
+
+    cost: Cost
+    steps: int
+    """Decoding steps, one after another: in each call as many as its longest phrase has tokens."""
+
+
+def computed(cost: Cost, way: Way) -> int:
+    """Tokens that the judge computes."""
+    return cost.computed_to_the_token if way.to_the_token else cost.computed
+
+
+def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
+    """How long a card is busy with judging, part by part."""
+    size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
+    cost, weights = work.cost, rates.weights_gb * size
+    speed = rates.tflops * rates.efficiency * faster
+    own = TEXTS * rates.text_ms + PAIRS * (rates.pair_ms + way.cascade * rates.embedded_ms)
+    return {
+        "prefill": computed(cost, way) * rates.gflop_a_token / speed / 1e3,
+        "decoding": work.steps * weights / rates.decode_gb_s,
+        "calls": (cost.calls * rates.call_ms + cost.requests * rates.request_ms) / 1e3,
+        "wake, sleep": 0.0 if way.awake else 2 * weights / rates.host_gb_s,
+        "texts": own / 1e3,
+    }
+
+
+class Waiting(NotingModel):
+    """Answers as recorded, and notes the longest phrase of each call."""
+
+    def __init__(self, card: Sequence[Golden], pairs: Sequence[Pair], way: Way) -> None:
+        eager = NotingJudge(ReplayJudge(*card))
+        run_together(both_ways(pairs, pace="eager"), eager, eager.rewrite)
+        verdicts = {prompt(r, way.preset): answer for r, answer in eager.verdicts}
+        phrases = {rewrite_prompt(r, way.preset): answer for r, answer in eager.replies}
+
+        def verdict(asked: Prompt) -> Verdict:
+            known = verdicts.get(asked)
+            return known if known and known.failure is None else graded(quoted_words(asked))
+
+        def phrase(asked: Prompt) -> Reply:
+            known = phrases.get(asked)
+            return known if known and known.text else Reply(raw_phrase(asked))
+
+        super().__init__(verdict, phrase, few_calls=way.pace == "brisk")
+        self.longest: list[str] = []
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        """One phrase per prompt."""
+        answers = super().write(prompts, max_tokens)
+        self.longest.append(max((answer.text or "" for answer in answers), key=len))
+        return answers
+
+
+def work(card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat) -> Work:
+    """Asks about a card's pairs in one way, and counts."""
+    model = Waiting(card, pairs, way)
+    judge: Judge = PromptJudge(model, way.preset)
+    judge = Cascade(judge) if way.cascade else judge
+    steps = both_ways(pairs, pace=way.pace, mended=PRESET[way.preset].mended)
+    run_together(steps, judge, Rewriter(judge))
+    (empty,) = chat.encode([Prompt("", "")])
+    longest = chat.encode([Prompt("", text) for text in model.longest])
+    return Work(
+        model.asked.cost(chat),
+        sum(len(ids) - len(empty) + 1 for ids in longest),
+    )
+
+
+def cards(
+    goldens: Sequence[Golden], *, mended: bool = False
+) -> Iterator[tuple[Sequence[Golden], list[Pair]]]:
+    """Eight pairs at a time, as the release's parser was made to read them."""
+    from spacy.vocab import Vocab
+
+    vocab = Vocab()
+    for start in range(0, len(goldens) - PAIRS + 1, PAIRS):
+        card = goldens[start : start + PAIRS]
+        read = [
+            [
+                describe(*parsed(golden, side, vocab), mended=mended)
+                for side in ("generation", "reference")
+            ]
+            for golden in card
+        ]
+        yield card, [(generation, reference) for generation, reference in read]
+
+
+def line(way: Way, works: Sequence[Work], rates: Rates) -> str:
+    """One way's figures: those of its slowest card."""
+    slowest = max(works, key=lambda each: sum(seconds(each, way, rates).values()))
+    parts = seconds(slowest, way, rates)
+    total, cost = sum(parts.values()), slowest.cost
+    share = total / (total + rates.rest_s)
+    aim = EXACT if way.exact else OPT_IN
+    return (
+        f"{way!s:42}{cost.calls:6}{cost.requests:9,}{computed(cost, way):10,}{slowest.steps:7}"
+        + "".join(f"{each:13.2f}" for each in parts.values())
+        + f"{total:8.2f}{share:8.1%}  {'exact' if way.exact else 'opt-in'} aim "
+        + f"{aim:.1%}: {'met' if share <= aim else 'not met'}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints a line for each way of judging."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("goldens", type=Path, help="goldens.jsonl")
+    parser.add_argument("tokenizer", type=Path, help="folder with vocab.json and merges.txt")
+    for each in fields(Rates):
+        told = f"{each.metadata['source']} (default {each.default:g})"
+        flag = f"--{each.name.replace('_', '-')}"
+        parser.add_argument(flag, type=float, default=each.default, help=told.replace("%", "%%"))
+    options = vars(parser.parse_args(arguments))
+    goldens, chat = load(options.pop("goldens")), Chat(qwen_tokenizer(options.pop("tokenizer")))
+    rates = Rates(**options)
+    read = {mended: list(cards(goldens, mended=mended)) for mended in (False, True)}
+    counted: dict[tuple[str, Pace, bool], list[Work]] = {}
+    parts = ("prefill", "decoding", "calls", "wake, sleep", "texts")
+    counts = f"{'calls':>6}{'requests':>9}{'computed':>10}{'steps':>7}"
+    timed = "".join(f"{part:>13}" for part in parts)
+    print(f"{'seconds of the slowest card':42}{counts}{timed}{'judging':>8}{'share':>8}")
+    for way in WAYS:
+        key = way.preset, way.pace, way.cascade
+        if key not in counted:
+            on_cards = read[PRESET[way.preset].mended]
+            counted[key] = [work(card, pairs, way, chat) for card, pairs in on_cards]
+        print(line(way, counted[key], rates))
+
+
+if __name__ == "__main__":
+    main()
