@@ -121,9 +121,7 @@ def bootstrap(
     values = np.asarray(measure(np.arange(len(groups))), dtype=np.float64)
     drawn = [measure(rows) for rows in resampled_rows(groups, resamples=resamples, seed=seed)]
     samples = np.asarray(drawn, dtype=np.float64).reshape(resamples, len(values))
-    return [
-        _estimate(value, column, level) for value, column in zip(values, samples.T, strict=True)
-    ]
+    return [estimate(value, column, level) for value, column in zip(values, samples.T, strict=True)]
 
 
 def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0) -> Iterator[Ints]:
@@ -138,7 +136,8 @@ def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0)
         yield np.concatenate([members[group] for group in drawn])
 
 
-def _estimate(value: float, samples: Floats, level: float) -> Estimate:
+def estimate(value: float, samples: Floats, level: float = 0.95) -> Estimate:
+    """A figure with its interval and p-value, from its values in resamples; nan is left out."""
     defined = samples[~np.isnan(samples)]
     if np.isnan(value) or not len(defined):
         return Estimate(float(value), nan, nan, nan)

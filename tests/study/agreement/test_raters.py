@@ -111,11 +111,11 @@ def mean_of(values: Floats, rows: Ints) -> list[float]:
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(2)
     covered = 0
-    for seed in range(200):
+    for seed in range(100):
         values = rng.normal(0, 1, 60)
-        [mean] = bootstrap(partial(mean_of, values), range(60), level=0.8, resamples=200, seed=seed)
+        [mean] = bootstrap(partial(mean_of, values), range(60), level=0.8, resamples=100, seed=seed)
         covered += mean.low <= 0 <= mean.high
-    assert 140 <= covered <= 176  # 160 expected
+    assert 66 <= covered <= 90  # 80 expected
 
 
 def test_undefined_figures_stay_undefined() -> None:
