@@ -24,7 +24,7 @@ def score(flags: argparse.Namespace) -> int:
     columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
     how = How(columns, flags.format, flags.delimiter, flags.elements, flags.batch, flags.overwrite,
               flags.quiet)  # fmt: skip
-    posh = _metric(flags)
+    posh = metric_of(flags)
     tally = score_table(posh, flags.input, flags.output, how)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
@@ -33,7 +33,7 @@ def score(flags: argparse.Namespace) -> int:
     return UNSCORED if tally.failures else OK
 
 
-def _metric(flags: argparse.Namespace) -> PoSh:
+def metric_of(flags: argparse.Namespace) -> PoSh:
     """The metric that the flags and their configuration file describe."""
     from posh_reward.metrics.load import load_metric
 
@@ -48,7 +48,7 @@ def explain(flags: argparse.Namespace) -> int:
 
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
-    posh = _metric(flags)
+    posh = metric_of(flags)
     scores = posh.score([text(flags.generation)], [text(flags.reference)])[0]
     width = min(get_terminal_size().columns, 100)
     shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from textwrap import fill
 
-from posh_reward.cli import commands, store
+from posh_reward.cli import agreement, commands, store
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
 from posh_reward.study.rows.formats import FORMATS
@@ -60,6 +60,12 @@ def command_line() -> argparse.ArgumentParser:
     _score(_described(chosen.add_parser("score", help="score the pairs of a table"), SCORE))
     _explain(_described(chosen.add_parser("explain", help="show one pair with marks"), EXPLAIN))
     _report(_described(chosen.add_parser("report", help="write a page about scores"), REPORT))
+    agreement.add_flags(
+        _described(
+            chosen.add_parser("agreement", help="measure agreement with people"), agreement.ABOUT
+        ),
+        _metric_flags(),
+    )
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
     _init(_described(chosen.add_parser("init", help="copy recipes and configurations"), INIT))
     return parser
@@ -139,6 +145,13 @@ def _format(command: argparse.ArgumentParser) -> None:
                          help="of the input; default: what its ending says")  # fmt: skip
     command.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of an input "
                          "in CSV, such as ';'; default: a comma, or a tab for TSV")  # fmt: skip
+
+
+def _metric_flags() -> argparse.ArgumentParser:
+    """The metric's flags on their own, for commands that are described elsewhere."""
+    parser = argparse.ArgumentParser(add_help=False)
+    _metric(parser)
+    return parser
 
 
 def _metric(command: argparse.ArgumentParser) -> None:

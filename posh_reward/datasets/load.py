@@ -121,6 +121,23 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
     return dataset.select([row for row in range(len(dataset)) if row not in broken])
 
 
+def load_rows(name: str, split: str = "test") -> list[dict[str, Any]]:
+    """All rows of one split of any dataset, such as people's judgments, without its pictures.
+
+    Args:
+        name: a local path, as ``load_pictures`` takes, or a dataset on the hub.
+        split: the split's name.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded.
+    """
+    from datasets import Image
+
+    dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
+    pictures = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
+    return list(dataset.remove_columns(pictures))
+
+
 def broken_pictures(dataset: Dataset) -> dict[int, str]:
     """Rows whose picture is missing or cannot be decoded, each with the reason."""
     from datasets import Image

@@ -1,16 +1,21 @@
-"""Intervals by resampling images (paired, percentile)."""
+"""Intervals by resampling (paired, percentile), and the sign test."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from math import comb, nan
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
 
 MANY = 20_000
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +71,89 @@ def paired_difference(
     pairs = zip(after, before, strict=True)
     differences = [a - b for a, b in pairs if a is not None and b is not None]
     return bootstrap_mean(differences, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Any figure with its percentile interval; nan where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    """Two-sided bootstrap p-value of the figure being 0; meant for differences."""
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the sign of the figure is settled at the interval's level."""
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p = {self.p:.3f}"
+
+
+def bootstrap(
+    measure: Callable[[Ints], Sequence[float]],
+    groups: Sequence[Hashable],
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> list[Estimate]:
+    """Intervals of several figures at once, resampling groups such as images.
+
+    The figures of one resample come from the same rows, so intervals of differences are paired:
+    let ``measure`` return a, b and a - b.
+
+    Args:
+        measure: row indices -> figures, always as many; nan where one is not defined. It is called
+            once with all rows, and once for each resample.
+        groups: the group of each row. A group's rows are drawn together, as often as the group is.
+        level: of the intervals.
+        resamples: how many; 0 leaves out intervals and p-values (nan).
+        seed: same seed, same intervals.
+
+    Raises:
+        InputError: there are no rows.
+    """
+    if not len(groups):
+        raise InputError("no rows to resample: every one of them failed, or the list is empty")
+    values = np.asarray(measure(np.arange(len(groups))), dtype=np.float64)
+    drawn = [measure(rows) for rows in resampled_rows(groups, resamples=resamples, seed=seed)]
+    samples = np.asarray(drawn, dtype=np.float64).reshape(resamples, len(values))
+    return [estimate(value, column, level) for value, column in zip(values, samples.T, strict=True)]
+
+
+def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0) -> Iterator[Ints]:
+    """Row indices of each resample: as many groups as there are, drawn with replacement."""
+    rows_of: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows_of.setdefault(group, []).append(row)
+    members = [np.array(rows) for rows in rows_of.values()]
+    rng = np.random.default_rng(seed)
+    for _ in range(resamples):
+        drawn = rng.integers(0, len(members), len(members))
+        yield np.concatenate([members[group] for group in drawn])
+
+
+def estimate(value: float, samples: Floats, level: float = 0.95) -> Estimate:
+    """A figure with its interval and p-value, from its values in resamples; nan is left out."""
+    defined = samples[~np.isnan(samples)]
+    if np.isnan(value) or not len(defined):
+        return Estimate(float(value), nan, nan, nan)
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    # One more than counted, of one more than drawn: a p-value is never 0.
+    fewer = 1 + min(int((defined <= 0).sum()), int((defined >= 0).sum()))
+    p = min(1.0, 2 * fewer / (len(defined) + 1))
+    return Estimate(float(value), float(low), float(high), p)
+
+
+def sign_test(values: Sequence[float]) -> float:
+    """Exact two-sided p-value of positive and negative values being equally likely.
+
+    Zeros are left out, as usual; 1 if nothing else is there.
+    """
+    above, below = sum(value > 0 for value in values), sum(value < 0 for value in values)
+    count = above + below
+    tail = sum(comb(count, hits) for hits in range(min(above, below) + 1))
+    return float(min(1, 2 * tail / 2**count))

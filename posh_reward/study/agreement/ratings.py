@@ -1,0 +1,165 @@
+"""Texts that people rated one by one: any table of candidate, references and ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations
+from math import nan
+from typing import Literal
+
+import numpy as np
+
+from posh_reward.errors import InputError
+from posh_reward.study.agreement.compare import Figure, Sheet, on_rows
+from posh_reward.study.agreement.correlation import (
+    kendall,
+    kendall_p,
+    pearson,
+    pearson_p,
+    spearman,
+    spearman_p,
+)
+from posh_reward.study.agreement.items import Column, Item, number
+from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
+from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.scored import NAMES
+from posh_reward.study.statistics import Floats, Ints
+
+Raters = Literal["each", "mean"]
+RATERS: tuple[Raters, ...] = ("each", "mean")
+"""What is done with several ratings of a text: each is a row of its own; their mean is one."""
+
+
+@dataclass(frozen=True)
+class RatingColumns:
+    """What the columns of a table of ratings are called."""
+
+    candidate: str = "candidate"
+    references: str = "references"
+    """A text, or a list of texts."""
+    image: str = "image"
+    """Texts of one image are resampled and compared together; without it each is its own."""
+    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(NAMES, "rating"))
+    """Axis -> column of the ratings that it should agree with: a number, or a list of them."""
+    raters: Raters = "each"
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Texts with people's ratings, higher is better."""
+
+    name: str
+    items: Sequence[Item]
+    of: Ints
+    """(rows,) the item that each row rates."""
+    people: Mapping[str, Floats]
+    """Axis -> (rows,) ratings; nan where nobody rated."""
+    groups: Sequence[Hashable]
+    """(rows,) image of each row."""
+
+    @property
+    def sheet(self) -> Sheet:
+        """The ratings as rows of figures."""
+        return Sheet(self.name, self.people, self.groups, self._scores)
+
+    def _scores(self, column: Column, axis: str) -> Floats:
+        return column.scores[axis][self.of]
+
+
+def rated(rows: Sequence[Row], columns: RatingColumns, name: str) -> Rated:
+    """The rated texts of a table.
+
+    Raises:
+        InputError: a column is missing, a cell cannot be used, or a text has ratings of unequal
+            number on two axes; the message has the row.
+    """
+    wanted = {"--candidate": columns.candidate, "--references": columns.references}
+    wanted |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
+    check_columns(rows, wanted, name)
+    items: list[Item] = []
+    of: list[int] = []
+    groups: list[Hashable] = []
+    people: dict[str, list[float]] = {axis: [] for axis in columns.ratings}
+    for place, row in enumerate(rows, start=1):
+        where = f"{name}, row {place}"
+        given = {
+            axis: _ratings(row, c, columns.raters, where) for axis, c in columns.ratings.items()
+        }
+        counts = {len(ratings) for ratings in given.values()}
+        if len(counts) > 1:
+            raise InputError(f"{where}: its axes have different numbers of ratings: {given}")
+        image = image_of(row, columns.image)
+        candidate = text_of(row, columns.candidate, where)
+        of += [len(items)] * counts.pop()
+        groups += [place if image is None else image] * (len(of) - len(groups))
+        items.append(Item(candidate, _references(row, columns.references, where), image, row))
+        for axis, ratings in given.items():
+            people[axis] += ratings
+    arrays = {axis: np.array(values) for axis, values in people.items()}
+    return Rated(name, items, np.array(of, dtype=np.int64), arrays, groups)
+
+
+def _references(row: Row, column: str, where: str) -> tuple[str, ...]:
+    texts = as_list(row.get(column))
+    if texts is None:
+        return (text_of(row, column, where),)
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{where}: {column} is {str(texts)[:40]}, not a list of texts")
+    return tuple(map(str, texts))
+
+
+def _ratings(row: Row, column: str, raters: Raters, where: str) -> list[float]:
+    listed = as_list(row.get(column))
+    try:
+        cells = [number({column: cell}, column) for cell in listed or [row.get(column)]]
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    values = [nan if cell is None else cell for cell in cells]
+    return values if raters == "each" else [sum(values) / len(values)]
+
+
+def rating_figures(rated: Rated) -> list[Figure]:
+    """For each axis tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy."""
+    pairs = _pairs_within(rated.groups, rated.of)
+    return [
+        figure
+        for axis in rated.people
+        for figure in (
+            Figure(axis, "tau_b", on_rows(kendall), kendall_p),
+            Figure(axis, "tau_c", on_rows(partial(kendall, variant="c")),
+                   partial(kendall_p, variant="c")),
+            Figure(axis, "rho", on_rows(spearman), spearman_p),
+            Figure(axis, "r", on_rows(pearson), pearson_p),
+            Figure(axis, "pairs", partial(_pairwise, pairs), percent=True),
+        )
+    ]  # fmt: skip
+
+
+def _pairs_within(groups: Sequence[Hashable], of: Ints) -> Ints:
+    """(pairs, 2) every two rows of one image that rate different texts."""
+    rows_of: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows_of.setdefault(group, []).append(row)
+    found = [
+        pair
+        for rows in rows_of.values()
+        for pair in combinations(rows, 2)
+        if of[pair[0]] != of[pair[1]]
+    ]
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _pairwise(pairs: Ints, scores: Floats, people: Floats, rows: Ints) -> float:
+    """Of the pairs of one image that people rate differently, how many the metric orders alike.
+
+    A metric's tie is wrong. A pair counts as often as its image was drawn.
+    """
+    drawn = np.bincount(rows, minlength=len(people))
+    one, other = pairs.T
+    wanted = np.sign(people[one] - people[other])
+    with np.errstate(invalid="ignore"):
+        counts = drawn[one] * (drawn[other] > 0) * (np.nan_to_num(wanted) != 0)
+    right = np.sign(scores[one] - scores[other]) == wanted
+    return float((counts * right).sum() / counts.sum()) if counts.sum() else nan

@@ -1,0 +1,124 @@
+"""What one comparison found, ready to be shown: as a table, a page, a plot or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+from posh_reward.study.agreement.compare import Cell, Figure, Line
+from posh_reward.study.agreement.published import Published
+from posh_reward.study.statistics import Estimate
+
+LEVEL = "95 %"
+SURE = 0.05
+"""A p-value below it is marked."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Figures of several metrics on one set of judgments."""
+
+    title: str
+    figures: Sequence[Figure]
+    lines: Sequence[Line]
+    notes: Sequence[str] = ()
+    """What a reader has to know of the figures."""
+    published: Sequence[Published] = ()
+    """The paper's figures of the same names."""
+    table: int | None = None
+    """Number of the paper's table that they are from."""
+    against: str | None = None
+    """The metric that the others are compared with."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """More for JSON, such as the ratings of models."""
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes, in order."""
+        return list(dict.fromkeys(figure.axis for figure in self.figures))
+
+    def of_axis(self, axis: str) -> list[Figure]:
+        """The figures of one axis."""
+        return [figure for figure in self.figures if figure.axis == axis]
+
+
+def scaled(figure: Figure, value: float) -> str:
+    """A figure as tables show it: accuracies in percent, the others with three decimals."""
+    if isnan(value):
+        return "-"
+    return f"{100 * value:.1f}" if figure.percent else f"{value:.3f}"
+
+
+def printed(figure: Figure, value: float | None) -> str:
+    """A number of the paper as it is printed there."""
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if figure.percent else f"{value:.3f}"
+
+
+def with_interval(figure: Figure, estimate: Estimate) -> str:
+    """A figure with its interval, if it has one."""
+    shown = scaled(figure, estimate.value)
+    if isnan(estimate.low):
+        return shown
+    return f"{shown} [{scaled(figure, estimate.low)}, {scaled(figure, estimate.high)}]"
+
+
+def marked(figure: Figure, cell: Cell) -> str:
+    """A cell with its interval; a correlation that may well be 0 has a question mark."""
+    doubtful = cell.p >= SURE  # nan is not
+    return with_interval(figure, cell.estimate) + ("?" if doubtful else "")
+
+
+def tested(figure: Figure, difference: Estimate) -> str:
+    """A difference with sign, interval and p-value."""
+    if isnan(difference.value):
+        return "-"
+    sign = "+" if difference.value > 0 else ""
+    p = "" if isnan(difference.p) else f" p = {difference.p:.3f}"
+    return f"{sign}{with_interval(figure, difference)}{p}"
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain data; figures that are not defined are null, accuracies 0 to 1."""
+    return {
+        "title": report.title,
+        "compared_with": report.against,
+        "metrics": [_line(line) for line in report.lines],
+        "paper": {
+            "table": report.table,
+            "metrics": [{"name": p.name, "figures": dict(p.figures)} for p in report.published],
+        },
+        "notes": list(report.notes),
+        **report.extra,
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "signature": line.signature,
+        "missing": line.missing or None,
+        "failures": dict(line.failures),
+        "figures": {
+            key: {**_estimate(cell.estimate), "p": _number(cell.p), "rows": cell.rows}
+            for key, cell in line.cells.items()
+        },
+        "differences": {
+            key: {**_estimate(each), "p": _number(each.p)} for key, each in line.differences.items()
+        },
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, float | None]:
+    return {
+        "value": _number(estimate.value),
+        "low": _number(estimate.low),
+        "high": _number(estimate.high),
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if isnan(value) else value

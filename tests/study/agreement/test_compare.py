@@ -1,0 +1,163 @@
+"""DOCENT's and CapArena's procedures on sets whose true order is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasets import Dataset, DatasetDict
+
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.study.agreement.caparena import arena
+from posh_reward.study.agreement.compare import Line
+from posh_reward.study.agreement.pairs import PairColumns, compared
+from posh_reward.study.agreement.pairwise import label_score
+from posh_reward.study.agreement.published import published
+from posh_reward.study.agreement.run import Choices, caparena_report, pairs_report
+from posh_reward.study.agreement.sources import read_rows
+from posh_reward.study.statistics import Estimate
+from tests.study.agreement.judged import MODELS, Quality, caparena_rows, docent_rows
+
+QUIET = Choices(resamples=100, quiet=True)
+
+
+def figure(line: Line, key: str) -> Estimate:
+    return line.cells[key].estimate
+
+
+def test_docent_from_a_saved_dataset(tmp_path: Path) -> None:
+    rows = docent_rows(120)
+    DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(tmp_path / "docent")
+    read = read_rows(str(tmp_path / "docent"))
+    assert read == rows
+    judged = compared(read, PairColumns(), "docent")
+    truth, noisy = Quality("truth"), Quality("noisy", 1.5)
+    report = pairs_report(judged, replace(QUIET, measures=[truth, noisy], table=3))
+    assert len(set(truth.asked)) == len(truth.asked)  # equal pairs are scored once
+    best, worse = report.lines
+    assert figure(best, "overall acc").value > 0.9
+    assert figure(best, "overall rho").value > figure(worse, "overall rho").value + 0.1
+    assert best.cells["overall rho"].p < 1e-6
+    assert best.cells["overall rho"].rows == 120
+    difference = worse.differences["overall rho"]
+    assert difference.high < 0
+    assert difference.p < 0.05
+    assert report.against == "truth"
+    assert {line.name for line in report.published} >= {"POSH", "SPICE"}
+    with pytest.raises(ConfigError, match="has no split 'dev'"):
+        read_rows(str(tmp_path / "docent"), split="dev")
+
+
+def test_equal_metrics_do_not_differ() -> None:
+    judged = compared(docent_rows(60), PairColumns(), "docent")
+    report = pairs_report(judged, replace(QUIET, measures=[Quality("a"), Quality("b")]))
+    difference = report.lines[1].differences["mistakes tau"]
+    assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
+
+
+def test_a_pair_that_a_metric_cannot_score_is_left_out_for_it_alone() -> None:
+    rows = docent_rows(40)
+    for number, row in enumerate(rows):
+        row["half1"], row["half2"] = (None, None) if number % 2 else (number, -number)
+    judged = compared(rows, PairColumns(), "docent")
+    choices = replace(QUIET, measures=[Quality("a")], columns=["half"])
+    whole, half = pairs_report(judged, choices).lines
+    assert (whole.cells["overall acc"].rows, half.cells["overall acc"].rows) == (40, 20)
+    assert half.failures == {"the table has no score here": 40}
+
+
+def test_pairs_without_labels_have_the_better_text_first() -> None:
+    rows = docent_rows(50)
+    names = PairColumns("model1_generation", "model2_generation", labels={})
+    [line] = pairs_report(compared(rows, names, "p"), replace(QUIET, measures=[Quality("a")])).lines
+    won = [
+        float(r["model1_generation"].split()[-1]) > float(r["model2_generation"].split()[-1])
+        for r in rows
+    ]
+    assert figure(line, "mistakes acc").value == pytest.approx(np.mean(won))
+    assert isnan(figure(line, "mistakes rho").value)
+
+
+def test_an_unknown_label_is_named_with_its_row() -> None:
+    rows = docent_rows(3)
+    rows[1]["omissions"] = "better"
+    with pytest.raises(InputError, match="docent, row 2, omissions: the label 'better' is unknown"):
+        compared(rows, PairColumns(), "docent")
+    rows[1]["omissions"] = None
+    assert np.isnan(compared(rows, PairColumns(), "docent").people["omissions"]).tolist() == [
+        False, True, False,
+    ]  # fmt: skip
+    with pytest.raises(
+        InputError, match=r"no column 'text1', but .*: name the right one with --te"
+    ):
+        compared(rows, PairColumns("text1"), "docent")
+
+
+def test_caparena_by_its_rules(tmp_path: Path) -> None:
+    rows = caparena_rows(400)
+    human = {**rows[0], "source1": "human", "caption1": "A text by a human"}
+    battles = arena([human, *rows], "caparena")
+    assert (len(battles.outcome), battles.left_out, battles.models) == (400, 1, sorted(MODELS))
+    close = [row["winner"] in ("equal", "bad", "skip") for row in rows]
+    assert (battles.outcome == 0).tolist() == close
+    choices = replace(QUIET, measures=[Quality("truth"), Quality("noise", 50)], resamples=20)
+    report = caparena_report(battles, choices)
+    best, noise = report.lines
+    assert figure(best, "overall desc acc").value > 0.99
+    assert 0.25 < figure(noise, "overall desc acc").value < 0.5
+    assert figure(best, "overall model rho").value == pytest.approx(1)
+    assert figure(best, "overall model tau").low > 0.6
+    people = report.extra["ratings"]["people"]
+    assert sorted(people, key=people.__getitem__) == list(MODELS)
+    within = [figure(best, f"overall acc in {name}").value for name in ("nature", "people")]
+    assert np.mean(within) == pytest.approx(figure(best, "overall desc acc").value, abs=0.01)
+
+
+def test_an_unknown_winner_is_named_with_its_row() -> None:
+    rows = caparena_rows(2)
+    rows[1]["winner"] = "omega"
+    with pytest.raises(InputError, match="caparena, row 2: the winner 'omega' is neither"):
+        arena(rows, "caparena")
+    with pytest.raises(InputError, match="every pair of caparena has a text by 'human'"):
+        arena([{**rows[0], "source2": "human"}], "caparena")
+
+
+def test_the_papers_figures() -> None:
+    for table in (3, 6):
+        by_name = {line.name: line.figures for line in published(table)}
+        posh = by_name["POSH"]
+        assert list(posh.values()) == [
+            60.7, 0.519, 0.405, 62.7, 0.581, 0.451, 70.7, 0.599, 0.466, 59.2, 0.931, 0.796,
+        ]  # fmt: skip
+        assert "overall desc acc" not in by_name["DCScore"]
+    selected, whole = ({line.name: line.figures for line in published(n)} for n in (3, 6))
+    assert len(whole) == 21
+    for name, figures in selected.items():
+        assert figures == whole[{"GPT4o": "GPT4o (3)", "GPT5": "GPT5 (2)"}.get(name, name)]
+    assert [line.figures["omissions best"] for line in published(2)] == [0.499, 0.641, 0.658, 0.68]
+    assert published(8)[0].figures["relations tail"] == 0.926
+    assert published(9)[0].figures == {"mistakes f1": 0.941, "omissions f1": 0.754,
+                                       "overall f1": 0.852}  # fmt: skip
+
+
+def test_names_and_columns_that_are_not_there() -> None:
+    judged = compared(docent_rows(4), PairColumns(), "docent")
+    twice = replace(QUIET, measures=[Quality("a"), Quality("a")])
+    with pytest.raises(InputError, match="two metrics are called 'a'"):
+        pairs_report(judged, twice)
+    with pytest.raises(InputError, match="no metric 'b' to compare with, but 'a'"):
+        pairs_report(judged, replace(QUIET, measures=[Quality("a")], against="b"))
+    with pytest.raises(InputError, match="the rows need a column 'spice1', or 'spice_mistakes1'"):
+        pairs_report(judged, replace(QUIET, columns=["spice"]))
+
+
+def test_metrics_that_are_not_installed_are_named() -> None:
+    judged = compared(docent_rows(10), PairColumns(), "docent")
+    report = pairs_report(
+        judged, replace(QUIET, measures=[Quality("a")], missing=[("BLEU-4", "pip install x")])
+    )
+    assert report.lines[1].missing == "pip install x"
+    assert label_score(docent_rows(1)[0]["mistakes"]) in (-2, -1, 0, 1, 2)

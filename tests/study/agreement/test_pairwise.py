@@ -1,0 +1,144 @@
+"""Correlations, ties and accuracy of pairs; Elo from battles."""
+
+from __future__ import annotations
+
+from math import inf, isnan
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, spearmanr
+
+from posh_reward.errors import InputError
+from posh_reward.study.agreement import elo
+from posh_reward.study.agreement.correlation import (
+    Variant,
+    kendall,
+    kendall_p,
+    pearson,
+    spearman,
+    spearman_p,
+)
+from posh_reward.study.agreement.pairwise import (
+    accuracy,
+    label_score,
+    outcomes,
+    predicted_outcomes,
+    tie_threshold,
+)
+
+
+@pytest.mark.parametrize(
+    ("label", "score"),
+    [("1_much_better", 2), ("#1 Slightly Better", 1), ("Equal", 0), ("2_slightly_better", -1),
+     ("2 much better", -2), (-2, -2), ("1.0", 1), (0, 0)],
+)  # fmt: skip
+def test_labels(label: object, score: float) -> None:
+    assert label_score(label) == score
+
+
+@pytest.mark.parametrize("label", ["better", "3_much_better", 3, None, "", float("nan"), [1]])
+def test_an_unknown_label_is_refused_with_the_known_ones(label: object) -> None:
+    with pytest.raises(InputError, match="is unknown: use one of 1_much_better, 1_slightly_better"):
+        label_score(label)
+
+
+def test_the_tie_threshold_by_hand() -> None:
+    differences = np.array([0.5, -0.1, 0.3, -0.4, 0.2])
+    assert tie_threshold(differences, 0) == 0.1
+    assert tie_threshold(differences, 2) == 0.3
+    assert tie_threshold(differences, 5) == inf
+    assert outcomes(differences, 0.3).tolist() == [1, 0, 1, -1, 0]
+    # Two gold ties: .1 and .2 are ties; right at the first, second and fourth pair.
+    people = np.array([2.0, 0.0, -1.0, -1.0, 0.0])
+    assert predicted_outcomes(differences, people).tolist() == [1, 0, 1, -1, 0]
+    assert accuracy(differences, people) == pytest.approx(4 / 5)
+
+
+def test_equal_differences_at_the_threshold_are_wins_and_zeros_are_ties() -> None:
+    assert predicted_outcomes(np.array([0.2, 0.2, -0.2]), np.array([0.0, 1.0, 1.0])).tolist() == [
+        1, 1, -1,
+    ]  # fmt: skip
+    # One gold tie, two zeros: the threshold is 0, and still neither has a winner.
+    assert predicted_outcomes(np.array([0.0, 0.0, 0.2]), np.array([0.0, 1.0, 1.0])).tolist() == [
+        0, 0, 1,
+    ]  # fmt: skip
+    assert accuracy(np.array([0.1, -0.2]), np.array([0.0, 0.0])) == 1
+    assert isnan(accuracy(np.array([]), np.array([])))
+
+
+def test_a_metric_that_knows_the_truth_finds_every_tie() -> None:
+    rng = np.random.default_rng(0)
+    quality = rng.normal(0, 1, (500, 2))
+    difference = quality[:, 0] - quality[:, 1]
+    people = np.sign(difference) * (np.abs(difference) > 0.4)
+    assert accuracy(difference, people) == 1
+    assert accuracy(-difference, people) == pytest.approx(np.mean(people == 0))
+    noisy = difference + rng.normal(0, 1, 500)
+    assert 0.4 < accuracy(noisy, people) < 0.9
+
+
+def test_correlations_with_ties_are_scipys() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.normal(0, 1, 80).round(1)
+    people = rng.integers(-2, 3, 80).astype(float)
+    assert spearman(scores, people) == pytest.approx(spearmanr(scores, people).statistic)
+    assert spearman_p(scores, people) == pytest.approx(spearmanr(scores, people).pvalue)
+    assert kendall(scores, people) == pytest.approx(kendalltau(scores, people).statistic)
+    assert kendall_p(scores, people) == pytest.approx(kendalltau(scores, people).pvalue)
+    tau_c = kendalltau(scores, people, variant="c").statistic
+    assert kendall(scores, people, "c") == pytest.approx(tau_c)
+
+
+VARIANTS: tuple[Variant, ...] = ("b", "c")
+
+
+@pytest.mark.parametrize("numbers", [2, 4, 100])
+def test_the_fast_tau_is_scipys(numbers: int) -> None:
+    rng = np.random.default_rng(numbers)
+    people = rng.integers(0, numbers, 150).astype(float)
+    for scores in (rng.normal(0, 1, 150), rng.integers(0, 7, 150).astype(float), people * -2):
+        for variant in VARIANTS:
+            known = kendalltau(scores, people, variant=variant).statistic
+            assert kendall(scores, people, variant) == pytest.approx(known, abs=1e-12)
+
+
+def test_tau_b_by_hand() -> None:
+    # Pairs: (1,2) tied in scores, (1,3) and (2,3) concordant. 2 / sqrt((3 - 1) * 3).
+    scores, people = np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    assert kendall(scores, people) == pytest.approx(2 / 6**0.5)
+
+
+def test_correlations_need_variation() -> None:
+    flat, rising = np.ones(3), np.arange(3.0)
+    for measure in (spearman, kendall, pearson, spearman_p, kendall_p):
+        assert isnan(measure(flat, rising))
+        assert isnan(measure(rising, flat))
+        assert isnan(measure(rising[:1], rising[:1]))
+
+
+def test_elo_by_hand() -> None:
+    first, second = np.array([0, 1]), np.array([1, 0])
+    outcome = np.array([1.0, 0.0])
+    # The first battle moves 4 * (1 - 1/2); in the second 998 meets 1002 and they tie.
+    expected = 1 / (1 + 10 ** ((1002 - 998) / 400))
+    found = elo.ratings(first, second, outcome, np.array([[0, 1], [0, elo.NONE]]), 2)
+    gain = 4 * (0.5 - expected)
+    assert found[0] == pytest.approx([1002 - gain, 998 + gain])
+    assert found[1] == pytest.approx([1002, 998])
+
+
+def test_elo_recovers_a_known_order() -> None:
+    rng = np.random.default_rng(5)
+    strength = np.array([400.0, 0.0, 800.0, 200.0, 600.0])
+    first, second = rng.integers(0, 5, 4000), rng.integers(0, 5, 4000)
+    apart = first != second
+    first, second = first[apart], second[apart]
+    wins = rng.random(len(first)) < 1 / (1 + 10 ** ((strength[second] - strength[first]) / 400))
+    found = elo.median_ratings(first, second, np.where(wins, 1.0, -1.0), 5)
+    assert np.argsort(found).tolist() == np.argsort(strength).tolist()
+    assert found.mean() == pytest.approx(1000, abs=1)
+    assert 600 < np.ptp(found) < 1000
+
+
+def test_draws_are_reproducible_and_frozen() -> None:
+    assert elo.drawn_orders(5, 2).tolist() == [[3, 4, 2, 4, 4], [1, 2, 2, 2, 4]]

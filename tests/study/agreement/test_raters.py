@@ -1,0 +1,130 @@
+"""What raters are compared by: alpha, relaxed F1, the sign test, the paired bootstrap."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import isnan
+from typing import cast
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from posh_reward.errors import InputError
+from posh_reward.study.agreement.reliability import Level, krippendorff_alpha
+from posh_reward.study.agreement.spans import Matches, span_matches
+from posh_reward.study.statistics import Floats, Ints, bootstrap, resampled_rows, sign_test
+
+_: float | None = None
+# Krippendorff's own example ("Computing Krippendorff's alpha-reliability", 2011, section C):
+# four observers, twelve units.
+OBSERVERS = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3],
+    [_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
+]
+UNITS = list(zip(*OBSERVERS, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
+def test_alpha_of_krippendorffs_example(level: Level, alpha: float) -> None:
+    assert krippendorff_alpha(UNITS, level) == pytest.approx(alpha, abs=5e-4)
+
+
+def test_alpha_by_hand() -> None:
+    # Coincidences: o(1,1) = 2, o(1,2) = o(2,1) = 1; totals 3 and 1. Observed 2 / 4, expected
+    # 2 * 3 * 1 / (4 * 3): alpha = 1 - .5 / .5.
+    assert krippendorff_alpha([[1, 1], [1, 2]], "nominal") == pytest.approx(0)
+    assert krippendorff_alpha([[1, 1], [2, 2]], "ordinal") == pytest.approx(1)
+
+
+def test_alpha_needs_two_ratings_that_vary() -> None:
+    assert isnan(krippendorff_alpha([]))
+    assert isnan(krippendorff_alpha([[1, None], [2]]))
+    assert isnan(krippendorff_alpha([[3, 3], [3, 3]]))
+    with pytest.raises(InputError, match="use nominal, ordinal or interval"):
+        krippendorff_alpha([[1, 2]], cast(Level, "ratio"))
+
+
+TEXT = "A small red dog sleeps under a table."
+SMALL_RED_DOG, DOG, RED_DOG_SLEEPS, TABLE = (2, 15), (12, 15), (8, 22), (31, 36)
+
+
+def test_spans_match_by_tokens() -> None:
+    assert span_matches(TEXT, [SMALL_RED_DOG], [DOG]) == Matches(1, 1, 1, 1)
+    # "dog" is a third of the first, all of the second.
+    assert span_matches(TEXT, [SMALL_RED_DOG], [DOG], 0.5) == Matches(0, 1, 1, 1)
+    # Two of three tokens shared, both ways.
+    assert span_matches(TEXT, [SMALL_RED_DOG], [RED_DOG_SLEEPS], 0.5) == Matches(1, 1, 1, 1)
+    assert span_matches(TEXT, [DOG, TABLE], [SMALL_RED_DOG]) == Matches(1, 2, 1, 1)
+
+
+def test_relaxed_f1_over_texts() -> None:
+    together = span_matches(TEXT, [DOG, TABLE], [SMALL_RED_DOG]) + span_matches(TEXT, [], [TABLE])
+    assert (together.precision, together.recall, together.f1) == (0.5, 0.5, 0.5)
+    assert span_matches(TEXT, [DOG], [TABLE]).f1 == 0
+    assert span_matches(TEXT, [DOG], []).f1 == 0
+    assert isnan(span_matches(TEXT, [], []).f1)
+    assert span_matches(TEXT, [(1, 2)], []) == Matches()  # a blank has no token
+
+
+@pytest.mark.parametrize(("above", "below"), [(0, 0), (5, 0), (3, 3), (12, 4), (40, 61)])
+def test_the_sign_test_is_scipys(above: int, below: int) -> None:
+    values = [1.0] * above + [-2.0] * below + [0.0] * 3
+    known = binomtest(above, above + below).pvalue if above + below else 1.0
+    assert sign_test(values) == pytest.approx(known)
+
+
+def test_groups_are_drawn_whole() -> None:
+    groups = ["a", "b", "a", "c", "b"]
+    for rows in resampled_rows(groups, resamples=20):
+        drawn = sorted(rows.tolist())
+        assert drawn.count(0) == drawn.count(2)
+        assert drawn.count(1) == drawn.count(4)
+        assert drawn.count(0) + drawn.count(1) + drawn.count(3) == 3
+
+
+def test_intervals_are_paired() -> None:
+    rng = np.random.default_rng(1)
+    images = rng.normal(0, 1, 200)  # what the metrics share hides their difference unless paired
+    one, other = images + 0.1, images + rng.normal(0, 0.1, 200)
+
+    def means(rows: Ints) -> tuple[float, ...]:
+        a, b = float(one[rows].mean()), float(other[rows].mean())
+        return a, b, a - b
+
+    first, _second, difference = bootstrap(means, list(range(200)), resamples=500)
+    assert first.low < first.value < first.high
+    assert not first.excludes_zero
+    assert difference.excludes_zero
+    assert difference.p < 0.05
+    assert difference.high - difference.low < (first.high - first.low) / 5
+
+
+def mean_of(values: Floats, rows: Ints) -> list[float]:
+    return [float(values[rows].mean())]
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(2)
+    covered = 0
+    for seed in range(100):
+        values = rng.normal(0, 1, 60)
+        [mean] = bootstrap(partial(mean_of, values), range(60), level=0.8, resamples=100, seed=seed)
+        covered += mean.low <= 0 <= mean.high
+    assert 66 <= covered <= 90  # 80 expected
+
+
+def test_undefined_figures_stay_undefined() -> None:
+    undefined, defined = bootstrap(lambda rows: (float("nan"), float(len(rows))), ["a", "b"])
+    assert isnan(undefined.value)
+    assert isnan(undefined.p)
+    assert defined.value == 2
+    [bare] = bootstrap(lambda _: [1.0], ["a"], resamples=0)
+    assert bare.value == 1
+    assert isnan(bare.low)
+    with pytest.raises(InputError, match="no rows to resample"):
+        bootstrap(lambda _: [1.0], [])

@@ -1,0 +1,121 @@
+"""Any table of rated texts: its rows, references, raters, and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, pearsonr, spearmanr
+
+from posh_reward.errors import InputError
+from posh_reward.study.agreement.items import Combine, Given, Pair, joined, measured
+from posh_reward.study.agreement.ratings import RatingColumns, rated
+from posh_reward.study.agreement.run import Choices, ratings_report
+from posh_reward.study.agreement.sources import read_rows
+from tests.cli.running import write_rows
+from tests.study.agreement.judged import Row
+
+QUIET = Choices(resamples=20, quiet=True)
+NAMES = RatingColumns(candidate="caption", ratings={"overall": "ratings"})
+
+
+class Length:
+    """Characters of the text, less those of the reference."""
+
+    name = signature = "length"
+
+    def score(self, pairs: Sequence[Pair]) -> list[Given]:
+        return [Given.same(len(p.generation) - len(p.reference)) for p in pairs]
+
+
+def rows() -> list[Row]:
+    """Three texts of two images, with two raters."""
+    return [
+        {"image": "a", "references": ["aa", "a"], "caption": "aaaa", "ratings": [3, 4]},
+        {"image": "a", "references": ["aa", "a"], "caption": "a", "ratings": [1, 1]},
+        {"image": "a", "references": ["aa", "a"], "caption": "aa", "ratings": [1, 3]},
+        {"image": "b", "references": ["b"], "caption": "bbb", "ratings": [2, 2]},
+    ]
+
+
+def test_each_rating_is_a_row_or_their_mean_is() -> None:
+    each = rated(rows(), NAMES, "rows")
+    assert each.of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert each.people["overall"].tolist() == [3, 4, 1, 1, 1, 3, 2, 2]
+    assert each.groups == ["a"] * 6 + ["b"] * 2
+    mean = rated(rows(), replace(NAMES, raters="mean"), "rows")
+    assert mean.people["overall"].tolist() == [3.5, 1, 2, 2]
+
+
+def test_the_figures_are_scipys() -> None:
+    judged = rated(rows(), NAMES, "rows")
+    [line] = ratings_report(judged, replace(QUIET, measures=[Length()], combine="best")).lines
+    scores = np.array([3, 3, 0, 0, 1, 1, 2, 2])
+    people = judged.people["overall"]
+    found = {key: cell.estimate.value for key, cell in line.cells.items()}
+    assert found["overall tau_b"] == pytest.approx(kendalltau(scores, people).statistic)
+    assert found["overall tau_c"] == pytest.approx(
+        kendalltau(scores, people, variant="c").statistic
+    )
+    assert found["overall rho"] == pytest.approx(spearmanr(scores, people).statistic)
+    assert found["overall r"] == pytest.approx(pearsonr(scores, people).statistic)
+    assert line.cells["overall r"].p == pytest.approx(pearsonr(scores, people).pvalue)
+
+
+def test_pairwise_accuracy_by_hand() -> None:
+    # Of image a: texts 1, 2, 3 are rated 3.5, 1, 2. A metric that gives 3, 0, 0 orders
+    # (1, 2) and (1, 3) right, and ties on (2, 3). Image b has no second text.
+    judged = rated(
+        [{**row, "mine": mine} for row, mine in zip(rows(), (3, 0, 0, 9), strict=True)],
+        replace(NAMES, raters="mean"),
+        "rows",
+    )
+    [line] = ratings_report(judged, replace(QUIET, columns=["mine"])).lines
+    assert line.cells["overall pairs"].estimate.value == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("combine", "score"), [("join", 4 - len("aa. a.")), ("best", 3), ("mean", 2.5)]
+)
+def test_several_references(combine: Combine, score: float) -> None:
+    column = measured(Length(), rated(rows(), NAMES, "rows").items, combine)
+    assert column.scores["overall"][0] == score
+
+
+def test_references_become_sentences_of_one_text() -> None:
+    assert joined(["a dog runs", "A dog . "]) == "a dog runs. A dog."
+
+
+def test_a_column_of_rows_is_unfolded(tmp_path: Path) -> None:
+    texts = [{"caption": "y", "ratings": [1]}, {"caption": "z", "ratings": [2]}]
+    nested = [{"image": "a", "references": ["x"], "texts": texts}]
+    path = write_rows(tmp_path / "in.jsonl", nested)
+    assert [row["caption"] for row in read_rows(str(path), unfold="texts")] == ["y", "z"]
+    with pytest.raises(InputError, match="row 1: 'references' is not a list of rows to unfold"):
+        read_rows(str(path), unfold="references")
+    with pytest.raises(InputError, match="row 1: 'none' is not a list of rows"):
+        read_rows(str(path), unfold="none")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"ratings": "good"}, "row 1: ratings is 'good', not a number"),
+        ({"ratings": [1, {}]}, "row 1: ratings is '{}', not a number"),
+        ({"caption": None}, "row 1: caption is 'None', not a text"),
+        ({"references": []}, "row 1: references is .*, not a list of texts"),
+        ({"references": [3]}, "row 1: references is .*, not a list of texts"),
+    ],
+)
+def test_a_cell_that_cannot_be_used_is_named(change: Row, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        rated([{**rows()[0], **change}], NAMES, "rows")
+
+
+def test_a_text_without_a_rating_is_left_out() -> None:
+    judged = rated([{**rows()[0], "ratings": None}, *rows()[1:]], NAMES, "rows")
+    [line] = ratings_report(judged, replace(QUIET, measures=[Length()])).lines
+    assert line.cells["overall r"].rows == 6
