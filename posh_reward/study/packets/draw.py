@@ -100,10 +100,14 @@ Given = dict[str, list[tuple[str, Models]]]
 def _allot(
     items: Sequence[Item], form: Form, names: Sequence[str], design: Design, rng: random.Random
 ) -> Given:
-    asked = [(item.id, models) for item in items for models in questions_about(item, form)]
+    by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
+    asked = interleaved(by_item, rng)  # so that what is repeated is spread over the items
     if not asked:
         raise InputError("there is nothing to ask: the models wrote the same texts")
-    repeated = set(rng.sample(asked, round(design.repeated * len(asked))))
+    repeated = set(asked[: round(design.repeated * len(asked))])
+    slots = len(asked) + len(repeated) * (design.times - 1)
+    if slots < len(names):
+        raise InputError(f"there are {slots} tasks for {len(names)} raters: ask fewer of them")
     load = dict.fromkeys(names, 0)
     given: Given = {name: [] for name in names}
     for item in rng.sample(list(items), len(items)):

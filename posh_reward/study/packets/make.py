@@ -202,8 +202,8 @@ def _check_seal(found: str, folder: Path) -> None:
         raise InputError(f"{str(folder)!r} is not a packet: no manifest.json with a seal") from None
     if sealed != found:
         raise InputError(
-            f"the key is not the one that was sealed with {str(folder)!r}: it was changed, or is of "
-            "another packet"
+            f"the key is not the one that was sealed with {str(folder)!r}: it was changed, or is "
+            "of another packet"
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from posh_reward.study.packets.results import Comparison, Preference
-from posh_reward.study.packets.wording import CHOICES
+from posh_reward.study.packets.wording import BETTER, CHOICES
 
-WIDTH, LEFT, RIGHT = 720, 120, 30
+WIDTH, LEFT, RIGHT = 760, 165, 30
 STEP = 40
 """Height of one axis."""
 FOOT = 42
@@ -54,7 +54,7 @@ def _mean(place: int, each: Preference) -> str:
     low, at, high = (_x(value, -2, 2) for value in (mean.low, mean.mean, mean.high))
     kind = "" if mean.excludes_zero else ' class="open"'
     return (
-        f'<text x="0" y="{y + 4}">{each.axis}</text>'
+        f'<text x="0" y="{y + 4}">{BETTER[each.axis]}</text>'
         f'<line class="spread" x1="{low:.1f}" y1="{y}" x2="{high:.1f}" y2="{y}"/>'
         f'<circle{kind} cx="{at:.1f}" cy="{y}" r="7"/>'
     )
@@ -83,7 +83,7 @@ def _said(each: Preference) -> str:
 
 def _bar(place: int, each: Preference) -> str:
     y, total = place * STEP + 4, max(sum(each.counts.values()), 1)
-    parts, done = [f'<text x="0" y="{y + 18}">{each.axis}</text>'], 0
+    parts, done = [f'<text x="0" y="{y + 18}">{BETTER[each.axis]}</text>'], 0
     for kind, value in enumerate(sorted(CHOICES)):
         count = each.counts[value]
         start, end = _x(done, 0, total), _x(done + count, 0, total)

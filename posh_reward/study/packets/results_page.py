@@ -13,11 +13,6 @@ from posh_reward.study.packets.results import Comparison, Marked, Preference, Re
 from posh_reward.study.pages.page import fill, template
 from posh_reward.study.statistics import Interval
 
-AXES = {
-    "mistakes": "fewer significant mistakes",
-    "omissions": "fewer missing details",
-    "overall": "better overall",
-}
 SUGGESTED = (
     "Raters were shown marks that a program suggested. That pulls their marks towards its own: "
     "these figures cannot be used to say how good that program is."
@@ -70,7 +65,7 @@ def verdict(preference: Preference, earlier: str, later: str) -> str:
     """What one axis says, in a sentence."""
     mean = preference.mean
     spread = f"{mean.mean:+.2f} [{mean.low:+.2f}, {mean.high:+.2f}]"
-    what = AXES[preference.axis]
+    what = wording.BETTER[preference.axis]
     if not mean.excludes_zero:
         return f"{what}: not settled between {later} and {earlier}, {spread}"
     better = later if mean.mean > 0 else earlier
@@ -104,7 +99,7 @@ def _comparison(comparison: Comparison) -> str:
 def _axis_row(each: Preference) -> str:
     cells = (f"{each.mean.mean:+.3f}", f"[{each.mean.low:+.3f}, {each.mean.high:+.3f}]",
              each.wins, each.ties, each.losses, f"{each.p:.3f}", agreement(each.alpha))  # fmt: skip
-    return f"<tr><td>{each.axis}</td>{_cells(cells)}</tr>"
+    return f"<tr><td>{wording.BETTER[each.axis]}</td>{_cells(cells)}</tr>"
 
 
 def _cells(values: Iterable[object]) -> str:

@@ -35,6 +35,12 @@ QUESTIONS = (
         "Which description would you rather have in place of the correct description?",
     ),
 )
+BETTER = {
+    "mistakes": "fewer mistakes",
+    "omissions": "fewer missing details",
+    "overall": "better overall",
+}
+"""By axis, what a preference means."""
 CHOICES = {
     2: "#1 much better",
     1: "#1 slightly better",

@@ -3,10 +3,9 @@
 
 function granularTask(task, answer, changed) {
   const [generation] = task.texts;
-  return [row("two", picture(task),
-    markable("mistakes", packet.words.generation, generation, task.words[0], answer, changed)),
-  row("one", markable("omissions", packet.words.reference, task.reference, task.words[1], answer,
-    changed))];
+  return [row("one", picture(task)), row("two",
+    markable("mistakes", packet.words.generation, generation, task.words[0], answer, changed),
+    markable("omissions", packet.words.reference, task.reference, task.words[1], answer, changed))];
 }
 
 // Marks that were suggested are no answer before a rater has seen them.
@@ -27,12 +26,14 @@ function markable(side, title, text, words, answer, changed) {
   const list = make("div", { class: `text words ${side}`, role: "listbox", dir: "auto",
     "aria-multiselectable": "true", "aria-label": `${title}: ${task}` });
   const options = [];
+  const gaps = [];  // before each word
   let at = 0;
   words.forEach(([start, end], place) => {
     const option = make("span", { class: "word", role: "option", "data-place": place },
       piece(start, end));
     options.push(option);
-    list.append(piece(at, start), option);
+    gaps.push(make("span", {}, piece(at, start)));
+    list.append(gaps[place], option);
     at = end;
   });
   list.append(piece(at));
@@ -48,6 +49,7 @@ function markable(side, title, text, words, answer, changed) {
       option.setAttribute("aria-selected", String(Boolean(mark)));
       option.className = `word${mark ? " marked" : ""}${place === begun ? " begun" : ""}`;
       option.tabIndex = place === current ? 0 : -1;
+      gaps[place].className = mark && mark[0] < place ? "marked" : "";
     });
     chosen.replaceChildren(...marks.map((mark) => {
       const button = make("button", { type: "button", "aria-label": `Remove the mark ${quote(mark)}` },

@@ -145,8 +145,9 @@ function ending() {
     ? `${left.length} of ${packet.tasks.length} tasks are not finished. You can save now, but please finish them before you send the file:`
     : "All tasks are finished. Thank you!";
   byId("open").replaceChildren(...left.map((place) => {
-    const button = make("button", { type: "button" },
-      `Task ${place + 1}: ${leftOpen(packet.tasks[place], answers[place]).join(", ")}`);
+    const parts = leftOpen(packet.tasks[place], answers[place]);
+    const some = parts.length < axes.length ? `: ${parts.join(", ")}` : "";
+    const button = make("button", { type: "button" }, `Task ${place + 1}${some}`);
     button.addEventListener("click", () => show(place));
     return make("li", {}, button);
   }));
