@@ -11,7 +11,7 @@ from html import escape
 
 from posh_reward.study.packets import wording
 from posh_reward.study.packets.records import ANSWERS_FORMAT, Item, Rater, Task
-from posh_reward.study.packets.words import words
+from posh_reward.study.packets.words import whole, words
 from posh_reward.study.pages.page import fill, template
 from posh_reward.study.pages.report import policy_hash, script_json
 from posh_reward.study.rows.journal import Row
@@ -80,6 +80,9 @@ def _task(task: Task, item: Item, picture: int | None) -> Row:
         row["words"] = [words(texts[0]), words(item.reference)]
         marks = item.suggested.get(task.models[0])
         if marks is not None:
-            found = {"mistakes": marks.mistakes, "omissions": marks.omissions}
+            found = {
+                "mistakes": whole(marks.mistakes, words(texts[0])),
+                "omissions": whole(marks.omissions, words(item.reference)),
+            }
             row["suggested"] = {side: spans for side, spans in found.items() if spans}
     return row
