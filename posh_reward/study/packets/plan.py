@@ -124,14 +124,14 @@ def pairs_needed(
     """The fewest pairs, to about 2 %, with the wanted chance to settle a difference."""
     low, high = 1, 16
     while power(opinions, difference, high, raters, seed=seed) < wanted:
-        low, high = high, high * 2
-        if low >= MOST:
+        low, high = high, min(high * 2, MOST)
+        if low == MOST:
             return None
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
         enough = power(opinions, difference, middle, raters, seed=seed) >= wanted
         low, high = (low, middle) if enough else (middle, high)
-    return high if high <= MOST else None
+    return high
 
 
 def smallest_difference(

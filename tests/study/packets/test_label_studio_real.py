@@ -26,8 +26,8 @@ from tests.study.packets.studies import EVIL, items, packet
 
 pytestmark = pytest.mark.label_studio
 TOKEN = "0123456789abcdef" * 2 + "01234567"
-PATIENCE = 300
-"""Seconds for the first start, which makes a database."""
+PATIENCE = 900
+"""Seconds for the start, which makes a database: 25 on an idle machine."""
 
 
 class Studio:
