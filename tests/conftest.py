@@ -18,13 +18,18 @@ OPT_IN = {
     "vllm": "needs a vLLM engine",
     "demo": "reads what `make demo` wrote",
     "slurm": "starts a Slurm on this machine (root, slurm-wlm, munge)",
+    "label_studio": "starts Label Studio, whose program LABEL_STUDIO names",
 }
+
+
+def flag(name: str) -> str:
+    return f"--run-{name.replace('_', '-')}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--examples", type=int, default=60, help="inputs for each property")
     for name, why in OPT_IN.items():
-        parser.addoption(f"--run-{name}", action="store_true", help=f"run tests that {why}")
+        parser.addoption(flag(name), action="store_true", help=f"run tests that {why}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for name, why in OPT_IN.items():
-            if item.get_closest_marker(name) and not config.getoption(f"--run-{name}"):
-                item.add_marker(pytest.mark.skip(reason=f"{why}: pass --run-{name}"))
+            if item.get_closest_marker(name) and not config.getoption(flag(name)):
+                item.add_marker(pytest.mark.skip(reason=f"{why}: pass {flag(name)}"))
 
 
 @pytest.fixture(scope="session")

@@ -87,9 +87,9 @@ def fragment(scores: Scores) -> str:
     )
 
 
-def template(name: str) -> str:
+def template(name: str, package: str = "posh_reward.study.pages") -> str:
     """The text of one of our templates."""
-    return (resources.files("posh_reward.study.pages") / "templates" / name).read_text("utf-8")
+    return (resources.files(package) / "templates" / name).read_text("utf-8")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

@@ -70,22 +70,32 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def small_copy(path: Path) -> bytes | None:
-    """A JPEG of at most ``SIDE`` pixels a side; None if the file is not a picture."""
+def small_copy(path: Path, side: int = SIDE) -> bytes | None:
+    """A JPEG of at most ``side`` pixels a side; None if the file is not a picture."""
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image
     except ImportError:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as that the file unpacks to too many pixels
             with Image.open(path) as image:
-                image.thumbnail((SIDE, SIDE))
-                copy = BytesIO()
-                _on_white(ImageOps.exif_transpose(image)).save(copy, "JPEG", quality=80)
-                return copy.getvalue()
+                return as_jpeg(image, side)
     except Exception:  # whatever one of Pillow's many decoders makes of an unknown file
         return None
+
+
+def as_jpeg(image: Image.Image, side: int) -> bytes:
+    """A JPEG of at most ``side`` pixels a side, upright, without any of the metadata."""
+    from PIL import ImageOps
+
+    small = image.copy()
+    small.thumbnail((side, side))
+    plain = _on_white(ImageOps.exif_transpose(small))
+    plain.info.clear()  # Pillow would write a comment that it has read
+    data = BytesIO()
+    plain.save(data, "JPEG", quality=85)
+    return data.getvalue()
 
 
 def _on_white(image: Image.Image) -> Image.Image:

@@ -76,7 +76,7 @@ class Contents:
         group.members[model] = [*axes, count, scores.generation[:START], number]
         place = self.pictures.place(row.get("image")) if self.pictures else None
         pair = [*_pair(scores, self.wordings), place]
-        self.pairs.append(_json(pair, f"pair-{number}"))
+        self.pairs.append(script_json(pair, f"pair-{number}"))
         self.tally.add({**row, "model": model, "id": name})
         self.signatures[scores.signature] = None
         self.marked = self.marked or bool(scores.elements)
@@ -129,15 +129,15 @@ def report(
         "key": KEY,
         "footer": "<br>".join(map(escape, [NAMES, *contents.signatures])),
         **_columns(models),
-        "models": _json([model or "(no model)" for model in models]),
-        "wordings": _json(list(contents.wordings)),
-        "rows": _json(groups),
+        "models": script_json([model or "(no model)" for model in models]),
+        "wordings": script_json(list(contents.wordings)),
+        "rows": script_json(groups),
         "pairs": "\n".join(contents.pairs),
-        "pictures": "\n".join(_json(copy, f"picture-{n}") for n, copy in enumerate(copies)),
+        "pictures": "\n".join(script_json(copy, f"picture-{n}") for n, copy in enumerate(copies)),
         "script": template("report.js"),
         "style": template("posh.css") + template("shell.css") + template("report.css"),
     }
-    hashes = {f"{name}_hash": _hash(values[name]) for name in ("script", "style")}
+    hashes = {f"{name}_hash": policy_hash(values[name]) for name in ("script", "style")}
     return fill(template("report.html"), {**values, **hashes})
 
 
@@ -230,7 +230,7 @@ def _lead(contents: Contents) -> str:
     return lead
 
 
-def _json(data: object, element: str | None = None) -> str:
+def script_json(data: object, element: str | None = None) -> str:
     """JSON that can stand in a script element: it has no ``<``, so it cannot end it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
@@ -239,5 +239,6 @@ def _json(data: object, element: str | None = None) -> str:
     return f'<script type="application/json" id="{element}">{text}</script>'
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
+    """What a content policy calls a script or a style that may stand in the page."""
     return "sha256-" + base64.b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")

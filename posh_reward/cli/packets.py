@@ -1,0 +1,236 @@
+"""``posh-reward packets``: make a packet for raters, read what comes back, plan a study."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posh_reward.cli.exits import OK, UNSCORED
+from posh_reward.errors import InputError
+
+if TYPE_CHECKING:
+    from posh_reward.study.packets.album import Album
+    from posh_reward.study.packets.records import Key
+    from posh_reward.study.rows.journal import Row
+    from posh_reward.study.rows.pairs import Columns
+
+PACKETS = """\
+People compare what models wrote, without knowing whose it is. `plan` says how many pairs and raters
+a difference takes, `make` writes the pages to hand out, `read` sums up what comes back. For whoever
+runs the study, step by step: docs/study.md."""
+MAKE = """\
+Writes a folder to hand over and, outside it, the key that says whose each generation is. Each rater
+gets one page that works by double click, without a network. The same tasks are there for Label
+Studio.
+
+GENERATIONS are rows with id, model, generation, reference and image, as recipes/generate.py and
+`posh-reward score` write them; all models in one file, or a file for each (without a column model,
+the file's name is the model's). Only ids that all models wrote about are used.
+
+No rater sees a generation twice; either model is #1 equally often; a share of the tasks goes to
+several raters, to measure agreement. The same --seed gives the same files, byte for byte."""
+READ = """\
+Reads raters' files (saved by the page, or exported as JSON by Label Studio) and says which model
+people prefer: preferences run from -2 to 2, and above 0 the later model of the input is better. A
+file that is damaged, changed, foreign, unfinished or a duplicate is refused with the reason; the
+others count. Exit status 3 if any was refused."""
+PLAN = """\
+Says, by simulation, how many pairs and raters it takes to settle a difference, and what a given
+number of pairs can settle. Raters agree as in the paper (Krippendorff's alpha by axis, Table 7)
+unless --alpha is given."""
+
+Describe = Callable[[argparse.ArgumentParser, str], argparse.ArgumentParser]
+
+
+def add_commands(command: argparse.ArgumentParser, described: Describe) -> None:
+    """Adds ``make``, ``read`` and ``plan``."""
+    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    _make(described(chosen.add_parser("make", help="write pages for raters"), MAKE))
+    _read(described(chosen.add_parser("read", help="sum up raters' answers"), READ))
+    _plan(described(chosen.add_parser("plan", help="how many pairs and raters"), PLAN))
+
+
+def _make(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("generations", metavar="GENERATIONS", nargs="+", help="JSON lines, CSV, TSV or Parquet, by "
+        "the ending")  # fmt: skip
+    add("-o", "--output", metavar="DIR", required=True, help="the folder to hand over; made")
+    add("--key", metavar="FILE", help="where the key goes; default: DIR.key.json, next to DIR")
+    add("--coarse", type=int, default=7, metavar="N", help="raters who compare two generations; "
+        "default: 7")  # fmt: skip
+    add("--granular", type=int, default=0, metavar="N", help="raters who mark mistakes and missing "
+        "details in one generation; other people than the former; default: 0")  # fmt: skip
+    add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
+        "several raters; default: 0.15")  # fmt: skip
+    add("--times", type=int, default=3, metavar="N", help="raters for each of these; default: 3")
+    add("--limit", type=int, metavar="N", help="use only the first N ids")
+    add("--seed", type=int, help="default: a fresh one, which nobody can guess; it is in the key")
+    for name in ("generation", "reference", "id", "model", "image"):
+        add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
+    add("--dataset", metavar="NAME", help="whose rows image counts, as recipes/generate.py writes "
+        "it, such as scenes (data/README.md)")  # fmt: skip
+    add("--split", default="test", help="of the dataset; default: test")
+    add("--no-pictures", action="store_true", help="raters judge by the reference alone")
+    add("--suggest", action="store_true", help="granular: show what POSH marks (rows of `score "
+        "--elements`). Biases raters: never for a study of POSH itself")  # fmt: skip
+    command.set_defaults(command=make)
+
+
+def make(flags: argparse.Namespace) -> int:
+    """Writes a packet and its key."""
+    import secrets
+    from itertools import chain
+
+    from posh_reward.study.packets.draw import Design
+    from posh_reward.study.packets.items import Items, items_of
+    from posh_reward.study.packets.make import digest, make_packet, rater_load, write_packet
+    from posh_reward.study.rows.pairs import Columns
+
+    seed = secrets.randbits(64) if flags.seed is None else flags.seed
+    design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
+    columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
+    files = [Path(name) for name in flags.generations]
+    rows = chain.from_iterable(_rows(file, columns, len(files) > 1) for file in files)
+    found = items_of(rows, columns, suggest=flags.suggest)
+    items = Items(found.models, found.items[: flags.limit], found.incomplete)
+    folder = Path(flags.output)
+    key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
+    inputs = {file.name: digest(file.read_bytes()) for file in files}
+    packet = make_packet(items, design, _album(flags, files), inputs)
+    write_packet(packet, folder, key)
+    say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
+    if found.incomplete:
+        say.append(f"left out {len(found.incomplete)} ids that not all models wrote about")
+    say += rater_load(packet.key)
+    size = sum(map(len, packet.files.values()))
+    say.append(f"wrote {str(folder)!r} ({size / 1e6:.1f} MB), to hand over; start with "
+               "READ-ME-FIRST.txt")  # fmt: skip
+    say.append(f"wrote {str(key)!r}: keep it, and keep it from the raters")
+    print("\n".join(say), file=sys.stderr)
+    return OK
+
+
+def _rows(file: Path, columns: Columns, several: bool) -> Iterator[Row]:
+    from posh_reward.study.packets.items import rows_with_models
+    from posh_reward.study.rows.files import open_table
+    from posh_reward.study.rows.formats import format_of
+
+    with open_table(str(file), format_of(str(file))) as rows:
+        column = columns.model or "model"
+        yield from rows_with_models(rows, column, file.stem if several else None)
+
+
+def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
+    if flags.no_pictures:
+        return None
+    from posh_reward.datasets.load import load_pictures
+    from posh_reward.study.packets.album import Album
+
+    dataset = load_pictures(flags.dataset, flags.split) if flags.dataset else None
+    return Album([file.parent for file in files], dataset)
+
+
+def _read(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("key", metavar="KEY", help="what `make` wrote next to the folder")
+    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add("-o", "--output", metavar="HTML", help="a page with plots")
+    add("--json", metavar="FILE", help="all figures, for programs")
+    add("--rows", metavar="FILE", help="single answers: JSON lines, CSV, TSV or Parquet")
+    add("--packet", metavar="DIR", help="the folder handed over, to see that the key is the one "
+        "that was sealed with it")  # fmt: skip
+    add("--partial", action="store_true", help="take what is finished in files that are not")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
+        "aside, such as rater-03; may be given several times")  # fmt: skip
+    add("--title", default="What people preferred", help="the page's heading")
+    command.set_defaults(command=read)
+
+
+def read(flags: argparse.Namespace) -> int:
+    """Sums up answers."""
+    from posh_reward.cli.texts import write_text
+    from posh_reward.study.packets.collect import collect
+    from posh_reward.study.packets.make import as_json, read_key
+    from posh_reward.study.packets.results import judgments, results
+    from posh_reward.study.packets.results_page import results_page
+    from posh_reward.study.packets.results_text import refused_and_missing, summary
+    from posh_reward.study.rows.formats import format_of
+    from posh_reward.study.rows.writing import write_table
+
+    key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
+    _check_raters(flags.leave_out, key)
+    collected = collect(_files(flags.answers), key, partial=flags.partial)
+    if refused := refused_and_missing(list(map(str, collected.refusals)), collected.missing):
+        print(refused, file=sys.stderr)
+    if not collected.sheets:
+        raise InputError("no file of answers counts: see above")
+    found = results(collected, key, flags.leave_out)
+    write_text(summary(found))
+    if flags.output:
+        _write(Path(flags.output), results_page(found, flags.title).encode("utf-8"))
+    if flags.json:
+        _write(Path(flags.json), as_json(asdict(found), indent=1))
+    if flags.rows:
+        rows = judgments(collected.answers, key)
+        write_table(rows, Path(flags.rows), format_of(flags.rows))
+    return UNSCORED if collected.refusals else OK
+
+
+def _check_raters(names: list[str], key: Key) -> None:
+    unknown = [name for name in names if name not in key.raters]
+    if unknown:
+        raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")
+
+
+def _files(names: list[str]) -> list[Path]:
+    """The files named, and the JSON files in folders named."""
+    paths = map(Path, names)
+    return [file for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])]
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    print(f"wrote {str(path)!r}", file=sys.stderr)
+
+
+def _plan(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--difference", type=float, default=0.3, metavar="D", help="mean preference to settle, "
+        "above 0 to 2; default: 0.3")  # fmt: skip
+    add("--pairs", type=int, default=40, metavar="N", help="what could so many settle? "
+        "default: 40, the paper's")  # fmt: skip
+    add("--raters", type=int, nargs="+", default=[1, 2, 3], metavar="N", help="for each pair, to "
+        "compare; default: 1 2 3")  # fmt: skip
+    add("--power", type=float, default=0.8, metavar="P", help="chance of settling it; default: 0.8")
+    add("--alpha", type=float, metavar="A", help="how far raters agree, on one axis; default: the "
+        "paper's three")  # fmt: skip
+    add("--equal", type=float, default=0.2, metavar="SHARE", help="of the answer Equal, if the "
+        "models are equally good; default: 0.2")  # fmt: skip
+    add("--much", type=float, default=0.3, metavar="SHARE", help="of both much better, if they "
+        "are; default: 0.3")  # fmt: skip
+    add("--seed", type=int, default=0, help="default: 0")
+    command.set_defaults(command=plan)
+
+
+def plan(flags: argparse.Namespace) -> int:
+    """Prints what a study of some size can settle."""
+    from posh_reward.cli.texts import write_text
+    from posh_reward.study.packets.plan import plan_table, plans
+
+    found = plans(
+        flags.difference,
+        flags.pairs,
+        flags.raters,
+        wanted=flags.power,
+        alphas=None if flags.alpha is None else {"given": flags.alpha},
+        equal=flags.equal,
+        much=flags.much,
+        seed=flags.seed,
+    )
+    write_text(plan_table(found, flags.difference, flags.pairs, flags.power))
+    return OK

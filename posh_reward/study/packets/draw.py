@@ -1,0 +1,197 @@
+"""Items -> each rater's tasks: who sees what, on which side, in which order. Seeded."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import combinations
+from typing import TypeVar
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.records import Form, Item, Rater, Task
+
+TRIES = 500
+"""Ways to hand out one item's tasks before there are taken to be too few raters."""
+T = TypeVar("T")
+Models = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How a study is laid out. The paper's coarse study: 7 raters, one eighth thrice (A.3.5)."""
+
+    seed: int
+    coarse: int = 7
+    """Raters who compare two generations."""
+    granular: int = 0
+    """Raters who mark spans in one generation; other people than those who compare."""
+    repeated: float = 0.15
+    """Share of tasks that several raters are given, to measure how far they agree."""
+    times: int = 3
+    """How many raters are given each of these."""
+
+    def __post_init__(self) -> None:
+        """Raises ``InputError`` if no study can be laid out like this."""
+        if min(self.coarse, self.granular) < 0 or not self.coarse + self.granular:
+            raise InputError("a study needs raters: coarse or granular ones, or both")
+        if not 0 <= self.repeated <= 1:
+            raise InputError(f"repeated is {self.repeated}, not a share from 0 to 1")
+        if self.times < 1:
+            raise InputError(f"times is {self.times}: each task is given to one rater at least")
+        fewest = min(count for count in (self.coarse, self.granular) if count)
+        if self.repeated and self.times > fewest:
+            raise InputError(
+                f"{self.times} raters are to share a task, and there are {fewest}: lower times, or "
+                "set repeated to 0"
+            )
+
+
+def draw(items: Sequence[Item], design: Design) -> dict[str, Rater]:
+    """The tasks of each rater, by the rater's name.
+
+    No rater is shown one generation twice. Raters get equally many tasks, as near as can be. For
+    each rater and each pair of models either is #1 equally often, up to one, and at any point of
+    the order what came before is balanced too.
+
+    Raises:
+        InputError: there are too few raters for that.
+    """
+    rng = random.Random(design.seed)
+    raters: dict[str, Rater] = {}
+    sizes: dict[Form, int] = {"coarse": design.coarse, "granular": design.granular}
+    width = max(2, len(str(sum(sizes.values()))))
+    for form, count in sizes.items():
+        names = [f"rater-{len(raters) + number:0{width}}" for number in range(1, count + 1)]
+        if not names:
+            continue
+        given = _allot(items, form, names, design, rng)
+        sides: Counter[Models] = Counter()
+        for name in names:
+            ordered = _ordered(_sided(given[name], sides, rng), rng)
+            tasks = tuple(Task(_opaque(design, name, *each), *each) for each in ordered)
+            raters[name] = Rater(form, _opaque(design, name, "token"), tasks)
+    return raters
+
+
+def questions_about(item: Item, form: Form) -> list[Models]:
+    """Whose generations of an item are compared, or marked: none twice, and no equal texts."""
+    if form == "granular":
+        return [(model,) for model in item.texts]
+    return [(a, b) for a, b in combinations(item.texts, 2) if item.texts[a] != item.texts[b]]
+
+
+def identical_pairs(items: Sequence[Item]) -> tuple[Task, ...]:
+    """Pairs of models that wrote the same text about an item."""
+    return tuple(
+        Task("", item.id, (a, b))
+        for item in items
+        for a, b in combinations(item.texts, 2)
+        if item.texts[a] == item.texts[b]
+    )
+
+
+Given = dict[str, list[tuple[str, Models]]]
+"""By rater: items with the models whose generations are shown."""
+
+
+def _allot(
+    items: Sequence[Item], form: Form, names: Sequence[str], design: Design, rng: random.Random
+) -> Given:
+    by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
+    asked = interleaved(by_item, rng)  # so that what is repeated is spread over the items
+    if not asked:
+        raise InputError("there is nothing to ask: the models wrote the same texts")
+    repeated = set(asked[: round(design.repeated * len(asked))])
+    slots = len(asked) + len(repeated) * (design.times - 1)
+    if slots < len(names):
+        raise InputError(f"there are {slots} tasks for {len(names)} raters: ask fewer of them")
+    load = dict.fromkeys(names, 0)
+    given: Given = {name: [] for name in names}
+    for item in rng.sample(list(items), len(items)):
+        copies = [
+            models
+            for models in questions_about(item, form)
+            for _ in range(design.times if (item.id, models) in repeated else 1)
+        ]
+        for rater, models in _allot_item(item, copies, load, rng):
+            load[rater] += 1
+            given[rater].append((item.id, models))
+    return given
+
+
+def _allot_item(
+    item: Item, copies: Sequence[Models], load: Mapping[str, int], rng: random.Random
+) -> list[tuple[str, Models]]:
+    """Raters for one item's tasks, those with the fewest tasks first."""
+    for _ in range(TRIES):
+        seen: dict[str, set[str]] = defaultdict(set)
+        chosen: list[tuple[str, Models]] = []
+        # Tasks of which there are several copies have the smallest choice of raters.
+        count = Counter(copies)
+        for models in sorted(copies, key=lambda models: (-count[models], rng.random())):
+            texts = {item.texts[model] for model in models}
+            free = [name for name in load if not seen[name] & texts]
+            if not free:
+                break
+            extra = Counter(name for name, _ in chosen)
+            rater = min(free, key=lambda name: (load[name] + extra[name], rng.random()))
+            seen[rater] |= texts
+            chosen.append((rater, models))
+        else:
+            return chosen
+    raise InputError(
+        f"{len(load)} raters are too few: each would see a generation of {item.id!r} twice; ask "
+        "more raters, or repeat fewer tasks"
+    )
+
+
+def _sided(
+    tasks: Sequence[tuple[str, Models]], sides: Counter[Models], rng: random.Random
+) -> list[tuple[str, Models]]:
+    """The tasks of one rater with sides: each order of a pair equally often.
+
+    Args:
+        tasks: with the models in the order of the input.
+        sides: how often each order was chosen for earlier raters; brought up to date.
+        rng: decides what balance leaves open.
+    """
+    groups: dict[Models, list[str]] = defaultdict(list)
+    for item, models in tasks:
+        groups[models].append(item)
+    sided: list[tuple[str, Models]] = []
+    for models, ids in groups.items():
+        orders = [models, models[::-1]]
+        # An odd task goes to the side that the raters before had less often.
+        orders.sort(key=lambda order: (sides[order], rng.random()))
+        rng.shuffle(ids)
+        for place, item in enumerate(ids):
+            sided.append((item, orders[place % 2]))
+            sides[orders[place % 2]] += 1
+    return sided
+
+
+def _ordered(tasks: Sequence[tuple[str, Models]], rng: random.Random) -> list[tuple[str, Models]]:
+    """The tasks of one rater in an order that is balanced from its beginning on."""
+    groups: dict[Models, list[tuple[str, Models]]] = defaultdict(list)
+    for task in tasks:
+        groups[task[1]].append(task)
+    return interleaved(list(groups.values()), rng)
+
+
+def interleaved(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
+    """Blocks of one member of each group that has any left, shuffled within each block."""
+    left = [rng.sample(list(group), len(group)) for group in groups]
+    order: list[T] = []
+    while left := [group for group in left if group]:
+        rng.shuffle(left)
+        order += [group.pop() for group in left]
+    return order
+
+
+def _opaque(design: Design, *parts: Hashable) -> str:
+    """A name that tells nothing without the seed."""
+    seed = str(design.seed).encode()[-64:]
+    return blake2b(repr(parts).encode(), key=seed, digest_size=6).hexdigest()

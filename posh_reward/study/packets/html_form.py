@@ -1,0 +1,88 @@
+"""A rater's tasks -> one page that needs no network, no server and no other file.
+
+Texts are untrusted: they are in the page as JSON that cannot end its element, reach the document
+through ``textContent`` alone, and the content policy lets nothing run but our script, by its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from posh_reward.study.packets import wording
+from posh_reward.study.packets.records import ANSWERS_FORMAT, Item, Rater, Task
+from posh_reward.study.packets.words import whole, words
+from posh_reward.study.pages.page import fill, template
+from posh_reward.study.pages.report import policy_hash, script_json
+from posh_reward.study.rows.journal import Row
+
+HERE = "posh_reward.study.packets"
+SCRIPTS = ("sha256.js", "coarse.js", "granular.js", "rater.js")
+
+
+def rater_page(
+    packet: str, name: str, rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]
+) -> str:
+    """One HTML document for one rater.
+
+    Args:
+        packet: the packet's name.
+        name: the rater's.
+        rater: what the rater is given.
+        items: by id.
+        pictures: data URIs by the item's id; empty for a study without pictures.
+    """
+    suggested = any(items[task.item].suggested for task in rater.tasks)
+    steps = wording.instructions(rater.form, pictures=bool(pictures), suggested=suggested)
+    marking = f"<p>{escape(wording.HOW_TO_MARK)}</p>" if rater.form == "granular" else ""
+    values = {
+        "title": escape(wording.TITLES[rater.form]),
+        "steps": "".join(f"<li>{escape(step)}</li>" for step in steps),
+        "marking": marking,
+        "keeping": escape(wording.KEEPING),
+        "style": template("rater.css", HERE),
+        "script": "\n".join(template(name, HERE) for name in SCRIPTS),
+        "packet": script_json(_contents(packet, name, rater, items, pictures)),
+    }
+    hashes = {f"{name}_hash": policy_hash(values[name]) for name in ("script", "style")}
+    return fill(template("rater.html", HERE), {**values, **hashes})
+
+
+def _contents(
+    packet: str, name: str, rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]
+) -> Row:
+    shown = list(dict.fromkeys(task.item for task in rater.tasks)) if pictures else []
+    places = {item: place for place, item in enumerate(shown)}
+    return {
+        "format": ANSWERS_FORMAT,
+        "packet": packet,
+        "rater": name,
+        "token": rater.token,
+        "form": rater.form,
+        "words": {"reference": wording.REFERENCE, "generation": wording.GENERATION},
+        "questions": [[each.axis, each.title, each.text] for each in wording.QUESTIONS],
+        "choices": list(wording.CHOICES.items()),
+        "sides": wording.SIDES,
+        "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
+        "pictures": [pictures[item] for item in shown],
+    }
+
+
+def _task(task: Task, item: Item, picture: int | None) -> Row:
+    texts = [item.texts[model] for model in task.models]
+    row: Row = {
+        "id": task.id,
+        "picture": picture,
+        "reference": item.reference,
+        "texts": texts,
+    }
+    if len(texts) == 1:
+        row["words"] = [words(texts[0]), words(item.reference)]
+        marks = item.suggested.get(task.models[0])
+        if marks is not None:
+            found = {
+                "mistakes": whole(marks.mistakes, words(texts[0])),
+                "omissions": whole(marks.omissions, words(item.reference)),
+            }
+            row["suggested"] = {side: spans for side, spans in found.items() if spans}
+    return row

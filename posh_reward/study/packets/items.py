@@ -1,0 +1,143 @@
+"""Rows of generations -> items that all models wrote about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from posh_reward.errors import InputError
+from posh_reward.graph.read import is_missing
+from posh_reward.study.packets.records import Item, Marks
+from posh_reward.study.packets.words import whole, words
+from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.pairs import Columns, pairs_of
+from posh_reward.study.rows.scored import scores_of, typed
+from posh_reward.types import Direction, Scores, Span
+
+ABSENT = 2.0
+"""Elements graded lower than this are suggested: the paper's threshold of presence (section 5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What there is to compare."""
+
+    models: tuple[str, ...]
+    items: tuple[Item, ...]
+    incomplete: tuple[str, ...]
+    """Ids that not all models wrote about."""
+
+
+def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> Items:
+    """Groups rows by id.
+
+    Args:
+        rows: of any number of models, each with an id, a model, a generation and a reference.
+        columns: what these are called.
+        suggest: take the spans of absent elements along, to be shown to raters.
+
+    Raises:
+        InputError: fewer than two models; a row lacks something, or is there twice; or rows of one
+            id differ in their reference or their picture.
+    """
+    found: dict[str, dict[str, Item]] = {}
+    models: dict[str, None] = {}
+    for number, row in enumerate(rows, start=1):
+        try:
+            item, model = _item(row, columns, suggest)
+            _join(found.setdefault(item.id, {}), item, model)
+        except InputError as error:
+            raise InputError(f"row {number}: {error}") from None
+        models[model] = None
+    if len(models) < 2:
+        named = f"only {next(iter(models))!r}" if models else "none"
+        raise InputError(f"two models are needed to compare, and there is {named}")
+    complete = [group for group in found.values() if len(group) == len(models)]
+    if not complete:
+        raise InputError("no id has a generation of every model: do the ids of the models agree?")
+    return Items(
+        tuple(models),
+        tuple(_merged(group, tuple(models)) for group in complete),
+        tuple(name for name, group in found.items() if len(group) < len(models)),
+    )
+
+
+def _item(row: Row, columns: Columns, suggest: bool) -> tuple[Item, str]:
+    [pair] = pairs_of([row], columns)
+    model = pair.model
+    if model is None:
+        raise InputError(f"no model: which wrote it? (column {columns.model or 'model'!r})")
+    text = _text(pair.generation, columns.generation)
+    reference = _text(pair.reference, columns.reference)
+    marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
+    return Item(str(pair.id), reference, {model: text}, pair.image, marks), model
+
+
+def _text(value: object, column: str) -> str:
+    if is_missing(value) or not isinstance(value, str) or not value.strip():
+        raise InputError(f"no text in the column {column!r}: raters need one")
+    # A page cannot show half a surrogate pair, nor should offsets depend on kinds of line ends.
+    shown = value.strip().encode("utf-8", "replace").decode("utf-8")
+    return shown.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _join(group: dict[str, Item], item: Item, model: str) -> None:
+    if model in group:
+        raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}")
+    for other in group.values():
+        if other.reference != item.reference:
+            raise InputError(
+                f"the id {item.id!r} has another reference than before: generations of one id are "
+                "compared with one reference"
+            )
+        if other.image != item.image:
+            raise InputError(
+                f"the id {item.id!r} has the picture {item.image!r}, and before {other.image!r}: "
+                "raters are shown one picture"
+            )
+    group[model] = item
+
+
+def _merged(group: Mapping[str, Item], models: Sequence[str]) -> Item:
+    first = group[models[0]]
+    return Item(
+        first.id,
+        first.reference,
+        {model: group[model].texts[model] for model in models},
+        first.image,
+        {model: marks for each in group.values() for model, marks in each.suggested.items()},
+    )
+
+
+def _suggested(scores: Scores) -> Marks:
+    return Marks(
+        _absent(scores, "precision", scores.generation),
+        _absent(scores, "recall", scores.reference),
+    )
+
+
+def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]:
+    spans = [
+        span
+        for element in scores.elements
+        if element.direction == direction and element.grade is not None and element.grade < ABSENT
+        for span in element.spans
+    ]
+    return merged(whole(spans, words(text)))
+
+
+def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The spans in order, those that overlap made one."""
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
+    """The rows of a file; those that name no model are by ``model``, if that is given."""
+    for row in rows:
+        yield row if model is None or not is_missing(row.get(column)) else {**row, column: model}

@@ -1,0 +1,163 @@
+"""Tasks <-> Label Studio: a configuration, tasks to import, and its JSON export.
+
+Checked against Label Studio 1.23.2. A control whose ``toName`` lists two objects saves nothing, so
+each names one; ``Pairwise`` has no tie, so preferences are ``Choices``. Spans are offsets of code
+points, end exclusive; the server checks none of what it is sent, so reading does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from posh_reward.study.packets import wording
+from posh_reward.study.packets.records import Form, Item, Rater, Task
+from posh_reward.study.rows.journal import Row
+from posh_reward.types import Span
+
+STYLE = (
+    # Without pre-wrap blanks are trimmed, and offsets are off.
+    ".htx-text, .lsf-richtext__line { white-space: pre-wrap; } "
+    ".texts { display: flex; flex-wrap: wrap; gap: 2rem; } .texts > div { flex: 1 1 20rem; }"
+)
+LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
+
+
+def config(form: Form, *, pictures: bool) -> str:
+    """The labelling configuration of a project."""
+    picture = '  <Image name="picture" value="$picture" maxWidth="600px"/>\n' if pictures else ""
+    body = _coarse_config() if form == "coarse" else _granular_config()
+    return f"<View>\n  <Style>{STYLE}</Style>\n{picture}{body}</View>\n"
+
+
+def _coarse_config() -> str:
+    texts = "".join(
+        f"    <View>{_header(title)}<Text name={quoteattr(name)} value={quoteattr('$' + name)}/>"
+        "</View>\n"
+        for name, title in (
+            ("first", f"{wording.GENERATION} #1"),
+            ("second", f"{wording.GENERATION} #2"),
+        )
+    )
+    questions = "".join(
+        f"  {_header(f'{each.title}: {each.text}')}\n"
+        f'  <Choices name="{each.axis}" toName="first" choice="single-radio" required="true">\n'
+        + "".join(
+            f'    <Choice value={quoteattr(label)} alias="{value}"/>\n'
+            for value, label in wording.CHOICES.items()
+        )
+        + "  </Choices>\n"
+        for each in wording.QUESTIONS
+    )
+    return f'{_reference()}  <View className="texts">\n{texts}  </View>\n{questions}'
+
+
+def _granular_config() -> str:
+    generation = (
+        f'  {_header(wording.GENERATION)}\n  <Text name="generation" value="$generation"/>\n'
+    )
+    return _markable("mistakes", "generation", generation) + _markable(
+        "omissions", "reference", _reference()
+    )
+
+
+def _markable(side: str, text: str, shown: str) -> str:
+    task, _, nothing = wording.SIDES[side]
+    return (
+        f'  {_header(task)}\n  <Labels name="{side}" toName="{text}">'
+        f'<Label value="{LABELS[side]}"/></Labels>\n{shown}'
+        f'  <Choices name="no_{side}" toName="{text}" choice="multiple">'
+        f'<Choice value={quoteattr(nothing)} alias="nothing"/></Choices>\n'
+    )
+
+
+def _reference() -> str:
+    return f'  {_header(wording.REFERENCE)}\n  <Text name="reference" value="$reference"/>\n'
+
+
+def _header(text: str) -> str:
+    return f'<Header size="5" value={quoteattr(text)}/>'
+
+
+def tasks_json(rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]) -> list[Row]:
+    """The tasks of one rater's project, to import. ``data`` is visible to raters."""
+    return [_task(task, items[task.item], pictures.get(task.item)) for task in rater.tasks]
+
+
+def _task(task: Task, item: Item, picture: str | None) -> Row:
+    texts = [item.texts[model] for model in task.models]
+    names = ("first", "second") if len(texts) == 2 else ("generation",)
+    data: Row = {
+        "task": task.id,
+        "reference": item.reference,
+        **dict(zip(names, texts, strict=True)),
+    }
+    if picture is not None:
+        data["picture"] = picture
+    marks = item.suggested.get(task.models[0]) if len(texts) == 1 else None
+    if marks is None:
+        return {"data": data}
+    result = [
+        *(_region("mistakes", "generation", texts[0], span) for span in marks.mistakes),
+        *(_region("omissions", "reference", item.reference, span) for span in marks.omissions),
+    ]
+    return {"data": data, "predictions": [{"model_version": "suggested", "result": result}]}
+
+
+def _region(side: str, text_name: str, text: str, span: Span) -> Row:
+    start, end = span
+    value = {"start": start, "end": end, "text": text[start:end], "labels": [LABELS[side]]}
+    return {
+        "id": f"{side}-{start}-{end}",
+        "from_name": side,
+        "to_name": text_name,
+        "type": "labels",
+        "value": value,
+    }
+
+
+def texts_of(data: Mapping[str, Any]) -> tuple[object, ...]:
+    """The generations that an exported task shows, in their order."""
+    if "generation" in data:
+        return (data["generation"],)
+    return (data.get("first"), data.get("second"))
+
+
+def preferences(result: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """By axis, what was chosen in an annotation; what was not is missing.
+
+    Raises:
+        ValueError: a choice is not one of ours.
+    """
+    chosen: dict[str, int] = {}
+    for each in result:
+        axis = each.get("from_name")
+        if each.get("type") != "choices" or axis not in {q.axis for q in wording.QUESTIONS}:
+            continue
+        chosen[str(axis)] = _preference(each["value"]["choices"])
+    return chosen
+
+
+def _preference(choices: Sequence[str]) -> int:
+    known = {str(value): value for value in wording.CHOICES}
+    known |= {label: value for value, label in wording.CHOICES.items()}
+    if len(choices) != 1 or choices[0] not in known:
+        raise ValueError(
+            f"the choice {choices!r} is not one of {', '.join(wording.CHOICES.values())}"
+        )
+    return known[choices[0]]
+
+
+def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
+    """By side, the marked spans of an annotation; None where it was neither marked nor denied."""
+    found: dict[str, list[Span] | None] = {}
+    for side in wording.SIDES:
+        spans = [
+            (each["value"]["start"], each["value"]["end"])
+            for each in result
+            if each.get("from_name") == side and each.get("type") == "labels"
+        ]
+        denied = any(each.get("from_name") == f"no_{side}" for each in result)
+        found[side] = spans if spans or denied else None
+    return found

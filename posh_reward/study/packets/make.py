@@ -1,0 +1,212 @@
+"""Generations -> a folder to hand over, and the key, which stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.signature import package_version
+from posh_reward.study.packets import label_studio, wording
+from posh_reward.study.packets.album import Album
+from posh_reward.study.packets.draw import Design, draw, identical_pairs
+from posh_reward.study.packets.html_form import rater_page
+from posh_reward.study.packets.items import Items
+from posh_reward.study.packets.records import MANIFEST_FORMAT, Key, Shown
+
+GUIDE = """\
+{title}
+{rule}
+
+For whoever hands out the tasks. Each rater gets one file and nothing else.
+
+{files}
+A page (.html) is opened by a double click, in any browser, without a network. The rater
+answers, saves a file (answers-....json) and sends it back. Or import the tasks of a rater into a
+Label Studio project of its own: labelling setup from the .xml, then the .json; export as JSON.
+
+What raters are told:
+
+{steps}
+The key that says which description is whose is not in this folder. Do not give it to raters.
+{note}"""
+NOTE = {
+    True: "Raters see marks that a program suggested. That pulls their answers towards its own: do "
+    "not\nuse these answers to say how good that program is.\n",
+    False: "Raters see no marks by any program.\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """What was made."""
+
+    key: Key
+    files: dict[str, bytes]
+    """To hand over, by path in the folder."""
+
+    @property
+    def sealed(self) -> bytes:
+        """The key as a file."""
+        return as_json(asdict(self.key), indent=1)
+
+
+def make_packet(
+    items: Items, design: Design, album: Album | None, inputs: Mapping[str, str]
+) -> Packet:
+    """Draws the tasks and writes every form. Equal arguments make equal bytes.
+
+    Args:
+        items: what is compared.
+        design: how, and the seed.
+        album: finds the pictures; None for a study without them.
+        inputs: SHA-256 of the input files, for the key.
+
+    Raises:
+        InputError: too few raters, or a picture is missing.
+    """
+    by_id = {item.id: item for item in items.items}
+    raters = draw(items.items, design)
+    suggested = any(item.suggested for item in items.items) and design.granular > 0
+    name = sha256(repr((design, items, sorted(inputs.items()))).encode()).hexdigest()[:10]
+    key = Key(
+        name,
+        design.seed,
+        items.models,
+        suggested,
+        album is not None,
+        {item.id: Shown(item.reference, item.texts) for item in items.items},
+        raters,
+        identical_pairs(items.items) if design.coarse else (),
+        items.incomplete,
+        dict(inputs),
+    )
+    shown = dict.fromkeys(task.item for rater in raters.values() for task in rater.tasks)
+    pictures = {item: album.uri(by_id[item]) for item in shown} if album else {}
+    files: dict[str, bytes] = {}
+    for rater_name, rater in raters.items():
+        page = rater_page(name, rater_name, rater, by_id, pictures)
+        files[f"{rater_name}.html"] = page.encode("utf-8")
+        tasks = label_studio.tasks_json(rater, by_id, pictures)
+        files[f"label-studio/{rater_name}.json"] = as_json(tasks)
+        form = label_studio.config(rater.form, pictures=bool(pictures))
+        files[f"label-studio/{rater.form}.xml"] = form.encode("utf-8")
+    files["READ-ME-FIRST.txt"] = _guide(key).encode("utf-8")
+    packet = Packet(key, files)
+    files["manifest.json"] = as_json(_manifest(packet), indent=1)
+    return packet
+
+
+def as_json(content: object, indent: int | None = None) -> bytes:
+    """JSON in UTF-8."""
+    return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8") + b"\n"
+
+
+def _guide(key: Key) -> str:
+    title = "A comparison of picture descriptions by people"
+    forms = {form: [n for n, r in key.raters.items() if r.form == form] for form in wording.STEPS}
+    files, steps = "", ""
+    for form, names in forms.items():
+        if not names:
+            continue
+        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        files += f"  {span}: {wording.TITLES[form].lower()}\n"
+        files += "".join(
+            f"    {name}.html or label-studio/{name}.json with label-studio/{form}.xml: "
+            f"{len(key.raters[name].tasks)} tasks\n"
+            for name in names
+        )
+        told = wording.instructions(
+            form, pictures=key.pictures, suggested=key.suggested and form == "granular"
+        )
+        steps += f"{wording.TITLES[form]}\n"
+        steps += "".join(f"  {number}. {step}\n" for number, step in enumerate(told, 1)) + "\n"
+    return GUIDE.format(
+        title=title, rule="=" * len(title), files=files, steps=steps, note=NOTE[key.suggested]
+    )
+
+
+def _manifest(packet: Packet) -> dict[str, object]:
+    """What is in the folder, and the seal: a hash of the key, which no rater could guess."""
+    return {
+        "format": MANIFEST_FORMAT,
+        "packet": packet.key.packet,
+        "made_with": f"posh-reward {package_version()}",
+        "suggested_marks": packet.key.suggested,
+        "key_sha256": digest(packet.sealed),
+        "files": {name: digest(data) for name, data in sorted(packet.files.items())},
+    }
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return sha256(data).hexdigest()
+
+
+def write_packet(packet: Packet, folder: Path, key: Path) -> None:
+    """Writes the folder and, outside it, the key.
+
+    Raises:
+        InputError: either is there already, or the key would be inside the folder.
+        OSError: they cannot be written.
+    """
+    if folder.resolve() in (key.resolve(), *key.resolve().parents):
+        raise InputError(f"the key {str(key)!r} would be handed over with {str(folder)!r}")
+    for path in (folder, key):
+        if path.exists():
+            raise InputError(f"{str(path)!r} is already there: write elsewhere, or delete it")
+    key.parent.mkdir(parents=True, exist_ok=True)
+    key.write_bytes(packet.sealed)
+    for name, data in packet.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def read_key(path: Path, folder: Path | None = None) -> Key:
+    """The key of a packet.
+
+    Args:
+        path: of the key.
+        folder: what was handed over, to see that the key is the one that was sealed with it.
+
+    Raises:
+        InputError: it is not a key, or not the one of this folder.
+    """
+    try:
+        data = path.read_bytes()
+        key = TypeAdapter(Key).validate_json(data)
+    except OSError as error:
+        raise InputError(f"cannot read the key {str(path)!r}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"{str(path)!r} is not a key of a packet ({where}: {first['msg']})"
+        ) from None
+    if folder is not None:
+        _check_seal(digest(data), folder)
+    return key
+
+
+def _check_seal(found: str, folder: Path) -> None:
+    path = folder / "manifest.json"
+    try:
+        sealed = json.loads(path.read_bytes())["key_sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{str(folder)!r} is not a packet: no manifest.json with a seal") from None
+    if sealed != found:
+        raise InputError(
+            f"the key is not the one that was sealed with {str(folder)!r}: it was changed, or is "
+            "of another packet"
+        )
+
+
+def rater_load(key: Key) -> Sequence[str]:
+    """One line for each rater: name, form, number of tasks."""
+    return [f"{n}: {len(r.tasks)} {r.form} tasks" for n, r in key.raters.items()]

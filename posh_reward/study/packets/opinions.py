@@ -1,0 +1,108 @@
+"""A model of raters: how preferences spread, and how far raters agree.
+
+How much better one model is on an item is normal: a part that all raters of the item share, and a
+part of each rater's own, together of variance 1 around a mean. Cuts turn it into five choices.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.wording import CHOICES
+from posh_reward.study.statistics import Floats
+
+VALUES = tuple(sorted(CHOICES))
+NORMAL = NormalDist()
+NODES = 64
+"""Points of the quadrature over what raters share."""
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """How raters answer."""
+
+    shared: float
+    """Part of the variance that the raters of an item share, 0 to 1."""
+    equal: float = 0.2
+    """Share of the answer "Equal", if the models are equally good."""
+    much: float = 0.3
+    """Share of both "much better" together, if the models are equally good."""
+
+    def __post_init__(self) -> None:
+        """Raises ``InputError`` if the shares are not shares."""
+        if not (0 <= self.shared <= 1 and self.equal > 0 and 0 < self.much < 1 - self.equal):
+            raise InputError(
+                f"equal is {self.equal} and much {self.much}: both above 0, together below 1"
+            )
+
+    @cached_property
+    def cuts(self) -> tuple[float, ...]:
+        """Where one choice ends and the next begins."""
+        inner = NORMAL.inv_cdf(0.5 + self.equal / 2)
+        outer = NORMAL.inv_cdf(1 - self.much / 2)
+        return (-outer, -inner, inner, outer)
+
+    def choice(self, latent: float) -> int:
+        """The answer, -2 to 2, of a rater to whom the difference is so large."""
+        return VALUES[bisect_left(self.cuts, latent)]
+
+    def choices(self, latent: Floats) -> Floats:
+        """The same for many raters at once."""
+        found: Floats = np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
+        return found
+
+    def mean(self, shift: float) -> float:
+        """The mean answer if one model is better by ``shift``."""
+        return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in self.cuts)
+
+    def shift(self, mean: float) -> float:
+        """By how much one model has to be better for a mean answer.
+
+        Raises:
+            InputError: no shift gives it.
+        """
+        if not abs(mean) < VALUES[-1]:
+            raise InputError(f"the mean preference {mean} is not between -2 and 2")
+        low, high = -10.0, 10.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.mean(middle) < mean else (low, middle)
+        return (low + high) / 2
+
+    def alpha(self, shift: float = 0.0) -> float:
+        """Krippendorff's ordinal alpha of ever so many answers."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        weights = weights / weights.sum()
+        centres = shift + self.shared**0.5 * nodes
+        own = max((1 - self.shared) ** 0.5, 1e-9)
+        below = np.array([[NORMAL.cdf((cut - c) / own) for cut in self.cuts] for c in centres])
+        edges = np.hstack([np.zeros((NODES, 1)), below, np.ones((NODES, 1))])
+        chances = np.diff(edges, axis=1)
+        together = (chances * weights[:, None]).T @ chances
+        totals = together.sum(axis=1)
+        places = np.cumsum(totals) - totals / 2
+        distances = np.square(places[:, None] - places[None, :])
+        observed, expected = (together * distances).sum(), totals @ distances @ totals
+        return float(1 - observed / expected)
+
+
+def opinions_with(alpha: float, equal: float = 0.2, much: float = 0.3) -> Opinions:
+    """Raters who agree that far.
+
+    Raises:
+        InputError: ``alpha`` is not from 0 to below 1.
+    """
+    if not 0 <= alpha < 1:
+        raise InputError(f"alpha is {alpha}: raters who agree have one from 0 to below 1")
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        less = Opinions(middle, equal, much).alpha() < alpha
+        low, high = (middle, high) if less else (low, middle)
+    return Opinions((low + high) / 2, equal, much)

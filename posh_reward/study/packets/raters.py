@@ -1,0 +1,87 @@
+"""How each rater worked: how far, how fast, and whether a closer look at the answers is due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from posh_reward.study.packets import wording
+from posh_reward.study.packets.collect import Collected
+from posh_reward.study.packets.records import Answer, Form, Key
+from posh_reward.study.packets.words import words
+
+FASTEST = 10
+"""Words a second that nobody reads; people read about 4, and skim 8."""
+RUSHED = 0.25
+"""Share of tasks answered faster than that from which a rater is named."""
+ENOUGH = 6
+"""Tasks from which it is no accident to answer them all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaterReport:
+    """One rater's work. Flags ask for a look; they do not remove an answer."""
+
+    rater: str
+    form: Form
+    tasks: int
+    answered: int
+    seconds: float | None
+    """Median for a task."""
+    flags: tuple[str, ...]
+
+
+def rater_reports(collected: Collected, key: Key) -> tuple[RaterReport, ...]:
+    """One report for each rater, in the order of the key."""
+    by_name = {sheet.rater: sheet.answers for sheet in collected.sheets}
+    return tuple(_report(name, by_name.get(name, ()), key) for name in key.raters)
+
+
+def _report(name: str, answers: Sequence[Answer], key: Key) -> RaterReport:
+    rater = key.raters[name]
+    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
+    flags = [*_rushed(answers, key), *(_alike(answers) if len(answers) >= ENOUGH else ())]
+    return RaterReport(
+        name,
+        rater.form,
+        len(rater.tasks),
+        len(answers),
+        median(seconds) if seconds else None,
+        tuple(flags),
+    )
+
+
+def _rushed(answers: Sequence[Answer], key: Key) -> list[str]:
+    fast = sum(
+        answer.seconds is not None and answer.seconds < words_shown(answer, key) / FASTEST
+        for answer in answers
+    )
+    if not answers or fast / len(answers) < RUSHED:
+        return []
+    return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words a second"]
+
+
+def words_shown(answer: Answer, key: Key) -> int:
+    """Words of all the texts of a task."""
+    item = key.items[answer.task.item]
+    texts = (item.reference, *(item.texts[model] for model in answer.task.models))
+    return sum(len(words(text)) for text in texts)
+
+
+def _alike(answers: Sequence[Answer]) -> list[str]:
+    """Answers that do not depend on the task: sides are balanced, so honest ones vary."""
+    if answers[0].marks is not None:
+        empty = all(not a.marks.mistakes and not a.marks.omissions for a in answers if a.marks)
+        return ["marked nothing in any task"] if empty else []
+    flags = []
+    for question in wording.QUESTIONS:
+        said = {answer.preferences[question.axis] for answer in answers}
+        if len(said) == 1:
+            flags.append(f"always answered {wording.CHOICES[said.pop()]!r} to {question.title}")
+    signs = {value > 0 for a in answers for value in a.preferences.values() if value}
+    if not flags and len(signs) == 1:
+        flags.append(f"never preferred #{2 if signs.pop() else 1}")
+    if not flags and all(len(set(a.preferences.values())) == 1 for a in answers):
+        flags.append("gave the same answer to all three questions in every task")
+    return flags

@@ -1,0 +1,106 @@
+"""The records of a human comparison. All are frozen, and the key is exactly these as JSON.
+
+A *generation* is what one model wrote about one item. A *coarse* task shows two generations of one
+item as #1 and #2; a *granular* task shows one. A *preference* runs from 2 (#1 is much better) to -2
+(#2 is much better). Spans are character offsets, end exclusive, into a text as shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from posh_reward.types import Span
+
+Form = Literal["coarse", "granular"]
+FORMS: tuple[Form, ...] = ("coarse", "granular")
+ANSWERS_FORMAT = "posh-reward answers 1"
+MANIFEST_FORMAT = "posh-reward packet 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Spans marked in a generation (mistakes) and in its reference (omissions)."""
+
+    mistakes: tuple[Span, ...] = ()
+    omissions: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One picture with its reference and what each model wrote about it."""
+
+    id: str
+    reference: str
+    texts: dict[str, str]
+    """By model, in the order of the models."""
+    image: str | int | None = None
+    """Path of a picture, or row of a dataset."""
+    suggested: dict[str, Marks] = field(default_factory=dict)
+    """By model, what POSH takes for mistakes and omissions; only if it is to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing that one rater is asked."""
+
+    id: str
+    """Says nothing about the item, the models or the sides."""
+    item: str
+    models: tuple[str, ...]
+    """Whose generations are shown, in the order shown: two, or one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rater:
+    """What one rater is given."""
+
+    form: Form
+    token: str
+    """Goes into the checksum of the rater's answers, so that other files do not pass for them."""
+    tasks: tuple[Task, ...]
+    """In the order shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An item's texts, as raters see them."""
+
+    reference: str
+    texts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """All that is needed to read answers, and all that raters must not know."""
+
+    packet: str
+    seed: int
+    models: tuple[str, ...]
+    """In the order of the input. Preferences say how much better the later of two is."""
+    suggested: bool
+    """Whether raters saw the marks of POSH before they made theirs."""
+    pictures: bool
+    items: dict[str, Shown]
+    raters: dict[str, Rater]
+    identical: tuple[Task, ...]
+    """Pairs of models that wrote the same text: not asked, and counted as equal."""
+    incomplete: tuple[str, ...] = ()
+    """Items that were left out since not all models wrote about them."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each input file."""
+    format: Literal["posh-reward packet key 1"] = "posh-reward packet key 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one rater said about one task."""
+
+    task: Task
+    rater: str
+    preferences: dict[str, int]
+    """Coarse: by axis, -2 to 2; above 0 the first shown is better."""
+    marks: Marks | None
+    """Granular."""
+    seconds: float | None = None
+    comment: str = ""

@@ -1,0 +1,19 @@
+"""Pages on which people compare what two or more models wrote, without knowing whose it is.
+
+    python recipes/generate.py --model runs/sft --dataset_name scenes --output runs/sft.jsonl
+    python recipes/generate.py --model runs/dapo --dataset_name scenes --output runs/dapo.jsonl
+    python recipes/make_packets.py runs/sft.jsonl runs/dapo.jsonl -o runs/packet --dataset scenes
+    posh-reward packets read runs/packet.key.json answers/ -o runs/preferred.html
+
+The same as ``posh-reward packets make``, whose ``--help`` has the flags; docs/study.md says what to
+hand out and what comes back.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from posh_reward.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["packets", "make", *sys.argv[1:]]))

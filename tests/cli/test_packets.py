@@ -1,0 +1,149 @@
+"""``posh-reward packets`` from rows of generations to a page of results."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli import main
+from posh_reward.study.packets.make import read_key
+from posh_reward.study.packets.opinions import opinions_with
+from posh_reward.study.packets.simulated import Crowd, answer_file
+from tests.cli.running import ROOT, rows_in, write_rows
+
+
+@pytest.fixture
+def generations(tmp_path: Path) -> list[Path]:
+    """Two models' rows as generate.py writes them; the second has one more."""
+    paths = []
+    for model, color, count in (("sft", "red", 6), ("dapo", "brown", 7)):
+        rows = [
+            {"id": f"p{n}", "image": n, "generation": f"A {color} dog with {n} spots.",
+             "reference": f"A brown dog with {n} spots sleeps."}
+            for n in range(count)
+        ]  # fmt: skip
+        paths.append(write_rows(tmp_path / f"{model}.jsonl", rows))
+    return paths
+
+
+def packets(*arguments: object) -> int:
+    return main(["packets", *map(str, arguments)])
+
+
+def make(generations: list[Path], folder: Path, *more: object) -> int:
+    plain = ("--no-pictures", "--coarse", 2, "--repeated", 1, "--times", 2)
+    return packets("make", *generations, "-o", folder, *plain, *more)
+
+
+def answered(tmp_path: Path, *names: str) -> Path:
+    """A folder with the files of simulated raters who prefer the second model."""
+    key = read_key(tmp_path / "out.key.json")
+    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1.5), opinions_with(0.5), {})
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    for name in names or key.raters:
+        (folder / f"{name}.json").write_bytes(answer_file(key, name, crowd))
+    return folder
+
+
+def test_from_generations_to_a_page(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(generations, tmp_path / "out") == 0
+    said = capsys.readouterr().err
+    assert "6 items of 'sft', 'dapo'" in said
+    assert "left out 1 ids that not all models wrote about" in said
+    key = tmp_path / "out.key.json"
+    outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
+    status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
+                     "-o", outputs["html"], "--json", outputs["json"], "--rows", outputs["csv"],
+                     "--title", "<b>Us & them</b>")  # fmt: skip
+    assert status == 0
+    said = capsys.readouterr().out
+    assert "dapo against sft: 6 items" in said
+    assert "&lt;b&gt;Us &amp; them" in outputs["html"].read_text("utf-8")
+    figures = json.loads(outputs["json"].read_text("utf-8"))
+    assert figures["comparisons"][0]["axes"][0]["mean"]["mean"] > 0
+    with outputs["csv"].open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert {row["later"] for row in rows} == {"dapo"}
+
+
+def test_the_same_seed_makes_the_same_files(generations: list[Path], tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert make(generations, tmp_path / name, "--seed", 5, "--granular", 2) == 0
+    one, two = (
+        {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.*")}
+        for name in ("one", "two")
+    )
+    assert one == two
+    assert (tmp_path / "one.key.json").read_bytes() == (tmp_path / "two.key.json").read_bytes()
+    assert make(generations, tmp_path / "three") == 0  # a seed of its own
+    assert json.loads((tmp_path / "three.key.json").read_text())["seed"] != 5
+
+
+def test_a_refused_file_and_a_missing_rater_are_named(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(generations, tmp_path / "out")
+    folder = answered(tmp_path, "rater-01")
+    (folder / "bad.json").write_text("{")
+    assert packets("read", tmp_path / "out.key.json", folder) == 3
+    said = capsys.readouterr().err
+    assert "bad.json: not a file of answers: not JSON" in said
+    assert "nothing counts yet from rater-02" in said
+    (folder / "rater-01.json").unlink()
+    assert packets("read", tmp_path / "out.key.json", folder) == 2
+    assert "no file of answers counts" in capsys.readouterr().err
+    assert packets("read", tmp_path / "out.key.json", folder, "--leave-out", "x") == 2
+    assert "there is no rater 'x'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--coarse", 9), "there are 12 tasks for 9 raters"),
+        (("--times", 3), "3 raters are to share a task, and there are 2"),
+        (("--reference", "truth"), "row 1: no text in the column 'truth'"),
+        (("--key", "{out}/key.json"), "would be handed over"),
+    ],
+)
+def test_what_cannot_be_made_is_said(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    more: tuple[str, object], why: str,
+) -> None:  # fmt: skip
+    out = tmp_path / "out"
+    assert make(generations, out, *(str(each).format(out=out) for each in more)) == (
+        0 if more == ("--coarse", 9) else 2
+    )
+    if more != ("--coarse", 9):
+        assert why in capsys.readouterr().err
+        assert not out.exists()
+
+
+def test_pictures_come_from_the_rows_of_a_dataset(generations: list[Path], tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    flags = ("--coarse", 2, "--repeated", 0, "--dataset", "scenes:heldout=8")
+    assert packets("make", *generations, "-o", tmp_path / "out", *flags) == 0
+    assert b"data:image/jpeg;base64," in (tmp_path / "out" / "rater-01.html").read_bytes()
+
+
+def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert packets("plan", "--alpha", 0.3, "--raters", 1, "--difference", 0.6) == 0
+    assert "given       0.300" in capsys.readouterr().out
+    assert packets("plan", "--difference", 3) == 2
+
+
+def test_the_recipe_is_the_command(generations: list[Path], tmp_path: Path) -> None:
+    flags = ["--no-pictures", "--coarse", "2", "--repeated", "0"]
+    recipe = ROOT / "recipes" / "make_packets.py"
+    command = [sys.executable, recipe, *generations, "-o", tmp_path / "out", *flags]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    assert (tmp_path / "out" / "rater-02.html").exists()
+    assert len(rows_in(generations[0])) == 6

@@ -1,0 +1,261 @@
+"""Files that come back: read, or refused one by one with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.answers import sheets, signed
+from posh_reward.study.packets.collect import collect
+from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.records import Key, Marks
+from tests.study.packets.studies import coarse, content, exported, packet, saved
+
+PACKET = packet(granular=1)
+KEY = PACKET.key
+FIRST, SECOND, MARKER = KEY.raters
+Row = dict[str, Any]
+
+
+def marking(task_id: str, mistakes: Any = ((0, 1),), omissions: Any = ()) -> Row:
+    return {
+        "task": task_id, "mistakes": mistakes, "omissions": omissions, "seconds": 9, "comment": "",
+    }  # fmt: skip
+
+
+def test_a_finished_file_is_read() -> None:
+    [sheet] = sheets(saved(KEY, FIRST), KEY)
+    assert (sheet.rater, sheet.unfinished) == (FIRST, ())
+    for answer, task in zip(sheet.answers, KEY.raters[FIRST].tasks, strict=True):
+        assert answer.task == task
+        assert answer.preferences["overall"] == (1 if task.models[0] == "posh-tuned" else -1)
+        assert answer.seconds == 60
+
+
+def test_marks_are_read() -> None:
+    tasks = KEY.raters[MARKER].tasks
+    answers = [marking(task.id, [[8, 11], [0, 1]]) for task in tasks]
+    [sheet] = sheets(saved(KEY, MARKER, answers), KEY)
+    assert sheet.answers[0].marks == Marks(((0, 1), (8, 11)), ())
+
+
+def edited(change: Callable[[Row], object]) -> bytes:
+    """A file that was changed before the page made its check: what a bug could write."""
+    made = content(KEY, FIRST)
+    change(made)
+    return signed(made, KEY.raters[FIRST].token)
+
+
+def answer(place: int, **changes: Any) -> Callable[[Row], object]:
+    return lambda made: made["answers"][place].update(changes)
+
+
+def marked(**changes: Any) -> bytes:
+    tasks = KEY.raters[MARKER].tasks
+    answers = [marking(task.id) for task in tasks]
+    answers[0].update(changes)
+    return saved(KEY, MARKER, answers)
+
+
+TORN = saved(KEY, FIRST)[:-9]
+FOREIGN = {"packet": "another"}
+REFUSED = {
+    "torn": (TORN, "not JSON"),
+    "not UTF-8": (b"\xff\xfe", "not JSON"),
+    "deep": (b"[" * 100_000, "not JSON"),
+    "another form": (b'{"a": 1}', "neither of our page nor exported"),
+    "a number": (b"3", "neither of our page nor exported"),
+    "another packet": (edited(lambda made: made.update(FOREIGN)), "foreign: it answers the packet"),
+    "unknown rater": (edited(lambda made: made.update(rater="rater-99")), "no rater 'rater-99'"),
+    "another rater's": (edited(lambda made: made.update(rater=SECOND)), "changed since"),
+    "no answers": (edited(lambda made: made.pop("answers")), "answers: Field required"),
+    "changed": (saved(KEY, FIRST).replace(b'"seconds":60', b'"seconds":61', 1), "changed since"),
+    "foreign task": (edited(answer(0, task="0" * 12)), "foreign: the rater was not given"),
+    "twice": (edited(lambda m: m["answers"].append(m["answers"][0])), "answers a task twice"),
+    "out of scale": (edited(answer(1, overall=3)), "task 2: the choice 3 is not one of"),
+    "not whole": (edited(answer(0, overall=0.5)), "answers.0.overall"),
+    "a text": (edited(answer(0, overall="1")), "answers.0.overall"),
+    "negative time": (edited(answer(0, seconds=-1)), "it took -1"),
+    "marks outside": (marked(mistakes=[[0, 999]]), "task 1: the mark 0-999 is not in a text"),
+    "marks reversed": (marked(omissions=[[5, 2]]), "task 1: the mark 5-2 is not in a text"),
+    "marks of texts": (marked(mistakes=[["a", "b"]]), "not a file of answers"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_does_not_count_says_why(name: str) -> None:
+    data, why = REFUSED[name]
+    with pytest.raises(InputError, match=why):
+        sheets(data, KEY)
+
+
+@given(st.binary(max_size=60) | st.text().map(str.encode))
+def test_no_file_breaks_the_reader(data: bytes) -> None:
+    with pytest.raises(InputError):
+        sheets(data, KEY)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["data", "annotations", "task", "result", "value", "packet", "answers"]),
+        inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_no_json_breaks_the_reader(value: Any) -> None:
+    if value != []:
+        with pytest.raises(InputError):
+            sheets(json.dumps(value).encode(), KEY)
+
+
+# ---- many files
+
+
+def write(folder: Path, **files: bytes) -> list[Path]:
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return list(folder.iterdir())
+
+
+def half(key: Key = KEY, name: str = FIRST) -> list[Row]:
+    """Answers to all tasks but the last, of which one question is answered."""
+    answers = [coarse(key, task) for task in key.raters[name].tasks]
+    answers[-1] |= {"overall": None, "omissions": None}
+    return answers
+
+
+def test_the_rest_is_kept_and_what_is_missing_is_named(tmp_path: Path) -> None:
+    files = write(tmp_path, good=saved(KEY, FIRST), torn=TORN, half=saved(KEY, SECOND, half()[:0]))
+    found = collect([*files, tmp_path / "gone"], KEY)
+    assert [sheet.rater for sheet in found.sheets] == [FIRST]
+    assert found.missing == (SECOND, MARKER)
+    reasons = {Path(each.file).name: each.reason for each in found.refusals}
+    assert set(reasons) == {"torn", "half", "gone"}
+    assert "cannot be read: No such file" in reasons["gone"]
+    assert "has not finished 3 of 3 tasks" in reasons["half"]
+    assert "task 1 (Significant mistakes, Missing details, Overall quality)" in reasons["half"]
+
+
+def test_what_is_finished_counts_if_wanted(tmp_path: Path) -> None:
+    files = write(tmp_path, half=saved(KEY, FIRST, half()))
+    refused = collect(files, KEY)
+    assert refused.sheets == ()
+    assert refused.refusals[0].reason == (
+        "rater-01 has not finished 1 of 3 tasks: task 3 (Missing details, Overall quality); "
+        "--partial takes the others"
+    )
+    taken = collect(files, KEY, partial=True)
+    assert len(taken.answers) == 2
+    assert not taken.refusals
+
+
+def test_an_earlier_state_is_a_duplicate(tmp_path: Path) -> None:
+    files = write(tmp_path, early=saved(KEY, FIRST, half()), full=saved(KEY, FIRST),
+                  again=saved(KEY, FIRST))  # fmt: skip
+    found = collect(files, KEY, partial=True)
+    assert [len(sheet.answers) for sheet in found.sheets] == [3]
+    assert sorted(each.reason.partition(":")[0] for each in found.refusals) == ["duplicate"] * 2
+
+
+def test_files_that_differ_are_for_people_to_decide(tmp_path: Path) -> None:
+    other = [coarse(KEY, task, later=-2) for task in KEY.raters[FIRST].tasks]
+    files = write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, FIRST, other), c=saved(KEY, SECOND))
+    found = collect(files, KEY)
+    assert [sheet.rater for sheet in found.sheets] == [SECOND]
+    assert all("rater-01 has files that differ" in each.reason for each in found.refusals)
+
+
+# ---- Label Studio
+
+
+def tasks(made: Packet, name: str) -> list[Row]:
+    found: list[Row] = json.loads(made.files[f"label-studio/{name}.json"])
+    return found
+
+
+def choice(axis: str, *chosen: str) -> Row:
+    value = {"choices": list(chosen)}
+    return {"from_name": axis, "to_name": "first", "type": "choices", "value": value}
+
+
+def span(start: Any, end: Any, side: str = "mistakes") -> Row:
+    value = {"start": start, "end": end, "text": "not the slice", "labels": ["Mistake"]}
+    return {"from_name": side, "to_name": "generation", "type": "labels", "value": value}
+
+
+CHOSEN = [choice("mistakes", "2"), choice("omissions", "Equal"), choice("overall", "-1")]
+DENIED = {"from_name": "no_omissions", "type": "choices", "value": {"choices": ["nothing"]}}
+
+
+def test_an_export_is_read() -> None:
+    [sheet] = sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN), KEY)
+    assert (sheet.rater, len(sheet.answers), sheet.unfinished) == (FIRST, 3, ())
+    assert sheet.answers[0].preferences == {"mistakes": 2, "omissions": 0, "overall": -1}
+    assert sheet.answers[0].seconds == 30.5
+
+
+def test_spans_of_an_export_are_read() -> None:
+    result = [span(8, 11), span(0, 1), DENIED]
+    [sheet] = sheets(exported(KEY, tasks(PACKET, MARKER), result), KEY)
+    assert sheet.answers[0].marks == Marks(((0, 1), (8, 11)), ())
+    [sheet] = sheets(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
+    assert sheet.unfinished[0] == "task 1 (Missing details)"
+
+
+def test_skipped_and_unanswered_tasks_are_unfinished() -> None:
+    [sheet] = sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN, was_cancelled=True), KEY)
+    assert (len(sheet.answers), len(sheet.unfinished)) == (0, 3)
+    [sheet] = sheets(exported(KEY, tasks(PACKET, FIRST)[:1], CHOSEN[:2]), KEY)
+    assert sheet.unfinished[0].endswith("(Overall quality)")
+
+
+def changed_text(row: Row) -> Row:
+    return {**row, "data": {**row["data"], "first": "other"}}
+
+
+@pytest.mark.parametrize(
+    ("shown", "result", "why"),
+    [
+        (lambda rows: [*rows, rows[0]], CHOSEN, "exported task 4: it is there twice"),
+        (lambda rows: [changed_text(rows[0])], CHOSEN, "texts are not those of the packet"),
+        (lambda rows: [{"data": {"task": "x"}}], CHOSEN, "no task 'x'"),
+        (lambda rows: [{"data": {"task": ["x"]}}], CHOSEN, "not of our form"),
+        (lambda rows: rows, [choice("overall", "7")], "the choice"),
+        (lambda rows: rows, [choice("overall", "1", "2")], "the choice"),
+        (lambda rows: rows, [{"from_name": "overall", "type": "choices"}], "not of our form"),
+    ],
+)
+def test_an_export_that_does_not_count_says_why(
+    shown: Callable[[list[Row]], list[Row]], result: list[Row], why: str
+) -> None:
+    with pytest.raises(InputError, match=why):
+        sheets(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
+
+
+@pytest.mark.parametrize("ends", [(900, 999), (0.5, 2), ("0", 1), (3, 3)])
+def test_spans_that_label_studio_let_pass_are_refused(ends: tuple[Any, Any]) -> None:
+    with pytest.raises(InputError, match=r"task 1: the mark|not of our form"):
+        sheets(exported(KEY, tasks(PACKET, MARKER), [span(*ends), DENIED]), KEY)
+
+
+def test_one_person_must_not_answer_for_two_raters() -> None:
+    both = tasks(PACKET, FIRST) + tasks(PACKET, SECOND)
+    with pytest.raises(InputError, match="one person answered tasks of rater-01 and of rater-02"):
+        sheets(exported(KEY, both, CHOSEN), KEY)
+
+
+def test_two_annotations_of_a_task_are_for_people_to_decide() -> None:
+    rows = json.loads(exported(KEY, tasks(PACKET, FIRST), CHOSEN))
+    rows[0]["annotations"] *= 2
+    with pytest.raises(InputError, match="exported task 1: it has 2 annotations"):
+        sheets(json.dumps(rows).encode(), KEY)

@@ -1,0 +1,74 @@
+"""Rows of generations -> items to compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.items import items_of, merged
+from posh_reward.study.packets.records import Marks
+from posh_reward.study.packets.words import touched, whole, words
+from posh_reward.study.rows.pairs import Columns, Pair
+from posh_reward.study.rows.scored import scored_row
+from posh_reward.types import Element, Scores
+
+COLUMNS = Columns(id="id")
+
+
+def row(name: object, model: str | None, **more: Any) -> dict[str, Any]:
+    texts = {"generation": f" A {model} dog. ", "reference": "A dog.", "image": "a.png"}
+    return {"id": name, "model": model, **texts, **more}
+
+
+def test_rows_are_grouped_by_id() -> None:
+    rows = [row(1, "a"), row(2, "a"), row("1", "b"), row(3, "b")]
+    found = items_of(rows, COLUMNS)
+    assert found.models == ("a", "b")
+    assert [item.id for item in found.items] == ["1"]
+    assert found.items[0].texts == {"a": "A a dog.", "b": "A b dog."}
+    assert found.incomplete == ("2", "3")
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (row("1", "a"), "row 2: the id '1' occurs twice for the model 'a'"),
+        (row("1", "b", reference="A cat."), "another reference"),
+        (row("1", "b", image="b.png"), "has the picture 'b.png', and before 'a.png'"),
+        (row("1", "b", generation=" "), "no text in the column 'generation'"),
+        (row("1", "b", reference=None), "no text in the column 'reference'"),
+        (row("1", None), "no model"),
+        (row(None, "b"), "the id is missing"),
+        (row("2", "a"), "two models are needed to compare, and there is only 'a'"),
+        (row("2", "b"), "no id has a generation of every model"),
+    ],
+)
+def test_rows_that_cannot_be_compared_are_named(last: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        items_of([row("1", "a"), last], COLUMNS)
+
+
+def test_absent_elements_are_suggested_as_whole_words() -> None:
+    elements = (
+        Element("precision", "attribute", "red", 1.2, ((2, 4),), "dog"),
+        Element("precision", "entity", "red dog", 1.9, ((2, 9),), "dog"),
+        Element("precision", "entity", "mat", 2.0, ((15, 18),), "mat"),
+        Element("recall", "entity", "cat", 1.0, ((2, 5),), "cat"),
+        Element("recall", "entity", "cow", None, ((2, 5),), "cow"),
+    )
+    scores = Scores(0.5, 0.5, 0.5, "s", elements)
+    scored = scored_row(Pair("1", "A red dog on a mat.", "A cat."), scores, elements=True)
+    rows = [{**scored, "model": "a"}, {**scored, "model": "b"}]
+    marks = Marks(((2, 9),), ((2, 5),))
+    assert items_of(rows, COLUMNS, suggest=True).items[0].suggested == {"a": marks, "b": marks}
+    assert items_of(rows, COLUMNS).items[0].suggested == {}
+
+
+def test_words() -> None:
+    text = "Mary\u2019s gold-edged, \r\nblue  robe 🐶."
+    assert [text[a:b] for a, b in words(text)] == ["Mary\u2019s", "gold", "edged", "blue", "robe"]
+    assert touched([(8, 13)], words(text)) == {1, 2}
+    assert whole([(8, 13), (17, 19)], words(text)) == ((7, 17),)
+    assert merged([(5, 9), (0, 2), (8, 12), (2, 3)]) == ((0, 2), (2, 3), (5, 12))

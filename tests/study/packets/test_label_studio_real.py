@@ -1,0 +1,154 @@
+"""A packet through a real Label Studio: imported, annotated, exported, read.
+
+``python -m venv ENV; ENV/bin/pip install label-studio==1.23.2``, then
+``LABEL_STUDIO=ENV/bin/label-studio python -m pytest --run-label-studio`` on this file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.study.packets.answers import sheets
+from posh_reward.study.packets.make import Packet
+from tests.study.packets.studies import EVIL, items, packet
+
+pytestmark = pytest.mark.label_studio
+TOKEN = "0123456789abcdef" * 2 + "01234567"
+PATIENCE = 900
+"""Seconds for the start, which makes a database: 25 on an idle machine."""
+
+
+class Studio:
+    """A running server."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"http://127.0.0.1:{port}"
+
+    def call(self, path: str, data: object = None) -> Any:
+        body = None if data is None else json.dumps(data).encode()
+        headers = {"Authorization": f"Token {TOKEN}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.address + path, body, headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"null")
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    program = os.environ["LABEL_STUDIO"]
+    folder = tmp_path_factory.mktemp("label-studio")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(folder), "LABEL_STUDIO_BASE_DATA_DIR": str(folder),
+        "LABEL_STUDIO_COLLECT_ANALYTICS": "false", "LABEL_STUDIO_SENTRY_DSN": "",
+        "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "", "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
+    }  # fmt: skip
+    command = [
+        program, "start", "--no-browser", "--internal-host", "127.0.0.1", "--port", str(port),
+        "--username", "rater@example.org", "--password", "pw", "--user-token", TOKEN,
+        "--enable-legacy-api-token",
+    ]  # fmt: skip
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+        try:
+            _wait(server, port, folder / "log")
+            yield Studio(port)
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(PATIENCE):
+        assert server.poll() is None, log.read_text(errors="replace")[-2000:]
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(1)
+    raise AssertionError(log.read_text(errors="replace")[-2000:])
+
+
+def project(studio: Studio, made: Packet, name: str) -> tuple[int, list[int], list[Any]]:
+    """A project with one rater's tasks: its number, and the tasks' numbers and data."""
+    config = made.files[f"label-studio/{made.key.raters[name].form}.xml"].decode()
+    number = studio.call("/api/projects/", {"title": f"For {name}", "label_config": config})["id"]
+    tasks = json.loads(made.files[f"label-studio/{name}.json"])
+    path = f"/api/projects/{number}/import?return_task_ids=true"
+    return number, studio.call(path, tasks)["task_ids"], tasks
+
+
+def export(studio: Studio, number: int) -> bytes:
+    content = studio.call(f"/api/projects/{number}/export?exportType=JSON")
+    return json.dumps(content).encode()
+
+
+def test_preferences_come_back(studio: Studio) -> None:
+    made = packet(4)
+    number, ids, _ = project(studio, made, "rater-01")
+    controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
+    assert set(controls) == {"mistakes", "omissions", "overall"}
+    [sheet] = sheets(export(studio, number), made.key)
+    assert (len(sheet.answers), len(sheet.unfinished)) == (0, 2)
+    wanted = {"mistakes": 2, "omissions": 0, "overall": -1}
+    result = [
+        {"from_name": axis, "to_name": "first", "type": "choices",
+         "value": {"choices": [str(value)]}}
+        for axis, value in wanted.items()
+    ]  # fmt: skip
+    for task in ids:
+        studio.call(f"/api/tasks/{task}/annotations/", {"result": result, "lead_time": 42.5})
+    [sheet] = sheets(export(studio, number), made.key)
+    assert (sheet.rater, sheet.unfinished) == ("rater-01", ())
+    assert [answer.preferences for answer in sheet.answers] == [wanted, wanted]
+    assert sheet.answers[0].seconds == 42.5
+
+
+def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
+    found = items(1)
+    texts = {"sft": EVIL + "\r\n  dog", "posh-tuned": "An e\u0301 dog 👩\u200d🦰 $reference sits."}
+    item = replace(found.items[0], reference=EVIL, texts=texts)
+    made = packet(found=replace(found, items=(item,)), coarse=0, granular=1)
+    number, ids, tasks = project(studio, made, "rater-01")
+    for task, row in zip(ids, tasks, strict=True):
+        start = row["data"]["generation"].index("dog")
+        value = {"start": start, "end": start + 3, "text": "dog", "labels": ["Mistake"]}
+        result = [
+            {"from_name": "mistakes", "to_name": "generation", "type": "labels", "value": value},
+            {"from_name": "no_omissions", "to_name": "reference", "type": "choices",
+             "value": {"choices": ["nothing"]}},
+        ]  # fmt: skip
+        studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
+    [sheet] = sheets(export(studio, number), made.key)
+    assert sheet.unfinished == ()
+    for answer in sheet.answers:
+        text = texts[answer.task.models[0]]
+        assert answer.marks is not None
+        assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
+        assert answer.marks.omissions == ()
+
+
+def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
+    """It takes a choice that there is not; our reader does not."""
+    made = packet(4)
+    number, ids, _ = project(studio, made, "rater-02")
+    result = [{"from_name": "overall", "to_name": "first", "type": "choices",
+               "value": {"choices": ["99"]}}]  # fmt: skip
+    studio.call(f"/api/tasks/{ids[0]}/annotations/", {"result": result})
+    with pytest.raises(ValueError, match="the choice"):
+        sheets(export(studio, number), made.key)
+    with pytest.raises(urllib.error.HTTPError):
+        studio.call("/api/projects/", {"title": "Bad", "label_config": "<View><Nothing/></View>"})

@@ -1,0 +1,163 @@
+"""What is handed over is blind, safe, and the same each time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.album import Album
+from posh_reward.study.packets.draw import Design
+from posh_reward.study.packets.items import Items
+from posh_reward.study.packets.make import digest, make_packet, read_key, write_packet
+from posh_reward.study.packets.records import Item, Marks
+from tests.study.packets.studies import EVIL, items, packet
+
+SECRETS = ("sft-run-7", "posh-tuned-9", "painting-of-monet", "secret-file", "in-sft.jsonl")
+FIELDS = re.compile(rb"data:image/jpeg;base64,([A-Za-z0-9+/=]+)")
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Pictures whose metadata tell a name: EXIF, a comment, a colour profile."""
+    image = pytest.importorskip("PIL.Image")
+    for n in range(4):
+        picture = image.new("RGB", (60, 40), (60 * n, 90, 30))
+        exif = picture.getexif()
+        exif[0x010E] = f"{SECRETS[0]} {SECRETS[2]}"  # ImageDescription
+        path = tmp_path / f"secret-file-{n}.jpg"
+        picture.save(path, exif=exif, comment=SECRETS[1].encode(), icc_profile=SECRETS[3].encode())
+    return tmp_path
+
+
+def secret_items() -> Items:
+    models = ("sft-run-7", "posh-tuned-9")
+    return Items(
+        models,
+        tuple(
+            Item(f"painting-of-monet-{n}", f"A dog with {n} spots.",
+                 {model: f"A {color} dog." for model, color in zip(models, ("red", "blue"),
+                                                                   strict=True)},
+                 f"secret-file-{n}.jpg")
+            for n in range(4)
+        ),
+        (),
+    )  # fmt: skip
+
+
+def test_no_byte_that_goes_to_raters_tells_a_side(pictures: Path) -> None:
+    design = Design(seed=1234567890123, coarse=2, granular=2, repeated=0)
+    made = make_packet(secret_items(), design, Album([pictures]), {"in-sft.jsonl": "0" * 64})
+    assert any(FIELDS.search(data) for data in made.files.values())
+    for name, data in made.files.items():
+        unpacked = [base64.b64decode(found) for found in FIELDS.findall(data)]
+        for text in (name.encode(), data, *unpacked):
+            for secret in (*SECRETS, str(design.seed)):
+                assert secret.encode() not in text, (name, secret)
+        for picture in unpacked:
+            assert b"Exif" not in picture
+            assert b"ICC_PROFILE" not in picture
+    assert all(secret.encode() in made.sealed for secret in SECRETS if secret != "secret-file")
+
+
+def test_opaque_names_say_nothing_without_the_seed() -> None:
+    """Neither ids, nor the order of tasks, follow from the items: another seed changes all."""
+    one, other = (packet(seed=seed).key.raters["rater-01"] for seed in (1, 2))
+    assert not {task.id for task in one.tasks} & {task.id for task in other.tasks}
+    assert one.token != other.token
+
+
+def test_equal_arguments_make_equal_bytes(pictures: Path) -> None:
+    design = Design(seed=5, coarse=2, granular=1, repeated=0)
+    made = [make_packet(secret_items(), design, Album([pictures]), {}) for _ in range(2)]
+    assert made[0].files == made[1].files
+    assert made[0].sealed == made[1].sealed
+
+
+def test_the_seal_holds_for_this_key_only(tmp_path: Path) -> None:
+    made = packet()
+    write_packet(made, tmp_path / "out", tmp_path / "out.key.json")
+    key = tmp_path / "out.key.json"
+    assert read_key(key, tmp_path / "out") == made.key
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "rater-01.html" in manifest["files"]
+    for name, hashed in manifest["files"].items():
+        assert digest((tmp_path / "out" / name).read_bytes()) == hashed
+    changed = json.loads(key.read_text())
+    changed["models"].reverse()
+    key.write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="not the one that was sealed"):
+        read_key(key, tmp_path / "out")
+    key.write_text("{}")
+    with pytest.raises(InputError, match=r"is not a key of a packet \(packet: Field required\)"):
+        read_key(key)
+
+
+def test_the_key_never_travels_with_the_packet(tmp_path: Path) -> None:
+    made = packet()
+    with pytest.raises(InputError, match="would be handed over"):
+        write_packet(made, tmp_path / "out", tmp_path / "out" / "key.json")
+    write_packet(made, tmp_path / "out", tmp_path / "key.json")
+    names = [path.name for path in (tmp_path / "out").rglob("*")]
+    assert "key.json" not in names
+    with pytest.raises(InputError, match="is already there"):
+        write_packet(made, tmp_path / "out", tmp_path / "key2.json")
+
+
+def evil_items() -> Items:
+    found = items(2)
+    evil = tuple(replace(item, reference=EVIL, texts={"sft": EVIL, "posh-tuned": f"{EVIL} no"})
+                 for item in found.items)  # fmt: skip
+    return replace(found, items=evil)
+
+
+def test_texts_cannot_end_their_element() -> None:
+    for name, data in packet(found=evil_items(), granular=1).files.items():
+        if name.endswith(".html"):
+            html = data.decode("utf-8")
+            assert html.count("<script>") == 1
+            assert "<img" not in html
+            [shown] = re.findall(
+                r'<script type="application/json" id="packet">(.*?)</script>', html
+            )
+            assert json.loads(shown)["tasks"][0]["reference"] == EVIL
+            assert "connect-src" not in html
+            assert "default-src 'none'; script-src 'sha256-" in html
+
+
+def test_marks_are_suggested_only_on_request_and_said_to_be() -> None:
+    plain = packet(granular=1)
+    assert not plain.key.suggested
+    assert b"Raters see no marks" in plain.files["READ-ME-FIRST.txt"]
+    found = items(2)
+    marks = {model: Marks(((2, 5),), ()) for model in found.models}
+    shown = tuple(replace(item, suggested=marks) for item in found.items)
+    made = packet(found=replace(found, items=shown), granular=1)
+    assert made.key.suggested
+    assert b"pulls their answers" in made.files["READ-ME-FIRST.txt"]
+    assert b"a program suggests them" in made.files["rater-03.html"]
+    tasks = json.loads(made.files["label-studio/rater-03.json"])
+    assert tasks[0]["predictions"][0]["result"][0]["value"]["labels"] == ["Mistake"]
+    assert b"predictions" not in plain.files["label-studio/rater-03.json"]
+
+
+def test_a_picture_that_is_not_there_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    with pytest.raises(InputError, match=r"the picture 'secret-file-\d.jpg' of .* cannot be found"):
+        make_packet(secret_items(), Design(0, coarse=1, repeated=0), Album([tmp_path]), {})
+
+
+def test_pictures_are_shrunk_and_upright(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    wide = image.new("RGB", (3000, 1000), "red")
+    exif = wide.getexif()
+    exif[0x0112] = 6  # turn by a quarter
+    wide.save(tmp_path / "secret-file-0.jpg", exif=exif)
+    uri = Album([tmp_path]).uri(secret_items().items[0])
+    assert image.open(BytesIO(base64.b64decode(uri.partition(",")[2]))).size == (341, 1024)

@@ -1,0 +1,410 @@
+"""A rater's page in a real browser: by mouse, by keyboard alone, reloaded, saved and loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.study.packets.answers import Sheet, checksum, sheets
+from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.records import Marks
+from tests.chromium import Browser, find_chromium
+from tests.study.packets.studies import EVIL, content, items, packet, saved
+
+COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
+AXES = ("mistakes", "omissions", "overall")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with Browser(program) as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(chromium: Browser, tmp_path: Path) -> Browser:
+    chromium.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    chromium.resize(1280, 900)
+    return chromium
+
+
+def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01") -> Path:
+    """The page of one rater, opened with nothing kept from earlier tests."""
+    path = folder / f"{name}.html"
+    path.write_bytes(made.files[path.name])
+    browser.open(path)
+    browser.run("localStorage.clear()")
+    browser.open(path)
+    return path
+
+
+def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> Sheet:
+    path = folder / f"answers-{made.key.packet}-{name}.json"
+    for _ in range(100):
+        if path.exists() and path.stat().st_size:
+            break
+        time.sleep(0.05)
+    [sheet] = sheets(path.read_bytes(), made.key)
+    return sheet
+
+
+def said(browser: Browser) -> str:
+    text: str = browser.run("document.getElementById('say').textContent")
+    return text
+
+
+def focused(browser: Browser, script: str) -> Any:
+    return browser.run(f"(() => {{ const it = document.activeElement; return {script} }})()")
+
+
+def tab_to(browser: Browser, condition: str) -> None:
+    """Presses Tab until what has the focus meets a condition on ``it``."""
+    for _ in range(30):
+        browser.press("Tab", 9)
+        if focused(browser, condition):
+            return
+    raise AssertionError(f"the Tab key never comes to {condition}")
+
+
+def choose(browser: Browser, axis: str, value: int) -> None:
+    browser.point(f"input[name='{axis}'][value='{value}']", click=True)
+
+
+# ---- coarse
+
+
+def test_a_packet_is_rated_by_mouse(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    wanted = [{"mistakes": 2, "omissions": -1, "overall": 0},
+              {"mistakes": -2, "omissions": 1, "overall": 1}]  # fmt: skip
+    for place, preferences in enumerate(wanted):
+        task = COARSE.key.raters["rater-01"].tasks[place]
+        shown = browser.run("[...document.querySelectorAll('p.text')].map((it) => it.textContent)")
+        item = COARSE.key.items[task.item]
+        assert shown == [item.reference, *(item.texts[model] for model in task.models)]
+        for axis, value in preferences.items():
+            choose(browser, axis, value)
+        browser.point("#next", click=True)
+    assert browser.run("document.getElementById('left').textContent") == (
+        "All tasks are finished. Thank you!"
+    )
+    browser.point("#save", click=True)
+    sheet = downloaded(COARSE, tmp_path)
+    assert [answer.preferences for answer in sheet.answers] == wanted
+    assert sheet.unfinished == ()
+    assert browser.complaints() == []
+
+
+def test_a_packet_is_rated_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    tab_to(browser, "it.id === 'begin'")
+    browser.press("Enter", 13, "\r")
+    for _ in COARSE.key.raters["rater-01"].tasks:
+        assert focused(browser, "it.id") == "heading"
+        for axis, downs in zip(AXES, (1, 0, 4), strict=True):
+            tab_to(browser, f"it.name === '{axis}'")
+            browser.press(" ", 32, " ")
+            for _ in range(downs):
+                browser.press("ArrowDown", 40)
+        tab_to(browser, "it.id === 'next'")
+        browser.press("Enter", 13, "\r")
+    assert focused(browser, "it.id") == "end-title"
+    tab_to(browser, "it.id === 'save'")
+    browser.press("Enter", 13, "\r")
+    sheet = downloaded(COARSE, tmp_path)
+    chosen = {"mistakes": 1, "omissions": 2, "overall": -2}
+    assert [answer.preferences for answer in sheet.answers] == [chosen, chosen]
+
+
+def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path) -> None:
+    path = opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "mistakes", 1)
+    choose(browser, "overall", -2)
+    browser.point(".comment summary", click=True)
+    browser.point(".comment textarea", click=True)
+    browser.type('Both "hard" \\ to say 🐶\nreally')
+    browser.open(path)
+    assert browser.run("document.getElementById('begin').textContent") == "Go on"
+    browser.point("#begin", click=True)
+    checked = "[...document.querySelectorAll('input:checked')].map((it) => [it.name, it.value])"
+    assert browser.run(checked) == [["mistakes", "1"], ["overall", "-2"]]
+    assert browser.run("document.querySelector('textarea').value").endswith("🐶\nreally")
+    browser.point("#finish", click=True)
+    assert browser.run("document.getElementById('open').innerText").split("\n")[0] == (
+        "Task 1: Missing details"
+    )
+    browser.point("#save", click=True)
+    assert downloaded(COARSE, tmp_path).unfinished == (
+        "task 1 (Missing details)",
+        "task 2 (Significant mistakes, Missing details, Overall quality)",
+    )
+
+
+def test_unanswered_tasks_can_be_reached_from_the_end(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    browser.point("#finish", click=True)
+    browser.point("#open li:nth-child(2) button", click=True)
+    assert browser.run("document.getElementById('heading').textContent") == "Task 2 of 2"
+    browser.point("#back", click=True)
+    assert browser.run("document.getElementById('heading').textContent") == "Task 1 of 2"
+
+
+def load(browser: Browser, path: Path) -> str:
+    """Gives the page a file, and returns what it says."""
+    browser.run("document.getElementById('loaded').textContent = ''")
+    found = browser.call("Runtime.evaluate", expression="document.getElementById('load')")
+    browser.call("DOM.setFileInputFiles", files=[str(path)], objectId=found["result"]["objectId"])
+    for _ in range(200):
+        text: str = browser.run("document.getElementById('loaded').textContent")
+        if text:
+            return text
+        time.sleep(0.05)
+    raise AssertionError("the page says nothing about the file")
+
+
+def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    good, bad, foreign = (tmp_path / name for name in ("good", "bad", "foreign"))
+    good.write_bytes(saved(COARSE.key, "rater-01"))
+    bad.write_bytes(saved(COARSE.key, "rater-01").replace(b":60", b":61"))
+    foreign.write_bytes(saved(COARSE.key, "rater-02"))
+    assert load(browser, bad) == "This file cannot be used. It was changed, or is damaged."
+    assert load(browser, foreign) == "This file cannot be used. It belongs to another page."
+    (tmp_path / "torn").write_bytes(b"{")
+    assert "not a file of answers" in load(browser, tmp_path / "torn")
+    assert "0 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
+    assert load(browser, good) == "Loaded. Choose Begin to go on."
+    assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
+    browser.point("#begin", click=True)
+    browser.point("#save", click=True)
+    [before] = sheets(good.read_bytes(), COARSE.key)
+    after = downloaded(COARSE, tmp_path)
+    assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
+
+
+def test_a_browser_that_keeps_nothing_says_so(browser: Browser, tmp_path: Path) -> None:
+    path = opened(browser, COARSE, tmp_path)
+    hidden = "document.getElementById('unkept').hidden"
+    assert browser.run(hidden) is True
+    source = "Storage.prototype.setItem = () => { throw new DOMException('no'); };"
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=source)
+    try:
+        browser.open(path)
+        assert browser.run(hidden) is False
+        browser.point("#begin", click=True)
+        for axis in AXES:
+            choose(browser, axis, 0)
+        browser.point("#finish", click=True)
+        browser.point("#save", click=True)
+        assert len(downloaded(COARSE, tmp_path).answers) == 1
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", **script)
+
+
+def test_two_raters_on_one_computer_do_not_mix(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "overall", 2)
+    (tmp_path / "rater-02.html").write_bytes(COARSE.files["rater-02.html"])
+    browser.open(tmp_path / "rater-02.html")
+    assert browser.run("answers.every((it) => it.overall === null)") is True
+
+
+# ---- granular
+
+
+def word(side: str, place: int) -> str:
+    return f".{side} .word[data-place='{place}']"
+
+
+def drag(browser: Browser, start: str, end: str) -> None:
+    places = [
+        browser.run(
+            f"(() => {{ const r = document.querySelector({json.dumps(selector)})"
+            ".getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2] })()"
+        )
+        for selector in (start, end)
+    ]
+    for kind, (x, y) in zip(("mousePressed", "mouseReleased"), places, strict=True):
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, buttons=1)
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, GRANULAR, tmp_path)
+    browser.point("#begin", click=True)
+    drag(browser, word("mistakes", 6), word("mistakes", 5))  # backwards: "spots sits"
+    assert said(browser) == "Marked \u201cspots sits\u201d"
+    browser.point(word("mistakes", 1), click=True)
+    assert said(browser).startswith("A mark begins at \u201cred\u201d") or "mark begins" in said(
+        browser
+    )
+    browser.point(word("mistakes", 2), click=True)
+    browser.point(word("omissions", 9), click=True)
+    browser.point(word("omissions", 9), click=True)
+    assert browser.run("[...document.querySelectorAll('.marks button')].length") == 3
+    browser.point(word("omissions", 9), click=True)
+    assert said(browser).startswith("Removed")
+    browser.point(".card:last-child input[type=checkbox]", click=True)
+    browser.point("#finish", click=True)
+    browser.point("#save", click=True)
+    [answer] = downloaded(GRANULAR, tmp_path).answers
+    task = GRANULAR.key.raters["rater-01"].tasks[0]
+    text = GRANULAR.key.items[task.item].texts[task.models[0]]
+    assert answer.marks is not None
+    assert [text[a:b] for a, b in answer.marks.mistakes] == [
+        " ".join(text.split()[1:3]), "spots sits",
+    ]  # fmt: skip
+    assert answer.marks.omissions == ()
+    assert browser.complaints() == []
+
+
+def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, GRANULAR, tmp_path)
+    tab_to(browser, "it.id === 'begin'")
+    browser.press("Enter", 13, "\r")
+    tasks = GRANULAR.key.raters["rater-01"].tasks
+    for _ in tasks:
+        tab_to(browser, "it.role === 'option'")
+        browser.press("ArrowRight", 39)
+        browser.press("Enter", 13, "\r")
+        browser.press("ArrowRight", 39)
+        browser.press(" ", 32, " ")
+        assert focused(browser, "it.ariaSelected") == "true"
+        browser.press("End", 35)
+        browser.press("Enter", 13, "\r")
+        browser.press("Escape", 27)
+        browser.press("Home", 36)
+        browser.press("ArrowLeft", 37)
+        tab_to(browser, "it.type === 'checkbox' && !it.checked")
+        browser.press(" ", 32, " ")
+        tab_to(browser, "it.id === 'next'")
+        browser.press("Enter", 13, "\r")
+    tab_to(browser, "it.id === 'save'")
+    browser.press("Enter", 13, "\r")
+    sheet = downloaded(GRANULAR, tmp_path)
+    assert len(sheet.answers) == len(tasks)
+    for answer in sheet.answers:
+        text = GRANULAR.key.items[answer.task.item].texts[answer.task.models[0]]
+        assert answer.marks is not None
+        assert [text[a:b] for a, b in answer.marks.mistakes] == [" ".join(text.split()[1:3])]
+
+
+def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Path) -> None:
+    text = "🐶🐶 e\u0301 A👩\u200d🦰 red \r\n  dog\u2028 <b> sits"
+    found = items(1)
+    texts = {"sft": text, "posh-tuned": text + " here"}
+    made = packet(found=replace(found, items=(replace(found.items[0], texts=texts),)),
+                  coarse=0, granular=1)  # fmt: skip
+    opened(browser, made, tmp_path)
+    browser.point("#begin", click=True)
+    shown = browser.run(
+        "[...document.querySelectorAll('.mistakes .word')].map((w) => w.textContent)"
+    )
+    browser.point(word("mistakes", shown.index("dog")), click=True)
+    browser.point(word("mistakes", shown.index("dog")), click=True)
+    browser.point(".card:last-child input[type=checkbox]", click=True)
+    browser.point("#finish", click=True)
+    browser.point("#save", click=True)
+    [answer] = downloaded(made, tmp_path).answers
+    assert answer.marks is not None
+    assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
+
+
+def test_suggested_marks_are_no_answer_before_they_are_seen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    found = items(2)
+    marks = {model: Marks(((2, 6),), ((2, 7),)) for model in found.models}
+    shown = tuple(replace(item, suggested=marks) for item in found.items)
+    made = packet(found=replace(found, items=shown), coarse=0, granular=1)
+    opened(browser, made, tmp_path)
+    assert "0 of 4 tasks done" in browser.run("document.querySelector('header').innerText")
+    browser.point("#begin", click=True)
+    browser.run("new Promise((done) => setTimeout(done, 250))")
+    assert browser.run("document.querySelectorAll('.marks button').length") == 2
+    browser.point("#finish", click=True)
+    browser.point("#save", click=True)
+    sheet = downloaded(made, tmp_path)
+    assert (len(sheet.answers), len(sheet.unfinished)) == (1, 3)
+
+
+# ---- both
+
+
+def test_texts_stay_texts_and_nothing_is_fetched(browser: Browser, tmp_path: Path) -> None:
+    found = items(2)
+    texts = {"sft": EVIL, "posh-tuned": EVIL + " again"}
+    evil = tuple(replace(item, reference=EVIL, texts=texts) for item in found.items)
+    made = packet(found=replace(found, items=evil), coarse=1, granular=1)
+    for name in made.key.raters:
+        opened(browser, made, tmp_path, name)
+        title = browser.run("document.title")
+        browser.point("#begin", click=True)
+        assert EVIL in browser.run("document.getElementById('task').textContent")
+        assert browser.run("document.querySelectorAll('#task img').length") == 0
+        assert browser.run("document.title") == title
+        assert browser.complaints() == []
+        requests = [e for e in browser.events if e.get("method") == "Network.requestWillBeSent"]
+        assert [r["params"]["request"]["url"][:5] for r in requests] == ["file:"]
+    browser.run("fetch('https://example.org').catch(() => null)")
+    assert "violates" in " ".join(browser.complaints())
+
+
+@pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
+@pytest.mark.parametrize("width", [1280, 640, 390, 320])  # 640: a window of 1280 at 200 % zoom
+def test_no_width_scrolls_sideways(
+    browser: Browser, tmp_path: Path, made: Packet, width: int
+) -> None:
+    opened(browser, made, tmp_path)
+    browser.resize(width, 700)
+    wide = "document.documentElement.scrollWidth"
+    assert browser.run(wide) <= width
+    browser.point("#begin", click=True)
+    assert browser.run(wide) <= width
+    browser.point("#finish", click=True)
+    assert browser.run(wide) <= width
+
+
+@pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
+    script = os.environ.get("AXE_CORE")
+    if not script:
+        pytest.skip("set AXE_CORE to axe.min.js of `npm install axe-core@4.14.1`")
+    media = {"name": "prefers-color-scheme", "value": scheme}
+    browser.call("Emulation.setEmulatedMedia", features=[media])
+    opened(browser, made, tmp_path)
+    browser.run(Path(script).read_text(encoding="utf-8") + ";0")
+    for button in (None, "#begin", "#finish"):
+        if button:
+            browser.point(button, click=True)
+        if button == "#begin" and made is GRANULAR:
+            drag(browser, word("mistakes", 1), word("mistakes", 2))
+        found = browser.run("axe.run().then((it) => JSON.stringify(it.violations))")
+        assert json.loads(found) == [], button
+    browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_the_check_of_the_page_is_the_check_of_the_reader(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    made = content(COARSE.key, "rater-01")
+    made["answers"][0]["comment"] = "\x00\x1f\x7f\u2028\ud83d\udc36".encode(
+        "utf-16", "surrogatepass").decode("utf-16") + 'é "\\/\b\f\n\r\t'  # fmt: skip
+    made["answers"][0]["seconds"] = 12.3
+    text = json.dumps(made)
+    check = browser.run(f"sha256(packet.token + JSON.stringify({text}))")
+    assert check == checksum(made, COARSE.key.raters["rater-01"].token)

@@ -1,0 +1,199 @@
+"""Answers -> preferences, agreement and flags, against figures worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.study.packets.collect import Collected, collect
+from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.plots import preference_plot
+from posh_reward.study.packets.records import Item, Key
+from posh_reward.study.packets.results import Results, judgments, results
+from posh_reward.study.packets.results_page import results_page, verdict
+from posh_reward.study.packets.results_text import refused_and_missing, summary
+from tests.study.packets.studies import EVIL, coarse, items, packet, saved
+
+
+def study(folder: Path, made: Packet, **answers: list[dict[str, Any]]) -> tuple[Collected, Results]:
+    """Reads one file for each rater named (``rater_01=[...]``)."""
+    for name, given in answers.items():
+        rater = name.replace("_", "-")
+        (folder / name).write_bytes(saved(made.key, rater, given))
+    collected = collect(folder.iterdir(), made.key)
+    return collected, results(collected, made.key)
+
+
+def towards(key: Key, rater: str, by_item: dict[str, int], **changes: Any) -> list[dict[str, Any]]:
+    """A rater's answers: how much better the later model is on each item."""
+    return [
+        {**coarse(key, task, by_item[task.item]), **changes} for task in key.raters[rater].tasks
+    ]
+
+
+def test_preferences_are_oriented_and_averaged_by_item(tmp_path: Path) -> None:
+    made = packet(4, coarse=2, repeated=1, times=2)  # both raters see all four items
+    names = [f"painting-{n}" for n in range(4)]
+    first = dict(zip(names, (2, 1, 0, -1), strict=True))
+    second = dict(zip(names, (2, 0, 0, -2), strict=True))
+    _, found = study(
+        tmp_path, made,
+        rater_01=towards(made.key, "rater-01", first),
+        rater_02=towards(made.key, "rater-02", second),
+    )  # fmt: skip
+    [comparison] = found.comparisons
+    assert (comparison.earlier, comparison.later) == ("sft", "posh-tuned")
+    assert (comparison.items, comparison.answers, comparison.several) == (4, 8, 4)
+    for each in comparison.axes:
+        # Means by item: 2, .5, 0, -1.5.
+        assert each.mean.mean == pytest.approx(0.25)
+        assert each.mean.low < 0.25 < each.mean.high
+        assert (each.wins, each.ties, each.losses) == (2, 1, 1)
+        assert each.p == pytest.approx(1)  # 2 against 1
+        assert each.counts == {2: 2, 1: 1, 0: 3, -1: 1, -2: 1}
+        assert each.alpha is not None
+        # By hand, ordinal: totals 1 1 3 1 2 put -2..2 at .5, 1.5, 3.5, 5.5, 7. Observed
+        # 2 * (2^2 + 1^2) = 10 of n - 1 = 7 times; expected 2 * 98.75.. over all pairs.
+        assert each.alpha.mean == pytest.approx(1 - 7 * 10 / expected())
+
+
+def expected() -> float:
+    places = {-2: 0.5, -1: 1.5, 0: 3.5, 1: 5.5, 2: 7.0}
+    totals = {-2: 1, -1: 1, 0: 3, 1: 1, 2: 2}
+    return sum(totals[a] * totals[b] * (places[a] - places[b]) ** 2 for a in totals for b in totals)
+
+
+def test_single_answers_are_rows_about_the_later_model(tmp_path: Path) -> None:
+    made = packet(4)
+    collected, _ = study(
+        tmp_path, made,
+        rater_01=towards(made.key, "rater-01", dict.fromkeys(made.key.items, 2), comment="=1+1"),
+    )  # fmt: skip
+    rows = judgments(collected.answers, made.key)
+    assert [row["overall"] for row in rows] == [2, 2]
+    assert {(row["earlier"], row["later"]) for row in rows} == {("sft", "posh-tuned")}
+    assert rows[0]["comment"] == "=1+1"
+
+
+def test_equal_texts_count_as_ties(tmp_path: Path) -> None:
+    found = items(4)
+    same = Item("same", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."})
+    made = packet(found=replace(found, items=(*found.items, same)), coarse=1)
+    answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 1))
+    _, summed = study(tmp_path, made, rater_01=answers)
+    [comparison] = summed.comparisons
+    assert (comparison.items, comparison.identical, comparison.answers) == (5, 1, 4)
+    assert comparison.axes[0].mean.mean == pytest.approx(0.8)
+    assert comparison.axes[0].ties == 1
+    assert comparison.axes[0].alpha is None
+
+
+def test_marks_are_summed_up_by_model(tmp_path: Path) -> None:
+    made = packet(2, coarse=0, granular=2, repeated=1, times=2)
+
+    def answers(rater: str, *mistakes: list[int]) -> list[dict[str, Any]]:
+        return [
+            {"task": task.id, "mistakes": mistakes if task.models == ("sft",) else [],
+             "omissions": [], "seconds": 50, "comment": ""}
+            for task in made.key.raters[rater].tasks
+        ]  # fmt: skip
+
+    # "A red dog with 0 spots sits under a table.": ten words.
+    _, found = study(tmp_path, made, rater_01=answers("rater-01", [2, 9]),
+                     rater_02=answers("rater-02", [6, 9], [10, 14]))  # fmt: skip
+    shares = {(each.model, each.side): each for each in found.marked}
+    assert shares["sft", "mistakes"].unmarked.mean == pytest.approx(0.8)
+    assert shares["sft", "mistakes"].marks.mean == pytest.approx(1.5)
+    assert shares["posh-tuned", "mistakes"].unmarked.mean == 1
+    [mistakes, omissions] = found.span_agreement
+    assert mistakes.tasks == 4
+    # The one mark of the first rater matches one of two: precision 1, recall 1/2.
+    assert mistakes.f1 == pytest.approx(2 / 3)
+    assert mistakes.f1_at_50 == pytest.approx(2 / 3)
+    assert omissions.f1 is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "flag"),
+    [
+        ({"seconds": 1}, "8 of 8 tasks answered faster than 10 words a second"),
+        ({"overall": 0}, "always answered 'Equal' to Overall quality"),
+        ({"mistakes": 1, "omissions": 2, "overall": 0}, "#1 slightly better"),
+        ({}, "same answer to all three questions"),
+    ],
+)
+def test_answers_that_call_for_a_look_are_flagged(
+    tmp_path: Path, changes: dict[str, int], flag: str
+) -> None:
+    made = packet(8, coarse=1)
+    answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 1), **changes)
+    _, found = study(tmp_path, made, rater_01=answers)
+    assert flag in "; ".join(found.raters[0].flags)
+
+
+def test_always_the_same_side_is_flagged_and_varied_answers_are_not(tmp_path: Path) -> None:
+    made = packet(8, coarse=2, repeated=1, times=2)
+    leaning, varied = (
+        [
+            {**coarse(made.key, task, 1), "mistakes": (place % 3) * side,
+             "omissions": (place % 2) * side, "overall": ((place + 1) % 2) * sign}
+            for place, task in enumerate(made.key.raters[name].tasks)
+        ]
+        for name, side, sign in (("rater-01", 1, 1), ("rater-02", 1, -1))
+    )  # fmt: skip
+    _, found = study(tmp_path, made, rater_01=leaning, rater_02=varied)
+    assert found.raters[0].flags == ("never preferred #2",)
+    assert found.raters[1].flags == ()
+
+
+def test_a_rater_can_be_left_out(tmp_path: Path) -> None:
+    made = packet(4, coarse=2, repeated=1, times=2)
+    up, down = (dict.fromkeys(made.key.items, value) for value in (2, -1))
+    collected, both = study(tmp_path, made, rater_01=towards(made.key, "rater-01", up),
+                            rater_02=towards(made.key, "rater-02", down))  # fmt: skip
+    assert both.comparisons[0].axes[0].mean.mean == 0.5
+    one = results(collected, made.key, ["rater-02"])
+    assert one.comparisons[0].axes[0].mean.mean == 2
+    assert one.left_out == ("rater-02",)
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Results:
+    evil = items(6, (EVIL, "posh-tuned"))
+    made = packet(found=evil, coarse=2)
+    (tmp_path / EVIL[:10].replace("/", "_")).write_bytes(b"{")
+    answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 1))
+    return study(tmp_path, made, rater_01=answers)[1]
+
+
+def test_the_page_is_safe_and_says_what_is_better(shown: Results) -> None:
+    html = results_page(shown)
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "Above 0, posh-tuned is better" in html
+    assert "fewer mistakes: posh-tuned, +1.00 [+1.00, +1.00]" in html
+    assert "Nothing counts yet from rater-02" in html
+    assert "not JSON" in html
+    assert json.dumps(preference_plot(shown.comparisons[0])).count("open") == 0
+
+
+def test_the_summary_says_the_same(shown: Results) -> None:
+    text = summary(shown)
+    assert "above 0, posh-tuned is better" in text
+    assert "+1.000 [+1.000, +1.000]" in text
+    assert "look at" not in text
+    listed = refused_and_missing(shown.refused, shown.missing)
+    assert "not JSON" in listed
+    assert "nothing counts yet from rater-02" in listed
+
+
+def test_what_is_not_settled_is_said(shown: Results) -> None:
+    axis = shown.comparisons[0].axes[0]
+    open_axis = replace(axis, mean=replace(axis.mean, low=-0.5))
+    assert verdict(open_axis, "a", "b").startswith("fewer mistakes: not settled between b and a")
+    behind = replace(axis, mean=replace(axis.mean, mean=-1.0, low=-1.5, high=-0.5))
+    assert verdict(behind, "a", "b").startswith("fewer mistakes: a, -1.00")

@@ -1,0 +1,126 @@
+"""A study from beginning to end, with simulated raters whose preference is known.
+
+    python -m tools.simulate_study runs/study
+    python -m tools.simulate_study runs/study --pairs 200 --mistakes -0.2 --overall 0.4 --alpha 0.3
+
+Writes two models' descriptions of drawn scenes, a packet, one file of answers for each rater, and
+the page of results; then says whether each true preference lies in its 95 % interval, which it does
+in 19 of 20 studies. Open packet/rater-01.html to see what raters see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from pathlib import Path
+
+from posh_reward.cli import main as posh_reward
+from posh_reward.datasets.scenes import scene as scenes
+from posh_reward.study.packets.answers import AXES
+from posh_reward.study.packets.collect import collect
+from posh_reward.study.packets.make import read_key
+from posh_reward.study.packets.opinions import opinions_with
+from posh_reward.study.packets.records import Key
+from posh_reward.study.packets.results import results
+from posh_reward.study.packets.simulated import Crowd, answer_file
+
+MODELS = ("sft", "posh-tuned")
+MARKED = {"sft": 0.10, "posh-tuned": 0.06}
+"""Chance that a word is marked."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Command line; the exit status is 1 if an interval misses what is true."""
+    parser = argparse.ArgumentParser(description="A study with simulated raters.")
+    parser.add_argument("output", type=Path, help="a folder; made")
+    parser.add_argument("--pairs", type=int, default=40, help="pictures, each a pair; default: 40")
+    parser.add_argument("--coarse", type=int, default=7, help="raters who compare; default: 7")
+    parser.add_argument("--granular", type=int, default=3, help="raters who mark; default: 3")
+    parser.add_argument("--alpha", type=float, default=0.3, help="how far they agree; default: 0.3")
+    for axis, value in zip(AXES, (-0.243, 0.432, 0.135), strict=True):  # the paper's, Table 7
+        parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
+    parser.add_argument("--seed", type=int, default=0)
+    flags = parser.parse_args(argv)
+    true = {axis: getattr(flags, axis) for axis in AXES}
+    generations = write_generations(flags.output, flags.pairs, flags.seed)
+    packet, key_file = flags.output / "packet", flags.output / "packet.key.json"
+    make = ["make", *generations, "-o", packet, "--seed", flags.seed, "--granular", flags.granular]
+    status = command(*make, "--coarse", flags.coarse)
+    if status:
+        return status
+    key = read_key(key_file, packet)
+    crowd = Crowd(true, opinions_with(flags.alpha), MARKED, flags.seed)
+    answers = write_answers(flags.output / "answers", key, crowd)
+    pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
+    status = command("read", key_file, answers, "--packet", packet, *pages)
+    return status or compare(key, answers, true)
+
+
+def command(*words: object) -> int:
+    """Runs ``posh-reward packets`` as from the command line."""
+    argv = ["packets", *map(str, words)]
+    print(f"$ posh-reward {' '.join(argv)}", file=sys.stderr)
+    return posh_reward(argv)
+
+
+def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
+    """What two models say about drawn scenes: the first leaves out a sentence, the second a word.
+
+    Pictures are named after the models' files, which must not reach raters either.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(seed)
+    rows: dict[str, list[str]] = {model: [] for model in MODELS}
+    for scene in scenes.rows("test", count, seed=seed, scale=3):
+        picture = folder / f"{scene.uuid}.png"
+        picture.write_bytes(scene.image)
+        for model in MODELS:
+            row = {
+                "id": scene.uuid,
+                "model": model,
+                "image": picture.name,
+                "generation": said(scene.reference, model, rng),
+                "reference": scene.reference,
+            }
+            rows[model].append(json.dumps(row) + "\n")
+    paths = [folder / f"{model}.jsonl" for model in MODELS]
+    for model, path in zip(MODELS, paths, strict=True):
+        path.write_text("".join(rows[model]), encoding="utf-8")
+    return paths
+
+
+def said(reference: str, model: str, rng: random.Random) -> str:
+    """The reference as a model would have it."""
+    if model == "sft":
+        sentences = reference.split(". ")
+        kept = sentences if len(sentences) == 1 else sentences[:-1]
+        return ". ".join(kept).rstrip(".") + f". The scene is {rng.choice(['calm', 'quiet'])}."
+    words = reference.split()
+    words.pop(rng.randrange(1, len(words) - 1))
+    return " ".join(words)
+
+
+def write_answers(folder: Path, key: Key, crowd: Crowd) -> Path:
+    """One file for each rater, as the page saves it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in key.raters:
+        (folder / f"answers-{key.packet}-{name}.json").write_bytes(answer_file(key, name, crowd))
+    return folder
+
+
+def compare(key: Key, answers: Path, true: dict[str, float]) -> int:
+    """Prints what was found next to what is true; 1 if an interval misses it."""
+    [comparison] = results(collect(answers.glob("*.json"), key), key).comparisons
+    missed = 0
+    for each in comparison.axes:
+        inside = each.mean.low <= true[each.axis] <= each.mean.high
+        missed += not inside
+        print(f"{each.axis:<10} true {true[each.axis]:+.3f}, found {each.mean}: "
+              f"{'inside' if inside else 'OUTSIDE'}")  # fmt: skip
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
