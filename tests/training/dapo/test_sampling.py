@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from trl import GRPOTrainer
 from posh_reward.errors import ConfigError
 from posh_reward.training.dapo.sampling import (
     DynamicSampling,
+    check_sampling,
     figures,
     kept_groups,
     spreads,
@@ -243,6 +245,13 @@ def test_columns_that_a_reward_logs_stay_next_to_their_completions(tiny: Path) -
 def test_a_dataset_that_is_too_small_is_named(tiny: Path) -> None:
     with pytest.raises(ConfigError, match=r"draws 10 prompts at once.*has 8: lower oversample"):
         make(tiny, dynamic_sampling=DynamicSampling(5))
+
+
+def test_a_group_that_would_straddle_ranks_is_refused() -> None:
+    args = SimpleNamespace(per_device_train_batch_size=4, steps_per_generation=3)
+    trainer: Any = SimpleNamespace(args=args, num_generations=8, train_dataset=[])
+    with pytest.raises(ConfigError, match=r"generates 12 .* groups of 8: make that a multiple"):
+        check_sampling(trainer, DynamicSampling(2))
 
 
 @pytest.mark.parametrize("wrong", [{"oversample": 1}, {"min_spread": 0.0}, {"min_spread": nan}])

@@ -14,6 +14,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.training.dapo.sampling import DynamicSampling
 from posh_reward.types import Failure, Request, Scores
+from recipes import dapo_posh
 from tests.training.dapo.tiny import GROUP, ROWS, make, pictures, rows
 
 pytestmark = [
@@ -21,6 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
 ]
 
+ROOT = Path(__file__).resolve().parents[3]
 SAID = ("a red hat and a blue coat", "a red hat", "a green dog with a red hat", "two blue birds")
 
 
@@ -196,14 +198,32 @@ def test_a_run_with_both_learns_and_logs(tiny: Path) -> None:
     assert any(not torch.equal(before[n], v) for n, v in trainer.model.state_dict().items())
 
 
+@pytest.mark.slow
+def test_the_recipe_takes_both_as_flags(tiny: Path, tmp_path: Path) -> None:
+    trainer = dapo_posh.main([
+        "--config", str(ROOT / "configs" / "smoke" / "dapo.yaml"),
+        "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
+        "--dataset_name", "scenes:train=8:heldout=4", "--per_device_train_batch_size", "16",
+        "--max_completion_length", "12", "--max_steps", "1", "--eval_strategy", "steps",
+        "--eval_steps", "1", "--per_device_eval_batch_size", "8",
+        "--oversample", "2", "--min_spread", "0.05", "--span_credit", "0.5",
+    ])  # fmt: skip
+    logged = {name for line in trainer.state.log_history for name in line}
+    assert {"span_credit/size", "dynamic_sampling/spread_kept", "eval_reward"} <= logged
+    assert not any(name.startswith("eval_span") for name in logged)
+    assert trainer.dynamic_sampling == DynamicSampling(2, 0.05)
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"span_credit": 0.5, "off_policy_mask_threshold": 0.1}, "off_policy_mask_threshold"),
     ({"span_credit": 0.5, "loss_type": "vespo"}, "vespo"),
     ({"span_credit": 0.5, "reward": lambda completions, **columns: [1.0]}, "PoshReward"),
     ({"span_credit": -1.0}, "span_credit is -1"),
+    ({"dynamic_sampling": DynamicSampling(2), "rollout_func": print}, "has rollout_func"),
 ]
 
 
+@pytest.mark.filterwarnings("ignore:You are using 'rollout_func':UserWarning")
 @pytest.mark.parametrize(("settings", "message"), REFUSED)
 def test_what_does_not_go_together_is_refused(
     tiny: Path, settings: dict[str, Any], message: str

@@ -47,7 +47,7 @@ def make(
     folder: Path, made: type[GRPOTrainer] = DapoTrainer, *, reward: Any = None, **given: Any
 ) -> Any:
     """A trainer; what is not an argument of the trainers is a setting of GRPOConfig."""
-    ours = ("dynamic_sampling", "span_credit", "scored_by")
+    ours = ("dynamic_sampling", "span_credit", "scored_by", "rollout_func")
     own = {key: given.pop(key) for key in ours if key in given}
     settings: dict[str, Any] = {
         "output_dir": str(folder / "out"), "num_generations": GROUP,
