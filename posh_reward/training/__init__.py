@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from posh_reward.training.launch import finish, run, show_headlines, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights, last_checkpoint, load_weights
-    from posh_reward.training.stopping import StopWithCheckpoint
+    from posh_reward.training.stopping import StoppedEarlyError, StopWithCheckpoint
 
 __all__ = [
     "Describing",
     "RefuseLostWeights",
     "StopWithCheckpoint",
+    "StoppedEarlyError",
     "finish",
     "generate",
     "last_checkpoint",
@@ -41,6 +42,7 @@ _LAZY = {
     "Describing": "generation",
     "RefuseLostWeights": "resume",
     "StopWithCheckpoint": "stopping",
+    "StoppedEarlyError": "stopping",
     "finish": "launch",
     "generate": "generation",
     "last_checkpoint": "resume",
