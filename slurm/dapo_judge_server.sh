@@ -31,7 +31,7 @@ srun --het-group=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \
 judge=$!
 
 # The settings of configs/judge/server.yaml, with the addresses.
-settings=$PWD/.judge-$SLURM_JOB_ID.yaml
+settings="$PWD/.judge-$SLURM_JOB_ID.yaml"
 addresses=$(printf "http://%s:$port/v1, " "${hosts[@]}")
 sed "s|^base_urls:.*|base_urls: [${addresses%, }]|" "${JUDGE_SETTINGS:-configs/judge/server.yaml}" >"$settings"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posh_reward.training.launch import finish, run, show_headlines, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights, last_checkpoint, load_weights
-    from posh_reward.training.stopping import StopWithCheckpoint
+    from posh_reward.training.stopping import StoppedEarlyError, StopWithCheckpoint
 
 __all__ = [
     "DapoTrainer",
@@ -31,6 +31,7 @@ __all__ = [
     "DynamicSampling",
     "RefuseLostWeights",
     "StopWithCheckpoint",
+    "StoppedEarlyError",
     "finish",
     "generate",
     "last_checkpoint",
@@ -47,6 +48,7 @@ _LAZY = {
     "DynamicSampling": "dapo.sampling",
     "RefuseLostWeights": "resume",
     "StopWithCheckpoint": "stopping",
+    "StoppedEarlyError": "stopping",
     "finish": "launch",
     "generate": "generation",
     "last_checkpoint": "resume",

@@ -8,20 +8,35 @@ import re
 import zipfile
 from pathlib import Path
 
+from posh_reward.errors import ConfigError
+
 logger = logging.getLogger(__name__)
 
 
-def newest_whole(output_dir: Path) -> Path | None:
-    """The newest checkpoint that was written to its end; None without one.
+def newest_to_resume(output_dir: Path) -> Path | None:
+    """The newest checkpoint that was written to its end, optimizer included; None without any.
 
     transformers' ``get_last_checkpoint`` takes the folder with the highest number, whatever is in
-    it. A newer checkpoint that is passed over is named in a warning.
+    it. Newer checkpoints that are passed over are named in warnings.
+
+    Raises:
+        ConfigError: there are whole checkpoints, but none has an optimizer.
     """
+    without_optimizer = None
     for checkpoint in sorted(checkpoints(output_dir), key=step, reverse=True):
         torn = torn_file(checkpoint)
-        if torn is None:
+        if torn is not None:
+            logger.warning("%s was cut short (%s): it is not resumed from", checkpoint, torn)
+        elif has_optimizer(checkpoint):
             return checkpoint
-        logger.warning("%s was cut short (%s): it is not resumed from", checkpoint, torn)
+        else:
+            logger.warning("%s has no optimizer: it is not resumed from", checkpoint)
+            without_optimizer = checkpoint
+    if without_optimizer is not None:
+        raise ConfigError(
+            f"{without_optimizer} has no optimizer, so a run resumed from it would not be the same "
+            "run: train with save_only_model: false, or delete the checkpoints to start over"
+        )
     return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.checkpoints import has_optimizer, newest_whole
+from posh_reward.training.checkpoints import newest_to_resume
 
 if TYPE_CHECKING:
     import torch
@@ -23,23 +23,16 @@ loaded."""
 
 
 def last_checkpoint(args: TrainingArguments) -> str | None:
-    """Where to resume: the given path, for "latest" the newest whole checkpoint, or None.
+    """Where to resume: the given path, for "latest" the newest checkpoint that can be, or None.
 
     Raises:
-        ConfigError: the newest whole checkpoint has no optimizer.
+        ConfigError: there are checkpoints, but none has an optimizer.
     """
     resume: str | None = args.resume_from_checkpoint
     if resume != "latest":
         return resume
-    newest = newest_whole(Path(args.output_dir))
-    if newest is None:
-        return None
-    if not has_optimizer(newest):
-        raise ConfigError(
-            f"{newest} has no optimizer, so a run resumed from it would not be the same run: train "
-            "with save_only_model: false, or delete the checkpoints to start over"
-        )
-    return str(newest)
+    newest = newest_to_resume(Path(args.output_dir))
+    return None if newest is None else str(newest)
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from transformers import TrainingArguments
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.checkpoints import newest_whole
+from posh_reward.training.checkpoints import newest_to_resume
 from posh_reward.training.resume import last_checkpoint
 
 
@@ -36,7 +36,7 @@ def test_the_newest_is_by_number_not_by_name(tmp_path: Path) -> None:
     checkpoint(tmp_path, 9)
     newest = checkpoint(tmp_path, 10)
     (tmp_path / "checkpoint-best").mkdir()
-    assert newest_whole(tmp_path) == newest
+    assert newest_to_resume(tmp_path) == newest
     assert last_checkpoint(arguments(tmp_path)) == str(newest)
 
 
@@ -67,3 +67,9 @@ def test_one_without_an_optimizer_is_refused(tmp_path: Path) -> None:
     checkpoint(tmp_path, 1, optimizer=False)
     with pytest.raises(ConfigError, match=r"checkpoint-1 has no optimizer.*save_only_model: false"):
         last_checkpoint(arguments(tmp_path))
+
+
+def test_an_older_one_with_an_optimizer_is_resumed_from(tmp_path: Path) -> None:
+    older = checkpoint(tmp_path, 1)
+    checkpoint(tmp_path, 2, optimizer=False)
+    assert last_checkpoint(arguments(tmp_path)) == str(older)

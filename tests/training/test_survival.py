@@ -82,18 +82,19 @@ def test_a_stopped_run_goes_on_with_the_same_data_and_pays_nothing_twice(
     monkeypatch.setattr(
         dapo_posh, "make_reward", lambda script: surviving.reward(tmp_path / "whole")
     )
-    dapo_posh.main(flags(tiny, tmp_path / "whole"))
+    four = ("--max_steps", "4")
+    dapo_posh.main(flags(tiny, tmp_path / "whole", *four))
 
-    def stopping_at_step_3(script: object) -> surviving.NotingReward:
+    def stopping_at_step_2(script: object) -> surviving.NotingReward:
         made = surviving.reward(tmp_path / "stopped")
-        made.observe = lambda step: os.kill(os.getpid(), signal.SIGUSR1) if step == 2 else None
+        made.observe = lambda step: os.kill(os.getpid(), signal.SIGUSR1) if step == 1 else None
         return made
 
-    monkeypatch.setattr(dapo_posh, "make_reward", stopping_at_step_3)
-    with pytest.raises(StoppedEarlyError, match=f"after step 3 of {STEPS}"):
-        dapo_posh.main(flags(tiny, tmp_path / "stopped"))
-    resumed = dapo_posh.main(flags(tiny, tmp_path / "stopped"))
-    assert resumed.state.global_step == STEPS
+    monkeypatch.setattr(dapo_posh, "make_reward", stopping_at_step_2)
+    with pytest.raises(StoppedEarlyError, match="after step 2 of 4"):
+        dapo_posh.main(flags(tiny, tmp_path / "stopped", *four))
+    resumed = dapo_posh.main(flags(tiny, tmp_path / "stopped", *four))
+    assert resumed.state.global_step == 4
     assert steps(tmp_path / "stopped/0.jsonl") == steps(tmp_path / "whole/0.jsonl")
     assert judged_twice(tmp_path / "stopped/0.jsonl") == set()
 

@@ -1,0 +1,59 @@
+"""What a launcher and a batch script learn from a recipe's end, and what ranks do not share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.launch import run, separate_vllm_caches
+from posh_reward.training.stopping import StoppedEarlyError
+
+
+def raises(error: PoshError) -> Callable[[], None]:
+    def main() -> None:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StoppedEarlyError("stopped after step 3"), 75), (ConfigError("no such judge"), 1)],
+)
+def test_the_exit_status_is_also_left_in_a_file(
+    error: PoshError,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Launchers make 1 of it."""
+    monkeypatch.setenv("POSH_STATUS_FILE", str(tmp_path / "status"))
+    with pytest.raises(SystemExit) as ended:
+        run(raises(error))
+    assert ended.value.code == status
+    assert (tmp_path / "status").read_text() == str(status)
+    assert str(error) in capsys.readouterr().err
+
+
+def test_a_recipe_that_ends_well_leaves_no_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSH_STATUS_FILE", str(tmp_path / "status"))
+    run(lambda: None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_each_card_has_a_folder_for_what_vllm_compiles() -> None:
+    chosen = {"LOCAL_RANK": "3", "VLLM_CACHE_ROOT": "/cache"}
+    separate_vllm_caches(chosen)
+    assert chosen["VLLM_CACHE_ROOT"] == "/cache/card-3"
+    usual = {"LOCAL_RANK": "0"}
+    separate_vllm_caches(usual)
+    assert usual["VLLM_CACHE_ROOT"].endswith("/.cache/vllm/card-0")
+    alone: dict[str, str] = {}
+    separate_vllm_caches(alone)
+    assert alone == {}
