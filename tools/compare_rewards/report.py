@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from posh_reward.study.rows.journal import Row
+from posh_reward.study.statistics import Interval, paired_difference
 from tools.compare_rewards.runs import AXES, Run
 from tools.compare_rewards.tables import Table
 
@@ -74,10 +75,36 @@ def by_run(rows: Iterable[Row]) -> Table:
 
 
 def cell(row: Row, axis: str) -> str:
+    """A run's difference to the SFT model."""
+    return shown(Interval(**row["gains"][axis]))
+
+
+def shown(interval: Interval) -> str:
     """A difference with its interval; bold where the interval excludes 0."""
-    gain = row["gains"][axis]
-    text = f"{gain['mean']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]"
-    return f"**{text}**" if gain["low"] > 0 or gain["high"] < 0 else text
+    return f"**{interval}**" if interval.excludes_zero else str(interval)
+
+
+def against_f1(rows: Iterable[Row]) -> Table:
+    """One line a run: paired differences to the run on f1 that has the same seed and data."""
+    found = list(rows)
+    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in found if is_f1(row)}
+    lines = [
+        [arm.title, str(row["run"]["seed"]), *(shown(over(row, rival, axis)) for axis in AXES)]
+        for arm in arms(row for row in found if not is_f1(row))
+        for row in arm.rows
+        if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
+    ]
+    return Table(["reward, over f1", "seed", *AXES], lines)
+
+
+def is_f1(row: Row) -> bool:
+    """Whether a run was rewarded as in the paper."""
+    return Run(**row["run"]).reward == "f1"
+
+
+def over(row: Row, rival: Row, axis: str) -> Interval:
+    """How much better one run's descriptions are than another's, picture by picture."""
+    return paired_difference(row["scores"][axis], rival["scores"][axis])
 
 
 def by_spread(rows: Iterable[Row]) -> Table:
