@@ -42,10 +42,6 @@ class Arm:
             f", noise {self.noise:g}" if self.noise else ""
         )
 
-    def gains(self, axis: str) -> list[float]:
-        """Of each seed."""
-        return [row["gains"][axis]["mean"] for row in self.rows]
-
     def spread(self, name: str, steps: slice) -> float:
         """A figure's mean over some steps of all seeds."""
         return fmean(value for row in self.rows for value in row["spreads"][name][steps])
@@ -119,17 +115,19 @@ def by_spread(rows: Iterable[Row]) -> Table:
 
 
 def plot(rows: Iterable[Row], path: Path) -> None:
-    """Mistakes against omissions, one point a run, one colour a reward; up and right is better."""
+    """How far siblings differ on each axis, step by step: a panel a reward, means over seeds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    for arm in arms(rows):
-        axes.scatter(
-            arm.gains("omissions"), arm.gains("mistakes"), label=arm.title.replace("`", "")
-        )
-    axes.axhline(0, color="0.6", linewidth=0.8)
-    axes.set_xlabel("omissions, difference to SFT (higher: fewer)")
-    axes.set_ylabel("mistakes, difference to SFT (higher: fewer)")
-    axes.legend(fontsize="small")
+    found = arms(rows)
+    figure = Figure(figsize=(3.6 * len(found), 3), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for panel, arm in zip(panels, found, strict=True):
+        for axis in ("precision", "recall"):
+            seeds = (row["spreads"][axis] for row in arm.rows)
+            means = [fmean(values) for values in zip(*seeds, strict=True)]
+            panel.plot(range(1, len(means) + 1), means, label=axis)
+        panel.set(title=arm.title.replace("`", ""), xlabel="step")
+    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylabel("spread within groups")
+    panels[0].legend()
     figure.savefig(path, dpi=120)
