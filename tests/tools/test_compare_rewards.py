@@ -17,7 +17,7 @@ from tools.compare_rewards.__main__ import PLAIN, main
 from tools.compare_rewards.noise import NoisyJudge
 from tools.compare_rewards.pays import SETTINGS, Paid, cases, pays, read_items
 from tools.compare_rewards.report import SPREADS
-from tools.compare_rewards.runs import Run, spreads
+from tools.compare_rewards.runs import AXES, Run, spreads
 from tools.compare_rewards.tables import Table, write_between
 
 HONEST, MISTAKEN = "honest rewording", "the same with five planted mistakes"
@@ -70,6 +70,7 @@ def row(reward: str, seed: int, mistakes: float) -> dict[str, Any]:
     return {
         "run": {"reward": reward, "seed": seed, "dataset": PLAIN, "noise": 0.0},
         "gains": {"mistakes": gain(mistakes), "omissions": gain(0.2), "overall": gain(0.1)},
+        "scores": {axis: [0.5 + mistakes, 0.7 + mistakes] for axis in AXES},
         "means": {}, "words": 27.0, "seconds": 1,
         "spreads": dict.fromkeys(SPREADS, [0.5] * 5 + [0.25] * 5),
     }  # fmt: skip
@@ -87,11 +88,13 @@ def test_the_tables_of_finished_runs(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "rewards.md"
-    page.write_text("a <!-- runs -->old<!-- /runs --> b <!-- spreads --><!-- /spreads -->")
+    marks = ("runs", "over f1", "spreads")
+    page.write_text(" ".join(f"<!-- {mark} -->old<!-- /{mark} -->" for mark in marks))
     main(["table", str(finished), "--page", str(page)])
     printed, written = capsys.readouterr().out, page.read_text(encoding="utf-8")
     assert "| `f1`, plain scenes | 1 | **-0.030 [-0.040, -0.020]** |" in printed
     assert "| `f1`, plain scenes | 0 | -0.005 [-0.015, +0.005] |" in printed
+    assert "| `separate`, plain scenes | 0 | **+0.025 [+0.025, +0.025]** |" in written
     assert "| `f1`, plain scenes | 2 | 1-5 | 0.500 |" in written
     assert "| `f1`, plain scenes | 2 | 6- | 0.250 |" in written
     assert "old" not in written

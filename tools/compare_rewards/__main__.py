@@ -94,7 +94,11 @@ def show_runs(flags: argparse.Namespace) -> None:
     rows = runs.read_rows(flags.output / "runs.jsonl")
     if not rows:
         sys.exit(f"{flags.output / 'runs.jsonl'} has no finished run: train first")
-    tables = {"runs": str(report.by_run(rows)), "spreads": str(report.by_spread(rows))}
+    tables = {
+        "runs": str(report.by_run(rows)),
+        "over f1": str(report.against_f1(rows)),
+        "spreads": str(report.by_spread(rows)),
+    }
     print("\n\n".join(tables.values()))
     if flags.page:
         for mark, table in tables.items():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from posh_reward.study.rows.journal import Row
+from posh_reward.study.statistics import Interval, paired_difference
 from tools.compare_rewards.runs import AXES, Run
 from tools.compare_rewards.tables import Table
 
@@ -41,10 +42,6 @@ class Arm:
             f", noise {self.noise:g}" if self.noise else ""
         )
 
-    def gains(self, axis: str) -> list[float]:
-        """Of each seed."""
-        return [row["gains"][axis]["mean"] for row in self.rows]
-
     def spread(self, name: str, steps: slice) -> float:
         """A figure's mean over some steps of all seeds."""
         return fmean(value for row in self.rows for value in row["spreads"][name][steps])
@@ -74,10 +71,36 @@ def by_run(rows: Iterable[Row]) -> Table:
 
 
 def cell(row: Row, axis: str) -> str:
+    """A run's difference to the SFT model."""
+    return shown(Interval(**row["gains"][axis]))
+
+
+def shown(interval: Interval) -> str:
     """A difference with its interval; bold where the interval excludes 0."""
-    gain = row["gains"][axis]
-    text = f"{gain['mean']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]"
-    return f"**{text}**" if gain["low"] > 0 or gain["high"] < 0 else text
+    return f"**{interval}**" if interval.excludes_zero else str(interval)
+
+
+def against_f1(rows: Iterable[Row]) -> Table:
+    """One line a run: paired differences to the run on f1 that has the same seed and data."""
+    found = list(rows)
+    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in found if is_f1(row)}
+    lines = [
+        [arm.title, str(row["run"]["seed"]), *(shown(over(row, rival, axis)) for axis in AXES)]
+        for arm in arms(row for row in found if not is_f1(row))
+        for row in arm.rows
+        if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
+    ]
+    return Table(["reward, over f1", "seed", *AXES], lines)
+
+
+def is_f1(row: Row) -> bool:
+    """Whether a run was rewarded as in the paper."""
+    return Run(**row["run"]).reward == "f1"
+
+
+def over(row: Row, rival: Row, axis: str) -> Interval:
+    """How much better one run's descriptions are than another's, picture by picture."""
+    return paired_difference(row["scores"][axis], rival["scores"][axis])
 
 
 def by_spread(rows: Iterable[Row]) -> Table:
@@ -92,17 +115,19 @@ def by_spread(rows: Iterable[Row]) -> Table:
 
 
 def plot(rows: Iterable[Row], path: Path) -> None:
-    """Mistakes against omissions, one point a run, one colour a reward; up and right is better."""
+    """How far siblings differ on each axis, step by step: a panel a reward, means over seeds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    for arm in arms(rows):
-        axes.scatter(
-            arm.gains("omissions"), arm.gains("mistakes"), label=arm.title.replace("`", "")
-        )
-    axes.axhline(0, color="0.6", linewidth=0.8)
-    axes.set_xlabel("omissions, difference to SFT (higher: fewer)")
-    axes.set_ylabel("mistakes, difference to SFT (higher: fewer)")
-    axes.legend(fontsize="small")
+    found = arms(rows)
+    figure = Figure(figsize=(3.6 * len(found), 3), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for panel, arm in zip(panels, found, strict=True):
+        for axis in ("precision", "recall"):
+            seeds = (row["spreads"][axis] for row in arm.rows)
+            means = [fmean(values) for values in zip(*seeds, strict=True)]
+            panel.plot(range(1, len(means) + 1), means, label=axis)
+        panel.set(title=arm.title.replace("`", ""), xlabel="step")
+    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylabel("spread within groups")
+    panels[0].legend()
     figure.savefig(path, dpi=120)

@@ -124,11 +124,18 @@ def outcome(model: Path, folder: Path, dataset: str) -> Row:
     after = held_out(folder, folder / "held_out", dataset)
     [standing] = standings(after)
     return {
+        "scores": by_picture(after),
         "gains": {axis: asdict(difference(after, before, axis)) for axis in AXES},
         "means": {axis: standing.axes[axis].mean for axis in AXES},
         "words": standing.words,
         "spreads": spreads(folder / "completions"),
     }
+
+
+def by_picture(rows: Sequence[Row]) -> dict[str, list[float | None]]:
+    """Scores by axis, in the order of the pictures' ids."""
+    ordered = sorted(rows, key=lambda row: str(row["id"]))
+    return {axis: [row[axis] for row in ordered] for axis in AXES}
 
 
 def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
