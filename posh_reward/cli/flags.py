@@ -159,10 +159,11 @@ def _metric_flags() -> argparse.ArgumentParser:
 def _metric(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("metric", "a flag wins over the configuration file")
     add = group.add_argument
-    add("--config", metavar="FILE", help="YAML or JSON: judge, parser, coref, preset, store, "
-        "weights, max_characters, pairs_at_once")  # fmt: skip
-    add("--judge", metavar="NAME", help="default: embedded, which needs no download; or a settings "
-        "file")  # fmt: skip
+    add("--config", metavar="FILE", help="published, which is POSH as it was published; or YAML "
+        "or JSON: judge, parser, coref, preset, store, weights, max_characters, "
+        "pairs_at_once")  # fmt: skip
+    add("--judge", metavar="NAME", help="default: embedded, which needs no download; or vllm "
+        "(Qwen3-14B) or transformers (Qwen3-1.7B); or a settings file")  # fmt: skip
     add("--parser", metavar="NAME", help="default: embedded; or an installed spaCy pipeline")
     add("--coref", metavar="NAME", help="default: rules, which needs no download; or none, "
         "or maverick, which needs a setup (docs/coref.md)")  # fmt: skip

@@ -17,8 +17,10 @@ from posh_reward.types import Failure, Reply, Verdict
 
 logger = logging.getLogger(__name__)
 
-READING_VERSION = 1
-"""Of how replies are asked for and read. Raise it when that changes: the store keeps by it."""
+READING_VERSION = 2
+"""Of how replies are asked for and read. Raise it when that changes: the store keeps by it, and
+signatures carry it. 2: ``top-20`` counts every token that contains a digit, and tokens that were
+added without being marked as special stay text."""
 DOUBTFUL = 0.5
 """A reply is doubtful if the labels had less probability than this."""
 ENOUGH = 100

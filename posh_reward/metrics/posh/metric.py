@@ -23,6 +23,7 @@ from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.metrics.signature import signature
+from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Scores, Usage
 
@@ -76,6 +77,7 @@ class PoSh:
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
         asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
+        self._prompted = isinstance(asked, PromptJudge)
         if isinstance(asked, PromptJudge):
             _check_prompted(asked, preset, self.store)
         self.weights = weights_of(weights)
@@ -93,6 +95,7 @@ class PoSh:
             "preset": self.preset,
             **({"wording": str(edition)} if edition > 1 else {}),
             "judge": self.judge.name,
+            **({"replies": str(REPLY_VERSION)} if self._prompted else {}),
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
             "rules": f"{READING_VERSION}.{ASKING_VERSION}",

@@ -81,6 +81,7 @@ def test_the_mended_preset_says_so_and_reads_what_the_release_does_not() -> None
         PoSh(preset=preset).score([text], [text])[0] for preset in ("released", "mended")
     )
     assert "|preset:mended|" in mended.signature
+    assert "|preset:prefix-first|wording:2|" in PoSh(preset="prefix-first").signature
     assert [e.text for e in released.elements if e.kind == "relation"] == []
     assert [e.text for e in mended.elements if e.kind == "relation"] == ["on", "on"]
 

@@ -11,6 +11,7 @@ import pytest
 from posh_reward import PoSh, Scores
 from posh_reward.metrics.posh.judges.fake import fake_model
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.models.ask import READING_VERSION
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.store import Store
@@ -24,6 +25,23 @@ def run(path: Path | None, model: FakeModel, preset: str = "released") -> list[S
     store = None if path is None else Store(path)
     judge = PromptJudge(model, preset, store)
     return PoSh(judge, preset=preset, store=store).score(GENERATIONS, REFERENCES)
+
+
+def test_answers_that_were_read_in_another_way_are_not_recalled(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    posh = PoSh("fake-model", store=store)
+    posh.score(GENERATIONS, REFERENCES)
+    for kind, space in (("verdict", "1|1/2/3/4/5"), ("rewrite", "1")):
+        old = f"fake-model-1|{space}"
+        assert not store.get(kind, old, [p.key for p in prompts_of(posh)])
+    assert f"|replies:{READING_VERSION}|" in posh.signature
+    assert "|replies:" not in PoSh("embedded").signature
+
+
+def prompts_of(posh: PoSh) -> list[Prompt]:
+    assert isinstance(posh.judge, PromptJudge)
+    assert isinstance(posh.judge.model, FakeModel)
+    return posh.judge.model.prompts
 
 
 @pytest.mark.parametrize("preset", ["released", "prefix-first"])
