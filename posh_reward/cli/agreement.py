@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli.exits import OK
+from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -231,4 +231,4 @@ def _show(report: Report, flags: argparse.Namespace) -> int:
         Path(flags.html).write_text(page_of(report), encoding="utf-8")
     if flags.plot is not None:
         plot(report, Path(flags.plot))
-    return OK
+    return UNSCORED if any(line.failures for line in report.lines) else OK

@@ -168,31 +168,30 @@ def localising_lines(
     if base is None:
         names = ", ".join(repr(each.name) for each in found)
         raise InputError(f"there is no metric {against!r} to compare with, but {names}")
+    known: dict[tuple[str, str, bytes], list[tuple[float, Floats]]] = {}
+
+    def values(metric: Found, axis: str, usable: Ints) -> list[tuple[float, Floats]]:
+        key = metric.name, axis, usable.tobytes()
+        if key not in known:
+            known[key] = _values(metric.by_axis[axis], metric.threshold, draws, half, usable)
+        return known[key]
+
     lines = []
     for each in found:
         cells: dict[str, Cell] = {}
         differences = {}
         for axis in AXES:
-            ours = each.by_axis[axis]
-            cells |= _cells(axis, ours, each.threshold, draws, half)
-            if each is not base:
-                both = np.intersect1d(ours.usable, base.by_axis[axis].usable)
-                one = _values(ours, each.threshold, draws, half, both)
-                other = _values(base.by_axis[axis], base.threshold, draws, half, both)
-                for kind, (a, ours_in), (b, theirs_in) in zip(KINDS, one, other, strict=True):
-                    differences[f"{axis} {kind}"] = estimate(a - b, ours_in - theirs_in)
+            usable = each.by_axis[axis].usable
+            for kind, (value, samples) in zip(KINDS, values(each, axis, usable), strict=True):
+                cells[f"{axis} {kind}"] = Cell(estimate(value, samples), len(usable))
+            if each is base:
+                continue
+            both = np.intersect1d(usable, base.by_axis[axis].usable)
+            pairs = zip(KINDS, values(each, axis, both), values(base, axis, both), strict=True)
+            for kind, (ours, ours_in), (theirs, theirs_in) in pairs:
+                differences[f"{axis} {kind}"] = estimate(ours - theirs, ours_in - theirs_in)
         lines.append(Line(each.name, cells, differences, each.failures, each.signature))
     return lines
-
-
-def _cells(
-    axis: str, counts: Counts, threshold: float, draws: Sequence[Ints], half: Floats
-) -> dict[str, Cell]:
-    values = _values(counts, threshold, draws, half, counts.usable)
-    return {
-        f"{axis} {kind}": Cell(estimate(value, samples), len(counts.usable))
-        for kind, (value, samples) in zip(KINDS, values, strict=True)
-    }
 
 
 def _values(

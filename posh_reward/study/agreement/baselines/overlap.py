@@ -59,9 +59,13 @@ class GraphOverlap:
 
     def __init__(self, reader: Reader, *, weighted: bool) -> None:
         self.name = "CAPTURE-like" if weighted else "SPICE-like"
-        self.signature = f"{self.name}|parser:{reader.parser_name}|coref:{reader.coref.name}"
         self._reader = reader
         self._weighted = weighted
+
+    @property
+    def signature(self) -> str:
+        """What the graphs depend on."""
+        return f"{self.name}|parser:{self._reader.parser_name}|coref:{self._reader.coref.name}"
 
     def score(self, pairs: Sequence[Pair]) -> list[Given]:
         """Precision, recall and F1 of matched elements."""
