@@ -23,8 +23,8 @@ from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
 from posh_reward.types import Direction, Kind, Scores
 from tools.calibration.examples import FOLDS, Examples, examples
 from tools.calibration.objective import Objective, fitted
+from tools.calibration.people import SIDES, reading_metric
 from tools.calibration.questions import KINDS, Answers, Floats, Questions, Recorder, answers, asked
-from tools.eval_people import SIDES, reading_metric
 from tools.eval_planted import Marked, best_threshold, macro_f1, marked
 
 

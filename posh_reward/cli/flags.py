@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from textwrap import fill
 
-from posh_reward.cli import agreement, commands, packets, store
+from posh_reward.cli import agreement_flags, commands, packets, store
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
 from posh_reward.study.rows.formats import FORMATS
@@ -60,9 +60,10 @@ def command_line() -> argparse.ArgumentParser:
     _score(_described(chosen.add_parser("score", help="score the pairs of a table"), SCORE))
     _explain(_described(chosen.add_parser("explain", help="show one pair with marks"), EXPLAIN))
     _report(_described(chosen.add_parser("report", help="write a page about scores"), REPORT))
-    agreement.add_flags(
+    agreement_flags.add_flags(
         _described(
-            chosen.add_parser("agreement", help="measure agreement with people"), agreement.ABOUT
+            chosen.add_parser("agreement", help="measure agreement with people"),
+            agreement_flags.ABOUT,
         ),
         _metric_flags(),
     )

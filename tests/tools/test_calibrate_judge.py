@@ -10,11 +10,12 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.study.agreement.correlation import pearson
 from tools.calibrate_judge import shipped
 from tools.calibration.examples import Examples, add_artwork, changed, fold_of
 from tools.calibration.objective import AGAINST, CONTRADICTIONS, FREE, Objective
+from tools.calibration.people import Judged, share_above, tau_c
 from tools.calibration.questions import Questions, Recorder, answers, asked
-from tools.eval_people import Judged, pearson, share_above, tau_c
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.types import Span
-from tools import eval_people
-from tools.eval_people import Judged, Pair
+from tools.calibration import people as sets
+from tools.calibration.people import Judged, Pair
 from tools.eval_planted import TOKEN, blind_list
 
 FOLDS = 5
@@ -59,7 +59,7 @@ def fold_of(group: str) -> int:
 def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) -> Examples:
     """Reads all sets: three that people judged, and artworks with planted mistakes."""
     found = Examples()
-    for read in eval_people.SETS:
+    for read in sets.SETS:
         judged = read(people, sample)
         images = dict(zip(judged.of.tolist(), judged.images, strict=True))
         numbers = [found.add(pair, images[i]) for i, pair in enumerate(judged.pairs)]

@@ -44,6 +44,11 @@ class Figure:
         return f"{self.axis} {self.name}"
 
 
+def head(axis: str, name: str) -> Figure:
+    """The head of a column whose figures are computed elsewhere."""
+    return Figure(axis, name, lambda *_: nan)
+
+
 def on_rows(measure: SimpleMeasure) -> FullMeasure:
     """A measure of two lists as a measure of chosen rows."""
     return lambda scores, people, rows: measure(scores[rows], people[rows])

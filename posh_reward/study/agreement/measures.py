@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.metric import PoSh
+from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.items import Given, Pair, number
+from posh_reward.study.agreement.localise import Alerts
 from posh_reward.study.agreement.sources import check_columns
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.scored import NAMES
-from posh_reward.types import Failure, Scores
+from posh_reward.types import Direction, Failure, Scores, Span
 
 NOT_THERE = Failure("text", "the file of scores does not have this pair")
 POSH = "POSH"
@@ -21,12 +23,15 @@ class PoshMeasure:
 
     Args:
         posh: the metric.
-        name: what tables call it.
+        threshold: the fixed one for spans, a grade; None: the one below which POSH itself takes an
+            element as absent when it looks for identifiers.
     """
 
-    def __init__(self, posh: PoSh, name: str = POSH) -> None:
+    name = POSH
+
+    def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
         self.posh = posh
-        self.name = name
+        self.threshold: float = PRESENT if threshold is None else threshold
 
     @property
     def signature(self) -> str:
@@ -40,11 +45,34 @@ class PoshMeasure:
             for scores in self.elements(pairs)
         ]
 
+    def alerts(self, pairs: Sequence[Pair]) -> list[Alerts | Failure]:
+        """Every element's spans with its grade, 1 to 5."""
+        return [
+            scores.failure
+            if scores.failure is not None
+            else {
+                "mistakes": _graded(scores, "precision", pair.generation),
+                "omissions": _graded(scores, "recall", pair.reference),
+            }
+            for pair, scores in zip(pairs, self.elements(pairs), strict=True)
+        ]
+
     def elements(self, pairs: Sequence[Pair]) -> list[Scores]:
         """The whole record of each pair, with its elements."""
         if self.posh.store is not None:
             self.posh.reader.read([pair.generation for pair in pairs], keep=True)
         return self.posh.score([p.generation for p in pairs], [p.reference for p in pairs])
+
+
+def _graded(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
+    """Spans into the text as it was given, which POSH strips."""
+    shift = len(text) - len(text.lstrip())
+    return [
+        ((start + shift, end + shift), element.grade)
+        for element in scores.elements
+        if element.direction == direction and element.grade is not None
+        for start, end in element.spans
+    ]
 
 
 class ScoresFile:

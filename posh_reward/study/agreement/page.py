@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.study.agreement.compare import Figure
 from posh_reward.study.agreement.report import Report, marked, printed, tested
 from posh_reward.study.agreement.table import explained
 from posh_reward.study.pages.page import fill, template
@@ -34,7 +35,7 @@ def page_of(report: Report) -> str:
         "lead": escape(explained(report)),
         "style": template("posh.css") + template("shell.css") + STYLE,
         "key": "",
-        "items": "\n".join(_axis(report, axis) for axis in report.axes),
+        "items": "\n".join(_block(report, *each) for each in report.blocks),
         "footer": "<br>".join(
             escape(each) for each in [*said, *(f"{x.name}: {x.signature}" for x in report.lines)]
         ),
@@ -42,8 +43,7 @@ def page_of(report: Report) -> str:
     return fill(template("page.html"), values)
 
 
-def _axis(report: Report, axis: str) -> str:
-    figures = report.of_axis(axis)
+def _block(report: Report, axis: str, figures: Sequence[Figure]) -> str:
     rows = [
         [line.name, *(marked(figure, line.cells[figure.key]) for figure in figures)]
         for line in report.lines
@@ -52,6 +52,7 @@ def _axis(report: Report, axis: str) -> str:
     rows += [
         [f"{paper.name} (paper)", *(printed(f, paper.figures.get(f.key)) for f in figures)]
         for paper in report.published
+        if any(figure.key in paper.figures for figure in figures)
     ]
     names = [figure.name for figure in figures]
     said = f"<article><h2>{escape(axis)}</h2>{_table(['metric', *names], rows)}"
@@ -100,20 +101,22 @@ def plot(report: Report, path: Path) -> None:
     """
     from matplotlib.figure import Figure as Canvas
 
-    axes = report.axes
-    widest = max(len(report.of_axis(axis)) for axis in axes)
+    blocks = report.blocks
+    widest = max(len(figures) for _, figures in blocks)
     names = [line.name for line in report.lines if line.cells]
     height = 0.8 + 0.32 * (len(names) + len(report.published))
-    canvas = Canvas(figsize=(1.4 + 2.4 * widest, height * len(axes)), layout="constrained")
-    grid = canvas.subplots(len(axes), widest, squeeze=False, sharey="row")
-    for row, axis in zip(grid, axes, strict=True):
-        _plot_axis(row, report, axis)
+    size = (1.4 + 2.4 * widest, height * len(blocks))
+    canvas = Canvas(figsize=size, layout="constrained")
+    grid = canvas.subplots(len(blocks), widest, squeeze=False, sharey="row")
+    for row, (axis, figures) in zip(grid, blocks, strict=True):
+        _plot_block(row, report, axis, figures)
     canvas.suptitle(report.title, fontsize=10, color=INK)
     canvas.savefig(path, dpi=150)
 
 
-def _plot_axis(panels: Sequence[Axes], report: Report, axis: str) -> None:
-    figures = report.of_axis(axis)
+def _plot_block(
+    panels: Sequence[Axes], report: Report, axis: str, figures: Sequence[Figure]
+) -> None:
     lines = [line for line in report.lines if line.cells]
     labels = [line.name for line in lines] + [f"{p.name} (paper)" for p in report.published]
     for panel, figure in zip(panels, figures, strict=False):

@@ -12,6 +12,8 @@ from posh_reward.study.agreement.published import Published
 from posh_reward.study.statistics import Estimate
 
 LEVEL = "95 %"
+WIDEST = 5
+"""Figures that stand next to each other."""
 SURE = 0.05
 """A p-value below it is marked."""
 
@@ -35,13 +37,16 @@ class Report:
     """More for JSON, such as the ratings of models."""
 
     @property
-    def axes(self) -> list[str]:
-        """The axes, in order."""
-        return list(dict.fromkeys(figure.axis for figure in self.figures))
-
-    def of_axis(self, axis: str) -> list[Figure]:
-        """The figures of one axis."""
-        return [figure for figure in self.figures if figure.axis == axis]
+    def blocks(self) -> list[tuple[str, list[Figure]]]:
+        """Each axis with its figures, in order, at most ``WIDEST`` at a time."""
+        axes: dict[str, list[Figure]] = {}
+        for figure in self.figures:
+            axes.setdefault(figure.axis, []).append(figure)
+        return [
+            (axis, figures[start : start + WIDEST])
+            for axis, figures in axes.items()
+            for start in range(0, len(figures), WIDEST)
+        ]
 
 
 def scaled(figure: Figure, value: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.study.agreement import caparena, published
+from posh_reward.study.agreement.bars import Bars
 from posh_reward.study.agreement.compare import Figure, Line, Sheet, compare
 from posh_reward.study.agreement.items import (
     Column,
@@ -42,32 +42,6 @@ class Choices:
     table: int | None = None
     """The paper's table to print with our figures."""
     quiet: bool = False
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Progress bars on standard error."""
-
-    quiet: bool
-    made: list[Any] = field(default_factory=list)
-
-    def bar(self, name: str, total: int, unit: str) -> Callable[[int], None]:
-        """Counts up to a total; told how many more are done."""
-        from tqdm import tqdm
-
-        bar = tqdm(desc=name, total=total, unit=unit, disable=self.quiet, file=sys.stderr)
-        self.made.append(bar)
-
-        def advance(done: int) -> None:
-            bar.update(done)
-
-        return advance
-
-    def close(self) -> None:
-        """Ends the bars."""
-        for bar in self.made:
-            bar.close()
 
 
 def score_columns(items: Sequence[Item], choices: Choices) -> list[Column]:
@@ -173,7 +147,7 @@ def _report(
     paper = published.published(choices.table) if choices.table is not None else []
     against = choices.against or next((line.name for line in found if not line.missing), None)
     return Report(
-        choices.title or title,
+        title,
         figures,
         found,
         notes,

@@ -15,7 +15,7 @@ WIDTH = 100
 def text_of(report: Report) -> str:
     """The whole report: per axis a table of figures, the paper's, and the differences."""
     parts = [report.title, fill(explained(report), WIDTH)]
-    parts += [_axis(report, axis) for axis in report.axes]
+    parts += [_block(report, axis, figures) for axis, figures in report.blocks]
     parts += [_missing(report.lines), _failed(report.lines)]
     parts += [fill(note, WIDTH) for note in report.notes]
     return "\n\n".join(part for part in parts if part)
@@ -31,8 +31,7 @@ def explained(report: Report) -> str:
     return said.strip()
 
 
-def _axis(report: Report, axis: str) -> str:
-    figures = report.of_axis(axis)
+def _block(report: Report, axis: str, figures: Sequence[Figure]) -> str:
     rows = [[axis, "rows", *(figure.name for figure in figures)]]
     rows += [_figures_row(line, figures) for line in report.lines if line.cells]
     for paper in report.published:

@@ -18,6 +18,7 @@ from posh_reward.study.agreement.pairwise import label_score
 from posh_reward.study.agreement.published import published
 from posh_reward.study.agreement.run import Choices, caparena_report, pairs_report
 from posh_reward.study.agreement.sources import read_rows
+from posh_reward.study.agreement.table import text_of
 from posh_reward.study.statistics import Estimate
 from tests.study.agreement.judged import MODELS, Quality, caparena_rows, docent_rows
 
@@ -152,6 +153,14 @@ def test_names_and_columns_that_are_not_there() -> None:
         pairs_report(judged, replace(QUIET, measures=[Quality("a")], against="b"))
     with pytest.raises(InputError, match="the rows need a column 'spice1', or 'spice_mistakes1'"):
         pairs_report(judged, replace(QUIET, columns=["spice"]))
+
+
+def test_many_figures_do_not_stand_in_one_row() -> None:
+    rows = [{**row, "cluster": f"c{n % 7}"} for n, row in enumerate(caparena_rows(40))]
+    choices = replace(QUIET, measures=[Quality("a")], resamples=0)
+    report = caparena_report(arena(rows, "caparena"), choices)
+    assert [len(figures) for _, figures in report.blocks] == [5, 5]
+    assert all(len(line) <= 100 for line in text_of(report).splitlines())
 
 
 def test_metrics_that_are_not_installed_are_named() -> None:

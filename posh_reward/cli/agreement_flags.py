@@ -1,0 +1,218 @@
+"""Flags of ``posh-reward agreement``, and the words of their ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from posh_reward.cli import agreement
+from posh_reward.cli.exits import EXITS
+from posh_reward.study.rows.formats import FORMATS
+
+ABOUT = """\
+Measures how well metrics agree with people's judgments, by the procedures of the paper, and prints
+the paper's figures below ours. POSH is scored on the fly, by the flags of `metric`; other metrics
+come from columns of the judgments, from files of scores, or from --baseline. Every metric is
+compared with the first: intervals and tests by paired bootstrap over images. Higher is better
+everywhere. With --store a run that broke off goes on where it was."""
+DOCENT = """\
+Coarse judgments in DOCENT's form (paper, A.3.2): two texts, a reference, and on each axis one of
+1_much_better, 1_slightly_better, equal, 2_slightly_better, 2_much_better. INPUT is a dataset on the
+hub, its local copy, or a file with the same columns."""
+CAPARENA = """\
+CapArena's caparena_annots_eval.json, or a file with the same columns: img, ref, source1, source2,
+caption1, caption2, winner, cluster. Pairs with a human's text are left out; winner skip, bad and
+equal are ties. Texts are scored by their overall score."""
+PAIRS = """\
+Any table of two texts and a reference. A label is one of DOCENT's, or a number from 2 (the first
+text is much better) to -2. Without --label the first text is the better one in every row."""
+RATINGS = """\
+Any table of texts that people rated one by one: candidate, reference (a text, or a list of texts)
+and ratings (a number, or a list with one for each rater)."""
+
+SPANS = """\
+Texts in which people marked mistakes (in the generation) and omissions (in the reference) as spans
+[start, end): macro F1 over marked and unmarked tokens (paper, Table 2). INPUT is a dataset on the
+hub, its local copy, or a file. Baselines with spans: random; with --encoder 4GramEmbed, SGEmbed."""
+GRAPHS = """\
+Descriptions whose scene graphs people drew: text, entities [{"mentions": [[start, end], ...]}],
+attributes [{"spans": [...], "entity": 0}], relations [{"spans": [...], "subject": 0, "object": 1}]
+(paper, Table 8)."""
+ANSWERS = """\
+Questions that people answered by hand: direction (mistakes or omissions), grade, and the answer,
+whether the element is in the other text (paper, Table 9). `posh-reward score --elements` writes
+elements with direction and grade: add an answer to each, and read them with --unfold elements."""
+
+
+def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
+    """Adds the commands below ``agreement``.
+
+    Args:
+        command: the parser of ``agreement``.
+        metric: has the flags that describe POSH.
+    """
+    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    for name, words, about, flags, run in (
+        ("docent", "DOCENT's coarse judgments", DOCENT, (_docent, _metrics), agreement.docent),
+        ("caparena", "CapArena's battles", CAPARENA, (_caparena, _metrics), agreement.caparena),
+        ("pairs", "any pairs that people compared", PAIRS, (_pairs, _metrics), agreement.pairs),
+        (
+            "ratings",
+            "any texts that people rated",
+            RATINGS,
+            (_ratings, _metrics),
+            agreement.ratings,
+        ),
+        ("spans", "texts with marked mistakes and omissions", SPANS, (_spans,), agreement.spans),
+        ("graphs", "scene graphs that people drew", GRAPHS, (_graphs,), agreement.graphs),
+        ("answers", "questions that people answered", ANSWERS, (_answers,), agreement.answers),
+    ):
+        each = chosen.add_parser(name, help=words, parents=[metric], description=about,
+                                 epilog=EXITS,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+        each.set_defaults(command=partial(agreement.with_scipy, run))
+        for add in (*flags, _output):
+            add(each)
+
+
+def _docent(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-coarse",
+                         help="default: amitha/docent-eval-coarse, on the hub")  # fmt: skip
+    _table(command, split=True)
+    _paper(command)
+
+
+def _caparena(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json")
+    _table(command)
+    _paper(command)
+
+
+def _pairs(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
+    add("--text1", metavar="COLUMN", default="text1", help="default: text1")
+    add("--text2", metavar="COLUMN", default="text2", help="default: text2")
+    add("--reference", metavar="COLUMN", default="reference", help="default: reference")
+    add("--label", metavar="[AXIS=]COLUMN", action="append", default=[], help="labels, of all axes "
+        "or of mistakes, omissions or overall; may be repeated")  # fmt: skip
+    _image(command)
+    _table(command, split=True)
+
+
+def _ratings(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
+    add("--candidate", metavar="COLUMN", default="candidate", help="default: candidate")
+    add("--references", metavar="COLUMN", default="references", help="a text or a list of texts; "
+        "default: references")  # fmt: skip
+    add(
+        "--combine",
+        choices=("join", "best", "mean"),
+        default="join",
+        help="several references: "
+        "join them into one text of sentences (default), or take the best or the mean score",
+    )
+    add("--rating", metavar="[AXIS=]COLUMN", action="append", default=[], help="ratings, of all "
+        "axes or of mistakes, omissions or overall; may be repeated; default: rating")  # fmt: skip
+    add("--raters", choices=("each", "mean"), default="each", help="several ratings of a text: "
+        "count each (default), or their mean")  # fmt: skip
+    add("--unfold", metavar="COLUMN", help="a column of lists of rows, such as the candidates of "
+        "an image: each becomes a row")  # fmt: skip
+    _image(command)
+    _table(command, split=True)
+
+
+def _spans(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-granular",
+        help="default: amitha/docent-eval-granular, on the hub")  # fmt: skip
+    for name in ("generation", "reference", "mistakes", "omissions"):
+        add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
+    _image(command, "uuid")
+    _table(command, split=True)
+    add("--no-posh", action="store_true", help="do not score POSH")
+    add("--threshold", type=float, metavar="GRADE", help="POSH's fixed threshold, a grade from 1 "
+        "to 5; default: 2, below which POSH itself takes an element as absent")  # fmt: skip
+    add("--random", action="store_true", help="also measure random scores")
+    add("--encoder", metavar="NAME", help="also measure 4GramEmbed and SGEmbed with this encoder: "
+        "a model of sentence-transformers, or module:function")  # fmt: skip
+    _resampling(command)
+
+
+def _graphs(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT", help="JSON lines or JSON")
+    _table(command)
+    _resampling(command)
+
+
+def _answers(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet")
+    add("--answer", metavar="COLUMN", default="answer", help="true or false; default: answer")
+    add("--unfold", metavar="COLUMN", help="a column of lists of elements")
+    add("--pair", metavar="COLUMN", default="id", help="elements of one pair of texts are "
+        "resampled together; default: id, if there is one")  # fmt: skip
+    _table(command)
+    _resampling(command)
+
+
+def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
+    command.add_argument("--image", metavar="COLUMN", default=default, help="rows of one image are "
+                         f"resampled together; default: {default}, if there is one")  # fmt: skip
+
+
+def _table(command: argparse.ArgumentParser, split: bool = False) -> None:
+    add = command.add_argument
+    add("--format", choices=tuple(FORMATS), help="of the input; default: what its ending says")
+    add("--delimiter", metavar="CHARACTER", help="between the cells of an input in CSV")
+    if split:
+        add("--split", metavar="NAME", default="test", help="of a dataset; default: test")
+
+
+def _paper(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--paper", choices=("3", "6", "none"), default="3", help="table of the "
+                         "paper to print below: 3 (selected; default), 6 (all)")  # fmt: skip
+
+
+def _metrics(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("metrics to measure").add_argument
+    add("--no-posh", action="store_true", help="do not score POSH")
+    add("--column", metavar="NAME", action="append", default=[], help="scores in the judgments' "
+        "own columns: NAME, or NAME_mistakes, NAME_omissions, NAME_overall; for pairs each with 1 "
+        "and 2 after it; may be repeated")  # fmt: skip
+    add("--scores", metavar="NAME=FILE", action="append", default=[], help="a table of generation, "
+        "reference and mistakes, omissions, overall (as `posh-reward score` writes) or score; may "
+        "be repeated")  # fmt: skip
+    add("--baseline", metavar="NAME", action="append", default=[], help="length, words, bleu, "
+        "rouge, meteor, cider, spice, capture, random or all; may be repeated, or several with "
+        "commas; what is not installed is named in the table")  # fmt: skip
+    add("--llm", metavar="MODEL", help="a language model asked for scores by the paper's prompts: "
+        "a name or a settings file of configs/judge")  # fmt: skip
+    add("--llm-sees", choices=("reference", "image", "both"), default="reference", help="what it "
+        "compares a text with; default: reference")  # fmt: skip
+    _resampling(command)
+
+
+def _resampling(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("intervals and tests").add_argument
+    add("--against", metavar="NAME", help="the metric that the others are compared with; default: "
+        "the first")  # fmt: skip
+    add("--resamples", type=_count, default=1000, metavar="N", help="of images; default: 1000; "
+        "0: no intervals")  # fmt: skip
+    add("--seed", type=_count, default=0, metavar="N", help="of the resamples; default: 0")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def _output(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("output").add_argument
+    add("--title", default="", help="heading of the table")
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add("--html", metavar="FILE", help="also write a page")
+    add("--plot", metavar="FILE", help="also draw a plot (.png, .svg, .pdf; needs Matplotlib)")
+    add("-q", "--quiet", action="store_true", help="no progress bars")

@@ -1,0 +1,155 @@
+"""4GramEmbed and SGEmbed: what has no likeness in the other text is an error (paper, A.3.3).
+
+Pieces of each text (its 4-grams, or the elements of its scene graph) are embedded; a piece's score
+is its highest cosine similarity to a piece of the other text. The paper's encoder is
+Qwen/Qwen3-Embedding-8B; any other can be named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.graph.read import Reader
+from posh_reward.study.agreement.items import Pair
+from posh_reward.study.agreement.localise import Alerts
+from posh_reward.study.statistics import Floats
+from posh_reward.types import Description, Failure, Span
+
+Encoder = Callable[[list[str]], Any]
+"""Texts -> (texts, dimensions) numbers."""
+Piece = tuple[str, tuple[Span, ...]]
+"""What is embedded, and where it stands."""
+
+WORD = re.compile(r"\S+")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+GRAM = 4
+GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8
+"""The paper's, below which a piece is an error."""
+
+
+def load_encoder(name: str) -> Encoder:
+    """The encoder of a name.
+
+    Args:
+        name: ``module:function`` for code of your own, or a model of sentence-transformers.
+
+    Raises:
+        InputError: there is no such function.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
+    module, colon, function = name.partition(":")
+    if colon:
+        try:
+            encoder: Encoder = getattr(import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"the encoder {name!r} cannot be loaded: {error}") from None
+        return encoder
+    try:
+        sentence_transformers = import_module("sentence_transformers")
+    except ImportError:
+        raise MissingDependencyError(
+            f"the encoder {name!r} needs `pip install sentence-transformers`; or name a function "
+            "of your own, --encoder module:function"
+        ) from None
+    encode: Encoder = sentence_transformers.SentenceTransformer(name).encode
+    return encode
+
+
+class EmbeddingAlerts:
+    """Pieces of two texts compared by an encoder.
+
+    Args:
+        encoder: embeds pieces.
+        called: the encoder's name, for signatures.
+        reader: reads scene graphs; None: the pieces are 4-grams.
+    """
+
+    def __init__(self, encoder: Encoder, called: str, reader: Reader | None = None) -> None:
+        self.name = "4GramEmbed" if reader is None else "SGEmbed"
+        self.signature = f"{self.name}|encoder:{called}"
+        self.threshold = GRAM_THRESHOLD if reader is None else GRAPH_THRESHOLD
+        self._encoder = encoder
+        self._reader = reader
+
+    def alerts(self, pairs: Sequence[Pair]) -> list[Alerts | Failure]:
+        """Every piece's similarity to the other text."""
+        generations = self._pieces([pair.generation for pair in pairs])
+        references = self._pieces([pair.reference for pair in pairs])
+        return [
+            next((each for each in both if isinstance(each, Failure)), None)
+            or self._compared(*(each for each in both if not isinstance(each, Failure)))
+            for both in zip(generations, references, strict=True)
+        ]
+
+    def _pieces(self, texts: Sequence[str]) -> list[list[Piece] | Failure]:
+        if self._reader is None:
+            return [grams(text) for text in texts]
+        return [
+            read if isinstance(read, Failure) else graph_pieces(read, text)
+            for read, text in zip(self._reader.read(texts, keep=True), texts, strict=True)
+        ]
+
+    def _compared(self, generation: list[Piece], reference: list[Piece]) -> Alerts:
+        ours, theirs = (self._embedded(pieces) for pieces in (generation, reference))
+        alike = ours @ theirs.T if generation and reference else np.zeros((len(ours), len(theirs)))
+        return {
+            "mistakes": _scored(generation, alike.max(axis=1, initial=-1.0)),
+            "omissions": _scored(reference, alike.max(axis=0, initial=-1.0)),
+        }
+
+    def _embedded(self, pieces: Sequence[Piece]) -> Floats:
+        """(pieces, dimensions) of length 1."""
+        if not pieces:
+            return np.zeros((0, 1))
+        found = np.asarray(self._encoder([text for text, _ in pieces]), dtype=np.float64)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        unit: Floats = found / np.where(lengths > 0, lengths, 1)
+        return unit
+
+
+def _scored(pieces: Sequence[Piece], likeness: Floats) -> list[tuple[Span, float]]:
+    return [
+        (span, float(score))
+        for (_, spans), score in zip(pieces, likeness, strict=True)
+        for span in spans
+    ]
+
+
+def grams(text: str) -> list[Piece]:
+    """Every four words in a row of each sentence; a shorter sentence as a whole."""
+    found: list[Piece] = []
+    start = 0
+    for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
+        words = [match.span() for match in WORD.finditer(text, start, end)]
+        for first in range(max(1, len(words) - GRAM + 1) if words else 0):
+            span = words[first][0], words[first : first + GRAM][-1][1]
+            found.append((text[slice(*span)], (span,)))
+        start = end
+    return found
+
+
+def graph_pieces(description: Description, text: str) -> list[Piece]:
+    """Things, attributes with their thing, relations with both: each at its own words."""
+    shift = len(text) - len(text.lstrip())
+    entities, relations = description.graph.entities, description.graph.relations
+
+    def placed(spans: Sequence[Span]) -> tuple[Span, ...]:
+        return tuple((start + shift, end + shift) for start, end in spans)
+
+    found = [(entity.head, placed(entity.spans)) for entity in entities]
+    found += [
+        (f"{each.text} {entity.head}", placed(each.spans))
+        for entity in entities
+        for each in entity.attributes
+    ]
+    found += [
+        (f"{entities[r.subject].head} {r.text} {entities[r.object].head}", placed(r.spans))
+        for r in relations
+    ]
+    return found

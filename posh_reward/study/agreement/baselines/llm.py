@@ -1,0 +1,106 @@
+"""A language model asked for three scores from 0 to 5 as JSON, by the paper's prompts (A.3.4)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib import resources
+from math import isfinite
+from typing import Literal
+
+from posh_reward.models.ask import Asker
+from posh_reward.models.base import Model, Prompt
+from posh_reward.store import Store
+from posh_reward.study.agreement.items import Given, Pair
+from posh_reward.study.pages.page import fill
+from posh_reward.types import Failure, Picture, Reply
+
+Shown = Literal["reference", "image", "both"]
+SHOWN: tuple[Shown, ...] = ("reference", "image", "both")
+"""What the model compares a generation with."""
+LONGEST_REPLY = 256
+"""Tokens; the JSON takes thirty."""
+HIGHEST = 5.0
+KEYS = ("precision", "recall", "overall_quality")
+JSON_OBJECT = re.compile(r"\{[^{}]*\}")
+
+
+class LlmScores:
+    """A model's own scores of each pair.
+
+    Args:
+        model: who is asked; where pictures are shown it has to see.
+        shown: the reference, the picture, or both.
+        store: keeps its replies for other runs.
+    """
+
+    def __init__(self, model: Model, shown: Shown = "reference", store: Store | None = None):
+        self.name = f"LLM ({shown})"
+        self.signature = f"{model.name}|prompt:{shown}"
+        self._asker = Asker(model, store)
+        self._shown = shown
+        path = resources.files(__package__).joinpath(f"prompts/{shown}.txt")
+        self._prompt = path.read_text(encoding="utf-8").strip()
+
+    def score(self, pairs: Sequence[Pair]) -> list[Given]:
+        """Precision, recall and overall quality, 0 to 5; a reply that cannot be read is none."""
+        prompts = [self._prompted(pair) for pair in pairs]
+        sound = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
+        self._asker.model.wake()
+        try:
+            replies = iter(self._asker.write(sound, LONGEST_REPLY))
+        finally:
+            self._asker.model.sleep()
+        return [
+            Given(failure=prompt) if isinstance(prompt, Failure) else read_scores(next(replies))
+            for prompt in prompts
+        ]
+
+    def _prompted(self, pair: Pair) -> Prompt | Failure:
+        texts = {"reference": pair.reference, "generation": pair.generation}
+        if self._shown == "reference":
+            return Prompt("", fill(self._prompt, texts))
+        picture = picture_at(pair.image)
+        if isinstance(picture, Failure):
+            return picture
+        return Prompt("", fill(self._prompt, texts), (picture,))
+
+
+def read_scores(reply: Reply) -> Given:
+    """The three scores in a reply, wherever its JSON stands; a failure if there are none."""
+    if reply.text is None:
+        return Given(failure=reply.failure)
+    for found in JSON_OBJECT.findall(reply.text):
+        try:
+            values = json.loads(found.replace("'", '"'))
+        except ValueError:
+            continue
+        precision, recall, overall = (_score(values.get(key)) for key in KEYS)
+        if precision is not None and recall is not None and overall is not None:
+            return Given(precision, recall, overall)
+    return Given(failure=Failure("reply", "the model's reply has no JSON with three scores 0 to 5"))
+
+
+def _score(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if isfinite(value) and 0 <= value <= HIGHEST else None
+
+
+def picture_at(path: str | None) -> Picture | Failure:
+    """The picture in a file."""
+    if path is None:
+        return Failure("text", "this row has no picture to show")
+    try:
+        from PIL import Image
+    except ImportError:
+        return Failure("engine", "pictures need Pillow: pip install pillow")
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("RGB")
+    except (OSError, ValueError) as error:
+        return Failure("text", f"the picture cannot be read: {error}")
+    size = ",".join(map(str, image.size)).encode()
+    return Picture(sha256(size + image.tobytes()).hexdigest(), image)

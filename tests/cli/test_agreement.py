@@ -1,0 +1,131 @@
+"""``agreement`` as people run it: real files, from judgments to a table, JSON, a page, a plot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.cli.exits import OK, UNUSABLE
+from tests.cli.running import run, write_rows
+from tests.study.agreement.judged import caparena_rows, docent_rows
+
+QUICK = ("--resamples", 10, "--quiet")
+
+
+def found_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_docent_with_everything_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = docent_rows(8)
+    for row in rows:
+        row["mine1"], row["mine2"] = row["model1_generation"][-5:], row["model2_generation"][-5:]
+    scores = write_rows(tmp_path / "scores.jsonl", [
+        {"generation": row[f"model{n}_generation"], "reference": row["reference"], "score": n}
+        for row in rows for n in (1, 2)
+    ])  # fmt: skip
+    source = write_rows(tmp_path / "docent.jsonl", rows)
+    arguments = ("agreement", "docent", source, *QUICK, "--column", "mine", "--scores",
+                 f"file={scores}", "--baseline", "length,cider")  # fmt: skip
+    assert run(*arguments, "--html", tmp_path / "a.html", "--plot", tmp_path / "a.png") == OK
+    said = capsys.readouterr().out
+    for words in ("docent.jsonl: 8 pairs of 4 images", "minus POSH", "CIDEr: not measured",
+                  "POSH (paper, Table 3)", "0.599", "Higher is better"):  # fmt: skip
+        assert words in said
+    page = (tmp_path / "a.html").read_text("utf-8")
+    assert "POSH (paper)" in page
+    assert "<script" not in page
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert run(*arguments, "--json", "--store", tmp_path / "kept.sqlite") == OK
+    found = found_json(capsys)
+    names = [metric["name"] for metric in found["metrics"]]
+    assert names == ["POSH", "file", "length", "mine", "CIDEr"]
+    assert found["metrics"][3]["figures"]["overall rho"]["rows"] == 8
+    assert found["metrics"][0]["signature"].startswith("posh|")
+    assert found["compared_with"] == "POSH"
+
+
+def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "caparena_annots_eval.json"
+    source.write_text(json.dumps(caparena_rows(30)))
+    arguments = ("--no-posh", "--baseline", "length", "--paper", "6", *QUICK)
+    assert run("agreement", "caparena", source, *arguments) == OK
+    said = capsys.readouterr().out
+    assert "LLaVa Critic (paper, Table 6)" in said
+    assert "acc in people" in said
+
+
+def test_pairs_and_ratings_of_any_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("better,worse,ref\nA dog runs.,A cat.,A dog runs.\n")
+    names = ("--text1", "better", "--text2", "worse", "--reference", "ref")
+    assert run("agreement", "pairs", pairs, *names, *QUICK, "--json") == OK
+    assert found_json(capsys)["metrics"][0]["figures"]["omissions acc"]["value"] == 1
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("candidate,references,P\nA dog runs.,A dog runs.,5\nA cat.,A dog runs.,1\n")
+    chosen = ("--rating", "mistakes=P", "--baseline", "words")
+    assert run("agreement", "ratings", ratings, *chosen, *QUICK, "--json") == OK
+    figures = found_json(capsys)["metrics"][1]["figures"]
+    assert set(figures) == {f"mistakes {n}" for n in ("tau_b", "tau_c", "rho", "r", "pairs")}
+    assert figures["mistakes tau_b"]["value"] == pytest.approx(1)
+
+
+def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dog = "A dog sleeps."
+    spans = [{"generation": "A red dog sleeps.", "reference": dog, "mistakes": [[2, 5]],
+              "omissions": []}]  # fmt: skip
+    encoder = ("--random", "--encoder", "tests.study.agreement.test_baselines:letters")
+    source = write_rows(tmp_path / "spans.jsonl", spans)
+    assert run("agreement", "spans", source, *encoder, *QUICK) == OK
+    said = capsys.readouterr().out
+    for name in ("POSH", "random", "4GramEmbed", "SGEmbed", "held out", "POSH (paper, Table 2)"):
+        assert name in said
+    graph = {"text": dog, "entities": [{"mentions": [[2, 5]]}], "attributes": [], "relations": []}
+    assert run("agreement", "graphs", write_rows(tmp_path / "g.jsonl", [graph]), *QUICK) == OK
+    assert "(paper, Table 8)" in capsys.readouterr().out
+    scored = tmp_path / "scored.jsonl"
+    assert run("score", write_rows(tmp_path / "in.jsonl", spans), "-o", scored, "--elements",
+               "--quiet") == OK  # fmt: skip
+    row = json.loads(scored.read_text())
+    for element in row["elements"]:
+        element["answer"] = element["text"] != "red"
+    answered = write_rows(tmp_path / "answered.jsonl", [row])
+    assert run("agreement", "answers", answered, "--unfold", "elements", *QUICK) == OK
+    assert "(paper, Table 9)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("pairs", "{}"), "has no column 'text1', but 'a': name the right one with --text1"),
+        (("ratings", "{}"), "has no column 'candidate', but 'a': name the right one with --candid"),
+        (("docent", "{}"), "has no column 'model1_generation', but 'a'"),
+        (("caparena", "{}"), "has no column 'img', but 'a'"),
+        (("spans", "{}"), "has no column 'generation', but 'a'"),
+        (("answers", "{}"), "has no column 'direction', but 'a'"),
+        (("graphs", "{}"), "has no column 'text', but 'a'"),
+        (("pairs", "none.jsonl"), "cannot read 'none.jsonl'"),
+        (("pairs", "{}", "--plot", "a.gif"), "'a.gif' does not end in .png, .svg, .pdf"),
+        (("pairs", "{}", "--label", "total=a"), "the axis 'total' is unknown: use mistakes"),
+        (("pairs", "{}", "--label", "a", "--label", "overall=a"), "'overall' is given twice"),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{"a": 1}])
+    assert run("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
+    assert why in capsys.readouterr().err
+
+
+def test_there_has_to_be_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_rows(tmp_path / "in.jsonl", docent_rows(2))
+    assert run("agreement", "docent", source, "--no-posh", *QUICK) == UNUSABLE
+    assert "no metric to measure" in capsys.readouterr().err
+    assert run("agreement", "docent", source, "--scores", "file", *QUICK) == UNUSABLE
+    assert "--scores 'file': write NAME=FILE" in capsys.readouterr().err

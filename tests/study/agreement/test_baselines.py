@@ -1,0 +1,183 @@
+"""Baselines: what each gives on texts that a person can check."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.graph.read import Reader
+from posh_reward.models.fake import FakeModel
+from posh_reward.store import Store
+from posh_reward.study.agreement.baselines import embedding, llm, load, overlap, words
+from posh_reward.study.agreement.items import Given, Pair
+from posh_reward.types import Failure, Reply
+
+SAME = Pair("A brown dog chases a cat.", "A brown dog chases a cat.")
+OTHER = Pair("Three ships sail.", "A brown dog chases a cat.")
+
+
+def overall(measure: Any, *pairs: Pair) -> list[float]:
+    return [given.overall for given in measure.score(pairs)]
+
+
+@pytest.mark.parametrize("make", [words.bleu, words.rouge, words.meteor, words.BagOfWords])
+def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
+    same, other = overall(make(), SAME, OTHER)
+    assert same > 0.99
+    assert other < 0.2
+
+
+def test_words_by_hand() -> None:
+    assert overall(words.length(), SAME) == [6]
+    [given] = words.BagOfWords().score([Pair("A red dog.", "a dog")])
+    assert given == Given(2 / 3, 1.0, 0.8)
+    assert words.BagOfWords().score([Pair("", "a dog")]) == [Given(0, 0, 0)]
+    assert overall(words.meteor(), Pair("", "a dog")) == [0]
+
+
+def test_rouge_takes_sentences_one_by_one() -> None:
+    # Sentences in another order share all words, sentence by sentence.
+    swapped = Pair("A cat sleeps. A dog runs.", "A dog runs. A cat sleeps.")
+    assert overall(words.rouge(), swapped) == [pytest.approx(1)]
+
+
+def test_meteor_knows_synonyms_and_forms() -> None:
+    meteor = words.meteor()
+    plain, synonym, strange = overall(
+        meteor,
+        Pair("the sofa stands", "the sofa stands"),
+        Pair("the couch stands", "the sofa stands"),
+        Pair("the horse stands", "the sofa stands"),
+    )
+    assert plain >= synonym > strange + 0.2
+
+
+def test_graphs_without_a_judge() -> None:
+    reader = Reader()
+    spice, capture = (overlap.GraphOverlap(reader, weighted=each) for each in (False, True))
+    synonyms = Pair("A brown dog chases a couch.", "A brown dog chases a sofa.")
+    # Of dog, cat, brown dog and dog chases cat the generation has the dog alone: 1 of 2 things (a
+    # horse), no attribute of 1, no relation of 1.
+    part = Pair("A black dog chases a horse.", "A brown dog chases a cat.")
+    assert overall(spice, SAME, synonyms, OTHER) == [1, 1, 0]
+    [given] = spice.score([part])
+    assert given.mistakes == given.omissions == pytest.approx(1 / 4)
+    assert overall(capture, part) == [pytest.approx(5 * 0.5 / 12)]
+    [failed] = spice.score([Pair("a " * 30_000, "A dog.")])
+    assert failed.failure is not None
+
+
+def letters(texts: Sequence[str]) -> Any:
+    """Embeds a text by the letters that it has."""
+    return np.array([[text.count(c) for c in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+
+
+def test_grams_stay_within_sentences() -> None:
+    assert [text for text, _ in embedding.grams("One two. A b c d e.")] == [
+        "One two.", "A b c d", "b c d e.",
+    ]  # fmt: skip
+    assert embedding.grams("  ") == []
+
+
+@pytest.mark.parametrize("reader", [None, Reader()], ids=["4-grams", "graph"])
+def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
+    measure = embedding.EmbeddingAlerts(letters, "letters", reader)
+    pair = Pair(" A brown dog sleeps. Zyzzyx quips.", "A brown dog sleeps.")
+    alerts, empty = measure.alerts([pair, Pair("", "A dog.")])
+    assert not isinstance(alerts, Failure)
+    assert not isinstance(empty, Failure)
+    scores = {pair.generation[slice(*span)]: score for span, score in alerts["mistakes"]}
+    strange = [score for text, score in scores.items() if "yzz" in text]
+    assert strange
+    assert max(strange) < measure.threshold <= max(scores.values())
+    assert all(score == pytest.approx(1) for _, score in alerts["omissions"])
+    assert all(score == -1 for _, score in empty["omissions"])
+
+
+def test_an_encoder_is_named_by_its_function() -> None:
+    assert embedding.load_encoder(f"{__name__}:letters") is letters
+    with pytest.raises(InputError, match=r"'no\.such:encoder' cannot be loaded"):
+        embedding.load_encoder("no.such:encoder")
+    with pytest.raises(MissingDependencyError, match="pip install sentence-transformers"):
+        embedding.load_encoder("some/model")
+
+
+@pytest.mark.parametrize(
+    ("reply", "given"),
+    [
+        ('{"precision": 4, "recall": 2.5, "overall_quality": 3}', Given(4, 2.5, 3)),
+        (
+            "Sure:\n```json\n{'precision': 5, 'recall': 0, 'overall_quality': 1}\n```",
+            Given(5, 0, 1),
+        ),
+        ('{"precision": 4} {"precision": 1, "recall": 1, "overall_quality": 1}', Given(1, 1, 1)),
+    ],
+)
+def test_scores_are_found_in_a_reply(reply: str, given: Given) -> None:
+    assert llm.read_scores(Reply(reply)) == given
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["4, 3, 2", "{}", '{"precision": 6, "recall": 1, "overall_quality": 1}',
+     '{"precision": true, "recall": 1, "overall_quality": 1}',
+     '{"precision": NaN, "recall": 1, "overall_quality": 1}'],
+)  # fmt: skip
+def test_a_reply_without_scores_is_a_failure_never_a_low_score(reply: str) -> None:
+    given = llm.read_scores(Reply(reply))
+    assert (given.overall, given.failure and given.failure.kind) == (None, "reply")
+
+
+def test_a_language_model_is_asked_by_the_papers_prompts(tmp_path: Path) -> None:
+    from PIL import Image
+
+    path = tmp_path / "a.png"
+    Image.new("RGB", (2, 2)).save(path)
+    pair = Pair("A dog {reference}.", "A cat.", str(path))
+    answer = '{"precision": 4, "recall": 2, "overall_quality": 3}'
+    for shown in llm.SHOWN:
+        model = FakeModel(writer=lambda _: answer, sees=True)
+        store = Store(tmp_path / f"{shown}.sqlite")
+        measure = llm.LlmScores(model, shown, store)
+        assert measure.score([pair]) == [Given(4, 2, 3)]
+        [prompt] = model.prompts
+        assert "Generated Detailed Description: A dog {reference}.\n" in prompt.text
+        assert ("Reference Detailed Description: A cat." in prompt.text) == (shown != "image")
+        assert len(prompt.pictures) == (shown != "reference")
+        assert "keys 'precision', 'recall', and 'overall_quality'" in prompt.text
+        again = FakeModel(sees=True)
+        assert llm.LlmScores(again, shown, store).score([pair]) == [Given(4, 2, 3)]
+        assert again.prompts == []
+    blind = llm.LlmScores(FakeModel(), "image").score([pair, Pair("a", "b")])
+    assert "does not take pictures" in str(blind[0].failure)
+    assert "no picture" in str(blind[1].failure)
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refusing(name: str, *arguments: Any, **named: Any) -> Any:
+        if name.split(".")[0] in ("sacrebleu", "rouge_score", "nltk"):
+            raise ImportError(name)
+        return real(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refusing)
+    found, missing = load.load_baselines(["all"], Reader())
+    assert [each.name for each in found] == [
+        "length", "bag of words", "SPICE-like", "CAPTURE-like", "random",
+    ]  # fmt: skip
+    remedies = dict(missing)
+    assert list(remedies) == ["BLEU-4", "CIDEr", "METEOR", "ROUGE-LS"]
+    assert "posh-reward[baselines]" in remedies["METEOR"]
+    assert "--scores CIDEr=FILE" in remedies["CIDEr"]
+
+
+def test_an_unknown_baseline_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="no baseline 'blue': use all, length, words, bleu"):
+        load.load_baselines(["length,blue"], Reader())

@@ -1,0 +1,116 @@
+"""Three public sets of people's judgments, as the fit of the embedded judge's weights reads them.
+
+`posh-reward agreement` measures any metric on the same files (docs/agreement.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from posh_reward.study.agreement.correlation import kendall, pearson
+from posh_reward.study.agreement.items import joined
+
+SIDES = ("precision", "recall", "f1")
+AT_ONCE = 128
+
+Floats = NDArray[np.float64]
+Pair = tuple[str, str]
+"""(Generation, reference)."""
+Measure = Callable[[Floats, Floats], float]
+
+
+tau_c = partial(kendall, variant="c")
+
+
+def share_above(scores: Floats, corrected: Floats) -> float:
+    """How often a corrected text scores above the one it corrects, which comes just before."""
+    return float(np.mean(scores[corrected == 1] > scores[corrected == 0]))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Pairs that people judged: one row per pair, or per pair and rater."""
+
+    name: str
+    pairs: list[Pair]
+    of: NDArray[np.int64]
+    """Per row its pair."""
+    images: list[str]
+    """Per row its image: rows of one image are resampled together."""
+    people: dict[str, Floats]
+    """Score -> what people gave, which it should agree with; one value per row."""
+    measure: Measure
+
+
+def lines(path: Path, sample: int | None) -> list[Any]:
+    """Rows of a JSON lines file: all, or ``sample`` that are spread over it."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    return rows if sample is None else rows[:: max(1, len(rows) // sample)][:sample]
+
+
+def flickr8k(folder: Path, sample: int | None = None) -> Judged:
+    """Three experts' ratings of each candidate, 1 to 4."""
+    pairs: list[Pair] = []
+    of, images, ratings = [], [], []
+    for row in lines(folder / "flickr8k_expert_dev.jsonl", sample):
+        reference = joined(row["references"])
+        for candidate in row["candidates"]:
+            for rating in candidate["ratings"]:
+                of.append(len(pairs))
+                images.append(row["image"])
+                ratings.append(rating)
+            pairs.append((candidate["caption"], reference))
+    given = np.array(ratings, dtype=np.float64)
+    return Judged(
+        "Flickr8k-Expert", pairs, np.array(of), images, dict.fromkeys(SIDES, given), tau_c
+    )
+
+
+def thumb(folder: Path, sample: int | None = None) -> Judged:
+    """Precision, recall and total of each caption, 1 to 5."""
+    rows = lines(folder / "thumb_dev.jsonl", sample)
+    people = {
+        score: np.array([row[name] for row in rows], dtype=np.float64)
+        for score, name in zip(SIDES, ("P", "R", "total"), strict=True)
+    }
+    pairs = [(row["caption"], joined(row["references"])) for row in rows]
+    images = [row["image"] for row in rows]
+    return Judged("THumB", pairs, np.arange(len(rows)), images, people, pearson)
+
+
+def discourse_foil(folder: Path, sample: int | None = None) -> Judged:
+    """Each text with a hallucination (0), and as people corrected it (1)."""
+    pairs, images, corrected = [], [], []
+    for number, row in enumerate(lines(folder / "discourse_foil_dev.jsonl", sample)):
+        for name in ("hallucinated", "corrected"):
+            pairs.append((row[name], row["reference"]))
+            images.append(str(number))
+            corrected.append(float(name == "corrected"))
+    people = {"precision": np.array(corrected)}
+    return Judged("DiscourseFOIL", pairs, np.arange(len(pairs)), images, people, share_above)
+
+
+def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
+    """The metric with all texts parsed, from the store where they are there."""
+    from posh_reward import PoSh
+    from posh_reward.graph.read import Reader
+    from posh_reward.store import Store
+
+    kept = Store(store) if store else None
+    metric = PoSh(judge=judge)
+    metric.reader = Reader(capacity=len(texts), store=kept)
+    for start in tqdm(range(0, len(texts), AT_ONCE), unit_scale=AT_ONCE, unit="text"):
+        metric.reader.read(texts[start : start + AT_ONCE], keep=True)
+    return metric
+
+
+SETS = (flickr8k, discourse_foil, thumb)
