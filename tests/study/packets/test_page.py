@@ -47,8 +47,9 @@ def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01")
     path = folder / f"{name}.html"
     path.write_bytes(made.files[path.name])
     browser.open(path)
-    browser.run("localStorage.clear()")
-    browser.open(path)
+    if browser.run("localStorage.length"):
+        browser.run("localStorage.clear()")
+        browser.open(path)
     return path
 
 
@@ -195,8 +196,9 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     foreign.write_bytes(saved(COARSE.key, "rater-02"))
     assert load(browser, bad) == "This file cannot be used. It was changed, or is damaged."
     assert load(browser, foreign) == "This file cannot be used. It belongs to another page."
-    (tmp_path / "torn").write_bytes(b"{")
-    assert "not a file of answers" in load(browser, tmp_path / "torn")
+    for text in (b"{", b"null", b"[]", b'{"packet": 1}'):
+        (tmp_path / "torn").write_bytes(text)
+        assert load(browser, tmp_path / "torn").startswith("This file cannot be used. It ")
     assert "0 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
     assert load(browser, good) == "Loaded. Choose Begin to go on."
     assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
@@ -379,18 +381,14 @@ def test_texts_stay_texts_and_nothing_is_fetched(browser: Browser, tmp_path: Pat
 
 
 @pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
-@pytest.mark.parametrize("width", [1280, 640, 390, 320])  # 640: a window of 1280 at 200 % zoom
-def test_no_width_scrolls_sideways(
-    browser: Browser, tmp_path: Path, made: Packet, width: int
-) -> None:
+def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packet) -> None:
     opened(browser, made, tmp_path)
-    browser.resize(width, 700)
-    wide = "document.documentElement.scrollWidth"
-    assert browser.run(wide) <= width
-    browser.point("#begin", click=True)
-    assert browser.run(wide) <= width
-    browser.point("#finish", click=True)
-    assert browser.run(wide) <= width
+    for button in (None, "#begin", "#finish"):
+        if button:
+            browser.point(button, click=True)
+        for width in (1280, 640, 390, 320):  # 640: a window of 1280 at 200 % zoom
+            browser.resize(width, 700)
+            assert browser.run("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])

@@ -82,6 +82,7 @@ def test_a_plan_is_a_table() -> None:
         (partial(plans, 0), "not above 0"),
         (partial(plans, 2), "below 2"),
         (partial(plans, 0.3, 1), "two pairs"),
+        (partial(plans, 0.3, raters=(0,)), "a rater for each"),
         (partial(plans, 0.3, wanted=1), "between 0 and 1"),
         (partial(plans, 0.3, alphas={"x": 1.0}), "from 0 to below 1"),
         (partial(plans, 0.3, equal=0.8), "together below 1"),
