@@ -67,7 +67,7 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters; default: 0.15")  # fmt: skip
     add("--times", type=int, default=3, metavar="N", help="raters for each of these; default: 3")
-    add("--limit", type=int, metavar="N", help="use only the first N ids")
+    add("--limit", type=_positive, metavar="N", help="use only the first N ids")
     add("--seed", type=int, help="default: a fresh one, which nobody can guess; it is in the key")
     for name in ("generation", "reference", "id", "model", "image"):
         add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
@@ -78,6 +78,12 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--suggest", action="store_true", help="granular: show what POSH marks (rows of `score "
         "--elements`). Biases raters: never for a study of POSH itself")  # fmt: skip
     command.set_defaults(command=make)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
 
 
 def make(flags: argparse.Namespace) -> int:

@@ -169,6 +169,8 @@ def _exported(tasks: list[Any], key: Key) -> list[Sheet]:
             raise InputError(f"exported task {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"exported task {number} is not of our form: {error!r}") from None
+    if not found:
+        raise InputError("no task in it is answered: Label Studio exports only those that are")
     return [_sheet(given, name, key) for name, given in found.items()]
 
 

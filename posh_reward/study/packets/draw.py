@@ -21,7 +21,10 @@ Models = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How a study is laid out. The paper's coarse study: 7 raters, one eighth thrice (A.3.5)."""
+    """How a study is laid out.
+
+    By default as in the paper: 7 raters (A.3.5), and three for 15 % of the tasks (section 4).
+    """
 
     seed: int
     coarse: int = 7

@@ -99,8 +99,11 @@ def plans(
     """
     if not 0 < difference < 2:
         raise InputError(f"the difference {difference} is not above 0 and below 2")
-    if pairs < 2 or not 0 < wanted < 1:
-        raise InputError("a plan needs two pairs at least, and a power between 0 and 1")
+    raters = tuple(raters)
+    if pairs < 2 or not 0 < wanted < 1 or min(raters, default=0) < 1:
+        raise InputError(
+            "a plan needs two pairs at least, a rater for each, and a power between 0 and 1"
+        )
     found = []
     for axis, alpha in (alphas or PAPER).items():
         opinions = opinions_with(alpha, equal, much)

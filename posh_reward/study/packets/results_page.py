@@ -86,7 +86,8 @@ def _comparison(comparison: Comparison) -> str:
         f'<section class="card"><h2>{escape(later)} against {escape(earlier)}</h2>'
         f'<p class="note">{about}. Above 0, {escape(later)} is better.</p>'
         f'<ul class="verdict">{said}</ul>'
-        f"{preference_plot(comparison)}{answers_plot(comparison)}"
+        '<div class="wide-table" tabindex="0" role="region" aria-label="Plots">'
+        f"{preference_plot(comparison)}{answers_plot(comparison)}</div>"
         '<div class="wide-table" tabindex="0" role="region" aria-label="Figures"><table><thead>'
         '<tr><th>Axis</th><th class="n">Preference</th><th class="n">95 %</th>'
         f'<th class="n">Wins</th><th class="n">Ties</th><th class="n">Losses</th>'

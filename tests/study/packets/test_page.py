@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 from posh_reward.study.packets.answers import Sheet, checksum, sheets
+from posh_reward.study.packets.collect import collect
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.records import Marks
+from posh_reward.study.packets.results import results
+from posh_reward.study.packets.results_page import results_page
 from tests.chromium import Browser, find_chromium
 from tests.study.packets.studies import EVIL, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
+VIOLATIONS = "axe.run().then((it) => JSON.stringify(it.violations))"
 AXES = ("mistakes", "omissions", "overall")
 
 
@@ -43,8 +47,9 @@ def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01")
     path = folder / f"{name}.html"
     path.write_bytes(made.files[path.name])
     browser.open(path)
-    browser.run("localStorage.clear()")
-    browser.open(path)
+    if browser.run("localStorage.length"):
+        browser.run("localStorage.clear()")
+        browser.open(path)
     return path
 
 
@@ -56,6 +61,14 @@ def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> Sheet:
         time.sleep(0.05)
     [sheet] = sheets(path.read_bytes(), made.key)
     return sheet
+
+
+def axe() -> str:
+    """The script of axe-core, which looks for what keeps people out."""
+    path = os.environ.get("AXE_CORE")
+    if not path:
+        pytest.skip("set AXE_CORE to axe.min.js of `npm install axe-core@4.14.1`")
+    return Path(path).read_text(encoding="utf-8")
 
 
 def said(browser: Browser) -> str:
@@ -183,8 +196,9 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     foreign.write_bytes(saved(COARSE.key, "rater-02"))
     assert load(browser, bad) == "This file cannot be used. It was changed, or is damaged."
     assert load(browser, foreign) == "This file cannot be used. It belongs to another page."
-    (tmp_path / "torn").write_bytes(b"{")
-    assert "not a file of answers" in load(browser, tmp_path / "torn")
+    for text in (b"{", b"null", b"[]", b'{"packet": 1}'):
+        (tmp_path / "torn").write_bytes(text)
+        assert load(browser, tmp_path / "torn").startswith("This file cannot be used. It ")
     assert "0 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
     assert load(browser, good) == "Loaded. Choose Begin to go on."
     assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
@@ -230,14 +244,16 @@ def word(side: str, place: int) -> str:
     return f".{side} .word[data-place='{place}']"
 
 
+def middle(browser: Browser, selector: str) -> tuple[float, float]:
+    x, y = browser.run(
+        f"(() => {{ const r = document.querySelector({json.dumps(selector)})"
+        ".getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2] })()"
+    )
+    return x, y
+
+
 def drag(browser: Browser, start: str, end: str) -> None:
-    places = [
-        browser.run(
-            f"(() => {{ const r = document.querySelector({json.dumps(selector)})"
-            ".getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2] })()"
-        )
-        for selector in (start, end)
-    ]
+    places = [middle(browser, selector) for selector in (start, end)]
     for kind, (x, y) in zip(("mousePressed", "mouseReleased"), places, strict=True):
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, buttons=1)
         browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -365,38 +381,70 @@ def test_texts_stay_texts_and_nothing_is_fetched(browser: Browser, tmp_path: Pat
 
 
 @pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
-@pytest.mark.parametrize("width", [1280, 640, 390, 320])  # 640: a window of 1280 at 200 % zoom
-def test_no_width_scrolls_sideways(
-    browser: Browser, tmp_path: Path, made: Packet, width: int
-) -> None:
+def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packet) -> None:
     opened(browser, made, tmp_path)
-    browser.resize(width, 700)
-    wide = "document.documentElement.scrollWidth"
-    assert browser.run(wide) <= width
-    browser.point("#begin", click=True)
-    assert browser.run(wide) <= width
-    browser.point("#finish", click=True)
-    assert browser.run(wide) <= width
+    for button in (None, "#begin", "#finish"):
+        if button:
+            browser.point(button, click=True)
+        for width in (1280, 640, 390, 320):  # 640: a window of 1280 at 200 % zoom
+            browser.resize(width, 700)
+            assert browser.run("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
-    script = os.environ.get("AXE_CORE")
-    if not script:
-        pytest.skip("set AXE_CORE to axe.min.js of `npm install axe-core@4.14.1`")
+    script = axe()
     media = {"name": "prefers-color-scheme", "value": scheme}
     browser.call("Emulation.setEmulatedMedia", features=[media])
     opened(browser, made, tmp_path)
-    browser.run(Path(script).read_text(encoding="utf-8") + ";0")
+    browser.run(script + ";0")
     for button in (None, "#begin", "#finish"):
         if button:
             browser.point(button, click=True)
         if button == "#begin" and made is GRANULAR:
             drag(browser, word("mistakes", 1), word("mistakes", 2))
-        found = browser.run("axe.run().then((it) => JSON.stringify(it.violations))")
-        assert json.loads(found) == [], button
+        assert json.loads(browser.run(VIOLATIONS)) == [], button
     browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_results(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    script = axe()
+    media = {"name": "prefers-color-scheme", "value": scheme}
+    browser.call("Emulation.setEmulatedMedia", features=[media])
+    for made in (COARSE, GRANULAR):
+        for name in made.key.raters:
+            marks = [{"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
+                     for task in made.key.raters[name].tasks]  # fmt: skip
+            (tmp_path / name).write_bytes(saved(made.key, name, None if made is COARSE else marks))
+        found = results(collect(tmp_path.glob("rater*"), made.key), made.key)
+        (tmp_path / "page.html").write_text(results_page(found), encoding="utf-8")
+        browser.open(tmp_path / "page.html")
+        browser.run(script + ";0")
+        assert json.loads(browser.run(VIOLATIONS)) == []
+        browser.resize(390, 800)
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+    browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_words_are_marked_by_touch(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, GRANULAR, tmp_path)
+    browser.resize(390, 844)
+    browser.point("#begin", click=True)
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        for place in (1, 2):
+            browser.point(word("mistakes", place))
+            x, y = middle(browser, word("mistakes", place))
+            browser.call(
+                "Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}]
+            )
+            browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+            browser.run("new Promise((done) => setTimeout(done, 50))")
+        assert said(browser).startswith("Marked")
+    finally:
+        browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
 def test_the_check_of_the_page_is_the_check_of_the_reader(browser: Browser, tmp_path: Path) -> None:

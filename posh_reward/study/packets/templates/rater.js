@@ -67,10 +67,10 @@ function written() {
 function restore(file) {
   const { check, ...content } = file;
   if (file.packet !== packet.packet || file.rater !== packet.rater) {
-    throw new Error("It belongs to another page.");
+    throw new Error("It belongs to another page.", { cause: "answers" });
   }
   if (check !== sha256(packet.token + JSON.stringify(content))) {
-    throw new Error("It was changed, or is damaged.");
+    throw new Error("It was changed, or is damaged.", { cause: "answers" });
   }
   answers = packet.tasks.map((task) => file.answers.find((each) => each.task === task.id) ?? blank(task));
 }
@@ -181,8 +181,9 @@ byId("load").addEventListener("change", async ({ target }) => {
     changed();
     byId("loaded").textContent = "Loaded. Choose Begin to go on.";
   } catch (error) {
-    byId("loaded").textContent = `This file cannot be used. ${error instanceof SyntaxError ? "It is not a file of answers." : error.message}`;
+    byId("loaded").textContent = `This file cannot be used. ${error.cause === "answers" ? error.message : "It is not a file of answers."}`;
   }
+  target.value = "";  // so that the same file can be chosen once more
 });
 document.addEventListener("visibilitychange", () => { if (answers[at]) keep(); });
 window.addEventListener("pagehide", () => { if (answers[at]) keep(); });
