@@ -98,7 +98,7 @@ def test_the_tables_of_finished_runs(
     assert "| `f1`, plain scenes | 2 | 1-5 | 0.500 |" in written
     assert "| `f1`, plain scenes | 2 | 6- | 0.250 |" in written
     assert "old" not in written
-    assert (tmp_path / "rewards.png").is_file()
+    assert (tmp_path / "spreads.png").is_file()
 
 
 def test_a_finished_run_is_not_run_again(

@@ -103,7 +103,7 @@ def show_runs(flags: argparse.Namespace) -> None:
     if flags.page:
         for mark, table in tables.items():
             write_between(flags.page, mark, table)
-        report.plot(rows, flags.page.parent / "rewards.png")
+        report.plot(rows, flags.page.parent / "spreads.png")
 
 
 if __name__ == "__main__":
