@@ -42,7 +42,7 @@ def test_presets_are_counted_and_score_as_the_goldens(shared_data: Path, tmp_pat
             assert 0 < way["computed_to_the_token"] < way["computed"] < way["submitted"]
             assert way["computed_ratio"] < 1
         assert preset["brisk"]["calls"] <= 8 < preset["calls"]
-    assert figures["prefix-first"]["computed_ratio"] <= 0.36
+    assert figures["prefix-first"]["computed_ratio"] <= 0.37  # of all 50 pairs: 0.352
     assert figures["prefix-first"]["computed"] < 0.42 * figures["released"]["computed"]
 
 
