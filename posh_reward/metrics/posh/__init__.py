@@ -4,6 +4,7 @@
 
     metric      PoSh: texts -> scores
     examine     one direction of one pair, in three passes     questions   what is asked
+    search      one pass of them, candidate by candidate       asking      how much at a time
     roster      a graph's names, parents and namesakes
     lockstep    many examinations share each call to the judge
     presets     wording of the questions (prompts/)            aggregate   grades -> means
