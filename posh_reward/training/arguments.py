@@ -15,7 +15,7 @@ from trl import TrlParser
 from posh_reward.errors import ConfigError
 from posh_reward.settings import meant, misfit, read_settings, shown
 from posh_reward.training.combinations import refusals
-from posh_reward.training.processes import Processes
+from posh_reward.training.processes import Processes, own_cache
 
 LIKE = "like"
 """The key of a configuration that names another one, of which it changes some lines."""
@@ -26,6 +26,8 @@ ENV = "env"
 
 def parsed(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
     """One object of each dataclass, from the flags and the file that ``--config`` names.
+
+    For the start of a run: it also gives this rank's engines their own cache.
 
     Args:
         kinds: the dataclasses of a recipe: its own arguments, the trainer's, the model's.
@@ -42,6 +44,7 @@ def parsed(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[An
 
         flags.remove(CHECK)
         raise SystemExit(check(kinds, flags))
+    own_cache(os.environ)
     found = parsed_alone(kinds, flags)
     refuse(found, Processes.of_this_run(found[1]))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import MutableMapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -103,7 +105,18 @@ def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
     )
 
 
-def _local_world_size() -> int:
-    import os
+def own_cache(environment: MutableMapping[str, str]) -> None:
+    """Gives each rank's engines a cache of their own, unless the user names one.
 
+    All ranks compile the same model at the same moment, into one folder: vLLM tells it by the rank
+    within an engine (vllm/compilation/backends.py), which is 0 for each of ours.
+    """
+    rank = environment.get("RANK")
+    if rank is None or "VLLM_CACHE_ROOT" in environment:
+        return
+    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    environment["VLLM_CACHE_ROOT"] = str(Path(cache) / "vllm" / f"rank-{rank}")
+
+
+def _local_world_size() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE") or 1)

@@ -12,7 +12,7 @@ import pytest
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.arguments import parsed, parsed_for
 from posh_reward.training.checking import checked
-from posh_reward.training.processes import Processes, read_processes
+from posh_reward.training.processes import Processes, own_cache, read_processes
 from recipes import dapo_posh, sft
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,6 +144,17 @@ def test_a_model_that_zero3_could_not_save_is_refused(tmp_path: Path) -> None:
 def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(PoshError, match=message):
         checked(dapo_posh.SETTINGS, write(tmp_path, f"{BASE}{line}\n"))
+
+
+def test_each_rank_has_its_own_cache_of_compiled_models() -> None:
+    ranks = [{"RANK": str(rank), "XDG_CACHE_HOME": "/c"} for rank in range(2)]
+    for environment in ranks:
+        own_cache(environment)
+    assert [each["VLLM_CACHE_ROOT"] for each in ranks] == ["/c/vllm/rank-0", "/c/vllm/rank-1"]
+    for given in ({}, {"RANK": "1", "VLLM_CACHE_ROOT": "/mine"}):
+        environment = dict(given)
+        own_cache(environment)
+        assert environment == given
 
 
 @pytest.mark.slow

@@ -2,7 +2,8 @@
 
 It imports nothing from posh_reward. The protocol is one JSON object per line on stdin and stdout:
 
-    worker:  {"ready": {"revision": "...", "maverick": "1.0.7"}}   or {"fatal": "why"} and exit
+    worker:  {"ready": {"revision": "...", "maverick": "1.0.7", "device": "cpu"}}
+             or {"fatal": "why"} and exit
     parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
     worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
 
@@ -73,6 +74,23 @@ def answer(model: Any, line: str) -> dict[str, object]:
         return {"id": request["id"], "error": f"{type(error).__name__}: {error}"}
 
 
+def place(device: str) -> str:
+    """The device, with "auto" settled: the one card that is visible, if it can be used.
+
+    A card in compute mode EXCLUSIVE_PROCESS cannot: it has the trainer.
+    """
+    if device != "auto":
+        return device
+    import torch
+
+    try:
+        torch.zeros(1, device="cuda")
+    except (RuntimeError, AssertionError) as error:  # AssertionError: torch without CUDA
+        print(f"on the CPU: {error}", file=sys.stderr)
+        return "cpu"
+    return "cuda"
+
+
 def serve(weights: str, device: str, replies: IO[str]) -> None:
     """Loads the model, says so, and answers until stdin ends."""
 
@@ -83,12 +101,14 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
     try:
         from maverick import Maverick
 
+        device = place(device)
         checkpoint = find_checkpoint(weights)
         model = Maverick(hf_name_or_path=str(checkpoint), device=device)
     except Exception as error:  # the parent tells the user, with the command that repairs it
         say({"fatal": f"{type(error).__name__}: {error}"})
         raise
     about = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
+    about["device"] = device
     say({"ready": about})
     for line in sys.stdin:
         say(answer(model, line))
@@ -99,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", default="")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="auto")
     arguments = parser.parse_args()
     if arguments.check:
         import maverick  # noqa: F401
