@@ -74,21 +74,18 @@ def answer(model: Any, line: str) -> dict[str, object]:
         return {"id": request["id"], "error": f"{type(error).__name__}: {error}"}
 
 
-def place(device: str) -> str:
-    """The device, with "auto" settled: the one card that is visible, if it can be used.
+def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
+    """The model, and where it is: "auto" is the one visible card, or the CPU if it cannot be used.
 
     A card in compute mode EXCLUSIVE_PROCESS cannot: it has the trainer.
     """
     if device != "auto":
-        return device
-    import torch
-
+        return maverick(hf_name_or_path=checkpoint, device=device), device
     try:
-        torch.zeros(1, device="cuda")
+        return maverick(hf_name_or_path=checkpoint, device="cuda"), "cuda"
     except (RuntimeError, AssertionError) as error:  # AssertionError: torch without CUDA
         print(f"on the CPU: {error}", file=sys.stderr)
-        return "cpu"
-    return "cuda"
+        return maverick(hf_name_or_path=checkpoint, device="cpu"), "cpu"
 
 
 def serve(weights: str, device: str, replies: IO[str]) -> None:
@@ -101,9 +98,8 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
     try:
         from maverick import Maverick
 
-        device = place(device)
         checkpoint = find_checkpoint(weights)
-        model = Maverick(hf_name_or_path=str(checkpoint), device=device)
+        model, device = load(Maverick, str(checkpoint), device)
     except Exception as error:  # the parent tells the user, with the command that repairs it
         say({"fatal": f"{type(error).__name__}: {error}"})
         raise
