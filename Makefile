@@ -1,4 +1,4 @@
-# Two commands on a fresh machine with Python 3.10 or newer: `make demo` and `make test`.
+# Two commands on a fresh machine with Python 3.11 or newer: `make demo` and `make test`.
 # Both keep their environment in .venv and reuse it. PYTHON=python3.12 chooses another Python.
 # Without a card, PIP_EXTRA_INDEX_URL=<pytorch.org's index of CPU builds> saves 2.5 GB.
 PYTHON ?= python3
@@ -9,7 +9,7 @@ export TOKENIZERS_PARALLELISM := false
 # The demo reports its whole time, the installation included.
 export DEMO_BEGUN := $(shell date +%s)
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow test-oldest lint clean
 
 demo: .venv/train.stamp
 	@$(PY) recipes/demo.py
@@ -20,6 +20,10 @@ test: .venv/dev.stamp lint
 
 test-slow: .venv/dev.stamp
 	$(PY) -m pytest -n auto --maxprocesses 2 --dist worksteal --run-slow -m slow --durations 10
+
+# The same tests with the oldest versions that pyproject.toml allows: 5 GB in .venv-oldest.
+test-oldest: .venv-oldest/dev.stamp
+	.venv-oldest/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .
@@ -34,5 +38,9 @@ lint: .venv/dev.stamp
 	@$(PYTHON) tools/install.py .venv train,study,dev
 	@touch $@
 
+.venv-oldest/dev.stamp: pyproject.toml
+	@$(PYTHON) tools/install.py .venv-oldest train,study,server,dev --oldest
+	@touch $@
+
 clean:
-	rm -rf .venv demo
+	rm -rf .venv .venv-oldest demo

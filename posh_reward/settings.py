@@ -97,7 +97,7 @@ def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for name, value in pairs:
         if name in mapping:
-            raise ConfigError(f"{_shown(name)} is set twice: remove one of the two")
+            raise ConfigError(f"{shown(name)} is set twice: remove one of the two")
         mapping[name] = value
     return mapping
 
@@ -120,7 +120,7 @@ def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, 
     name = options.get("name")
     if name not in known:
         raise InputError(
-            f"there is no {what} {_shown(name)}{_meant(name, known)}: choose one of "
+            f"there is no {what} {shown(name)}{meant(name, known)}: choose one of "
             f"{', '.join(known)}, or a settings file (.yaml or .json) that names one"
         )
     return options
@@ -154,7 +154,7 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
     for name in given:
         if name not in wanted:
             raise ConfigError(
-                f"{what}: there is no setting {_shown(name)}{_meant(name, wanted)}: choose among "
+                f"{what}: there is no setting {shown(name)}{meant(name, wanted)}: choose among "
                 f"{', '.join(wanted) or 'none'}"
             )
     missing = [p for p, how in wanted.items() if how.default is how.empty and p not in given]
@@ -165,13 +165,13 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
         )
     hints = get_type_hints(made.__init__ if inspect.isclass(made) else made)
     for name, value in given.items():
-        wrong = _misfit(value, hints.get(name, Any))
+        wrong = misfit(value, hints.get(name, Any))
         if wrong is not None:
-            raise ConfigError(f"{what}: {name} is {_shown(value)}: {wrong}")
+            raise ConfigError(f"{what}: {name} is {shown(value)}: {wrong}")
     return dict(given)
 
 
-def _misfit(value: object, hint: Any) -> str | None:
+def misfit(value: object, hint: Any) -> str | None:
     """What is wrong with a value for an annotation; None if it fits, or cannot be checked."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
@@ -187,12 +187,13 @@ def _misfit(value: object, hint: Any) -> str | None:
     return None
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value in a message: not longer than a line."""
-    shown = repr(value)
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def _meant(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:
+def meant(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:
+    """The nearest of the known names, for the end of a message; empty if none is near."""
     close = get_close_matches(str(name), known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

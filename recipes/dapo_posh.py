@@ -15,13 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trl import GRPOConfig, ModelConfig, ScriptArguments, TrlParser
+from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
 from posh_reward.datasets.load import load_pictures, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
+from posh_reward.training.arguments import parsed
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
@@ -121,6 +122,10 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
 
 
+SETTINGS = (DapoScriptArguments, GRPOConfig, ModelConfig)
+"""What flags and configuration set."""
+
+
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt (a conversation) and reference, which the reward reads."""
     return load_pictures(name, split, reference_column).map(
@@ -201,12 +206,14 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
 def main(argv: list[str] | None = None) -> DapoTrainer:
     """Parses flags and configuration, trains, saves the model to ``output_dir``.
 
+    With ``--check`` it only says what would run, and whether it fits.
+
     Raises:
         JudgeError: nothing could be judged any more; a checkpoint is saved.
-        SystemExit: the run is finished already.
+        ConfigError: a setting cannot be used.
+        SystemExit: the run is finished already, or only checked.
     """
-    parser = TrlParser((DapoScriptArguments, GRPOConfig, ModelConfig))
-    script, args, model = parser.parse_args_and_config(argv)
+    script, args, model = parsed(SETTINGS, argv)
     end_if_finished(args)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)

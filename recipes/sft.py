@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
-from trl import ModelConfig, ScriptArguments, SFTConfig, TrlParser
+from trl import ModelConfig, ScriptArguments, SFTConfig
 
 from posh_reward.datasets.load import answer, load_pictures, prompt, with_other_pictures
+from posh_reward.training.arguments import parsed
 from posh_reward.training.launch import (
     end_if_finished,
     finish,
@@ -67,6 +68,10 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
         default=STOP_BEFORE,
         metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
     )
+
+
+SETTINGS = (SFTScriptArguments, SFTConfig, ModelConfig)
+"""What flags and configuration set."""
 
 
 class GroundingGap(TrainerCallback):  # type: ignore[misc]
@@ -139,11 +144,13 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
 def main(argv: list[str] | None = None) -> SFTTrainer:
     """Parses flags and configuration, trains, saves the model to ``output_dir``.
 
+    With ``--check`` it only says what would run, and whether it fits.
+
     Raises:
-        SystemExit: the run is finished already.
+        ConfigError: a setting cannot be used.
+        SystemExit: the run is finished already, or only checked.
     """
-    parser = TrlParser((SFTScriptArguments, SFTConfig, ModelConfig))
-    script, args, model = parser.parse_args_and_config(argv)
+    script, args, model = parsed(SETTINGS, argv)
     end_if_finished(args)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)

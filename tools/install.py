@@ -1,8 +1,10 @@
 """Makes the environment, installs the checkout into it, and shows that it is at work.
 
     python3 tools/install.py .venv train,study
+    python3 tools/install.py .venv-oldest train,study,server,dev --oldest
 
 torch is named first and exactly: left to itself, pip takes the newest one with its CUDA packages.
+With ``--oldest`` uv takes the lowest version that pyproject.toml allows of all that it names.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from pathlib import Path
 
 TORCH = "torch==2.13.0"
+OLDEST = "--oldest"
 WIDTH = 78
 TICK = 2.0
 """Seconds between two signs of life."""
@@ -30,10 +33,10 @@ class FailedError(Exception):
     """A command ended with a status that is not 0."""
 
 
-def main(folder: str, extras: str) -> int:
+def main(folder: str, extras: str, which: str = "") -> int:
     """Installs; returns an exit status."""
     try:
-        install(Path(folder), extras)
+        (install_oldest if which == OLDEST else install)(Path(folder), extras)
     except FailedError as error:
         print(error)
         return 1
@@ -45,11 +48,7 @@ def main(folder: str, extras: str) -> int:
 
 def install(env: Path, extras: str) -> None:
     """Makes the environment if it is not there, and installs the checkout with these extras."""
-    log = env / "install.log"
-    pip = [str(env / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    if not (env / "bin" / "python").exists():
-        env.mkdir(exist_ok=True)
-        at_work(f"making {env}", [sys.executable, "-m", "venv", str(env)], log)
+    log, pip = made(env)
     if not list(env.glob("lib/*/site-packages/torch")):
         report = env / "torch.json"
         ask = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--report", str(report)]
@@ -60,6 +59,24 @@ def install(env: Path, extras: str) -> None:
     at_work(
         f"installing posh_reward[{extras}]", [*pip, "install", TORCH, "-e", f".[{extras}]"], log
     )
+
+
+def install_oldest(env: Path, extras: str) -> None:
+    """The same with the oldest versions that are allowed, and torch as PyPI has it."""
+    log, pip = made(env)
+    at_work("installing uv", [*pip, "install", "uv"], log)
+    uv = [str(env / "bin" / "uv"), "pip", "install", "--python", str(env / "bin" / "python")]
+    lowest = [*uv, "--resolution", "lowest-direct", "-e", f".[{extras}]"]
+    at_work(f"installing the oldest posh_reward[{extras}]", lowest, log)
+
+
+def made(env: Path) -> tuple[Path, list[str]]:
+    """The environment's log and its pip; it is made if it is not there."""
+    log = env / "install.log"
+    if not (env / "bin" / "python").exists():
+        env.mkdir(exist_ok=True)
+        at_work(f"making {env}", [sys.executable, "-m", "venv", str(env)], log)
+    return log, [str(env / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
 
 
 def with_cuda(version: str, requires: list[str]) -> bool:

@@ -32,9 +32,20 @@ def load_metric(
         ConfigError: the file cannot be read, or a setting cannot be used.
         InputError: a name is unknown.
     """
-    options = _options(settings) | {k: v for k, v in flags.items() if v is not None}
-    metric: PoSh = make(METRICS, {**options, "name": "posh"}, "metric")
+    metric: PoSh = make(METRICS, {**read_metric(settings, **flags), "name": "posh"}, "metric")
     return metric
+
+
+def read_metric(
+    settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
+) -> dict[str, Any]:
+    """The arguments of ``PoSh`` that ``load_metric`` would use; nothing is made of them.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        InputError: there are no settings of that name.
+    """
+    return _options(settings) | {k: v for k, v in flags.items() if v is not None}
 
 
 def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:

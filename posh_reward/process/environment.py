@@ -11,6 +11,8 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
+from posh_reward.errors import InputError
+
 SYSTEM = (
     *"PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR TEMP TMP LD_LIBRARY_PATH".split(),
     *"LD_PRELOAD DYLD_LIBRARY_PATH CC CXX".split(),  # kernels are compiled when first used
@@ -59,6 +61,36 @@ def passed_on(
         for name, value in base.items()
         if name in SYSTEM or (name.startswith(wanted) and not name.startswith(unwanted))
     }
+
+
+def card_of(base: Mapping[str, str]) -> str:
+    """The one card that the child sees: the one that the parent's rank trains on.
+
+    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, if the
+    launcher shows each rank just its own card; and card ``LOCAL_RANK`` if all are visible.
+
+    Raises:
+        InputError: there are several entries, but none for this rank.
+    """
+    rank = int(base.get("LOCAL_RANK") or 0)
+    visible = base.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return str(rank)
+    cards = [card.strip() for card in visible.split(",")]
+    if len(cards) == 1:
+        return cards[0]
+    if rank >= len(cards):
+        raise InputError(
+            f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(cards)} cards: "
+            "make as many cards visible as there are ranks"
+        )
+    return cards[rank]
+
+
+def place_of_card(base: Mapping[str, str]) -> int:
+    """The number of that card among those that this process sees."""
+    only = "," not in base.get("CUDA_VISIBLE_DEVICES", ",")
+    return 0 if only else int(base.get("LOCAL_RANK") or 0)
 
 
 def same_python(python: str) -> bool:

@@ -155,9 +155,24 @@ def test_the_worker_gets_no_keys_but_the_one_to_its_weights(
         monkeypatch.setenv(name, "not for all")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     with pytest.raises(UnresolvedTextError, match=r"\['HF_TOKEN'\] ''"):
-        resolve(coref(), "variables")
+        resolve(coref(device="cpu"), "variables")
     with pytest.raises(UnresolvedTextError, match=r"\[\] '3'"):
         resolve(coref(str(tmp_path), device="cuda"), "variables")
+
+
+@pytest.mark.parametrize(("visible", "card"), [(None, "2"), ("4,5,6,7", "6"), ("7", "7")])
+def test_each_rank_has_its_worker_on_its_own_card(
+    visible: str | None,
+    card: str,
+    coref: Callable[..., MaverickCoref],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(UnresolvedTextError, match=f"'{card}'"):
+        resolve(coref(), "variables")
 
 
 def test_a_missing_environment_is_reported_with_the_remedy(tmp_path: Path) -> None:

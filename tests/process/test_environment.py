@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from posh_reward.process.environment import passed_on, secrets_of
+import pytest
+
+from posh_reward.process.environment import passed_on, place_of_card, secrets_of
 
 NEEDED = (
     "PATH HOME LANG LC_ALL TMPDIR XDG_CACHE_HOME LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES CUDA_HOME "
@@ -41,3 +43,14 @@ def test_this_interpreters_variables_are_for_this_interpreter() -> None:
 def test_a_password_in_a_proxys_address_is_a_secret() -> None:
     proxies = {"HTTPS_PROXY": "http://me:password@proxy:3128", "no_proxy": "localhost"}
     assert secrets_of(proxies) == ["http://me:password@proxy:3128"]
+
+
+@pytest.mark.parametrize(
+    ("visible", "rank", "place"),
+    [(None, None, 0), (None, "3", 3), ("0,1,2,3", "3", 3), ("6", "3", 0), ("", "3", 0)],
+)
+def test_the_card_of_a_rank_has_a_place_among_those_it_sees(
+    visible: str | None, rank: str | None, place: int
+) -> None:
+    given = {"CUDA_VISIBLE_DEVICES": visible, "LOCAL_RANK": rank}
+    assert place_of_card({k: v for k, v in given.items() if v is not None}) == place

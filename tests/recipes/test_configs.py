@@ -1,4 +1,4 @@
-"""Every configuration loads into what its recipe parses, and says how it is launched."""
+"""Every configuration loads as in a run, up to where weights would be read, or says why not."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from accelerate.commands.config.config_args import load_config_from_file
-from trl import GRPOConfig, ModelConfig, SFTConfig, TrlParser
 
+from posh_reward.errors import ConfigError
+from posh_reward.metrics.load import read_metric
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from recipes.dapo_posh import DapoScriptArguments, make_reward
-from recipes.sft import SFTScriptArguments
+from posh_reward.settings import checked as fits_the_class
+from posh_reward.training.arguments import parsed_for, read_config
+from posh_reward.training.checking import checked
+from posh_reward.training.fit.report import fits
+from posh_reward.training.processes import Processes, read_processes
+from recipes import dapo_posh, sft
+from tools.fit import settings_of
 
-TRAINING = ("sft", "dapo", "smoke")
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EVERY = sorted(path for path in CONFIGS.rglob("*") if path.suffix in (".yaml", ".yml", ".json"))
-RECIPES = {
-    "recipes/sft.py": (SFTScriptArguments, SFTConfig, ModelConfig),
-    "recipes/dapo_posh.py": (DapoScriptArguments, GRPOConfig, ModelConfig),
-}
+TRAINING = [path for path in EVERY if path.parent.name in ("sft", "dapo", "smoke")]
+ACCELERATE = sorted((CONFIGS / "accelerate").glob("*.yaml"))
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
 
 
 def name(path: Path) -> str:
@@ -32,8 +36,9 @@ def launch_line(path: Path) -> str:
     return path.read_text(encoding="utf-8").splitlines()[0]
 
 
-def test_there_are_configs() -> None:
-    assert EVERY
+def test_every_configuration_is_loaded_by_a_test() -> None:
+    by_folder = {path.parent.name for path in EVERY}
+    assert by_folder == {"accelerate", "dapo", "judge", "metric", "sft", "smoke"}
 
 
 @pytest.mark.parametrize("path", EVERY, ids=name)
@@ -53,17 +58,33 @@ def test_a_judge_is_made_of_it(path: Path) -> None:
     assert isinstance(asked, PromptJudge), "nothing is loaded before it is asked"
 
 
-@pytest.mark.parametrize("path", [p for p in EVERY if p.parent.name in TRAINING], ids=name)
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
-def test_a_recipe_parses_it(path: Path) -> None:
-    (recipe,) = (recipe for recipe in RECIPES if recipe in launch_line(path))
-    parser = TrlParser(RECIPES[recipe])
-    # There may be no GPU here, which bf16 would ask for.
-    script, args, model = parser.parse_args_and_config(["--config", str(path), "--use_cpu"])
-    assert model.model_name_or_path
-    if isinstance(args, GRPOConfig):
-        assert args.loss_type == "dapo"
-        make_reward(script)
+@pytest.mark.parametrize("path", sorted((CONFIGS / "metric").glob("*.yaml")), ids=name)
+def test_a_metric_and_its_judge_take_it(path: Path) -> None:
+    from posh_reward.metrics.posh.metric import PoSh
+
+    settings = read_metric(path)
+    assert fits_the_class(PoSh, settings, "metric") == settings
+    assert isinstance(load_judge(settings["judge"]), PromptJudge)
+
+
+@pytest.mark.parametrize("path", TRAINING, ids=name)
+def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CONFIGS.parent)
+    found = checked(settings_of(path), ["--config", str(path)])
+    assert found.launched is not None, "without it the number of processes would be a guess"
+    if path.parent.name != "smoke":
+        args = found.args
+        rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
+        assert rows * found.there.processes == 64, "the paper's batch"
+        assert found.run is not None
+        assert fits(found.run)
+
+
+@pytest.mark.parametrize("path", ACCELERATE, ids=name)
+def test_accelerate_and_deepspeed_take_it(path: Path) -> None:
+    there = read_processes(path)
+    assert there.processes >= there.machines >= 1
+    assert there.gathers_on_save
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS.parent / "slurm").glob("*.sh")), ids=name)
@@ -74,25 +95,48 @@ def test_a_slurm_script_is_bash_and_its_files_are_there(path: Path) -> None:
             assert (CONFIGS.parent / word).is_file(), word
 
 
-@pytest.mark.parametrize("path", sorted((CONFIGS / "accelerate").glob("*.yaml")), ids=name)
-def test_accelerate_loads_it(path: Path) -> None:
-    assert load_config_from_file(str(path)).num_processes >= 1
-
-
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
 def test_the_papers_settings() -> None:
-    sft, dapo = (
-        TrlParser(RECIPES[recipe]).parse_args_and_config(
-            ["--config", str(CONFIGS / stage / "qwen2_5_vl_7b.yaml"), "--use_cpu"]
-        )[1]
-        for stage, recipe in (("sft", "recipes/sft.py"), ("dapo", "recipes/dapo_posh.py"))
+    there = Processes(processes=8, zero_stage=3)
+    one, other = (
+        parsed_for(kinds, ["--config", str(CONFIGS / stage / "qwen2_5_vl_7b.yaml")], there)[1]
+        for stage, kinds in (("sft", sft.SETTINGS), ("dapo", dapo_posh.SETTINGS))
     )
-    gpus = 8
-    assert (sft.learning_rate, sft.num_train_epochs, sft.warmup_steps) == (1e-5, 5, 0.1)
-    assert sft.per_device_train_batch_size * sft.gradient_accumulation_steps * gpus == 64
-    assert sft.metric_for_best_model == "eval_right_loss"
-    assert not (sft.save_only_model and sft.load_best_model_at_end), "refused under ZeRO-3"
-    assert (dapo.learning_rate, dapo.num_train_epochs, dapo.warmup_steps) == (1e-6, 1, 20)
-    assert dapo.per_device_train_batch_size * dapo.gradient_accumulation_steps * gpus == 64
-    assert (dapo.num_generations, dapo.temperature, dapo.top_p) == (8, 1.0, 0.7)
-    assert (dapo.epsilon, dapo.epsilon_high, dapo.beta) == (0.2, 0.28, 0.0)
+    assert (one.learning_rate, one.num_train_epochs, one.warmup_steps) == (1e-5, 5, 0.1)
+    assert one.metric_for_best_model == "eval_right_loss"
+    assert one.completion_only_loss
+    assert (other.learning_rate, other.num_train_epochs, other.warmup_steps) == (1e-6, 1, 20)
+    assert (other.num_generations, other.temperature, other.top_p) == (8, 1.0, 0.7)
+    assert (other.epsilon, other.epsilon_high, other.beta) == (0.2, 0.28, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "changes"),
+    [
+        ("dapo/qwen2_5_vl_7b_2_nodes.yaml", {"output_dir", "per_device_train_batch_size"}),
+        (
+            "dapo/qwen2_5_vl_7b_served.yaml",
+            {"output_dir", "judge", "vllm_gpu_memory_utilization"},
+        ),
+    ],
+)
+def test_a_variant_changes_these_lines_of_the_papers(path: str, changes: set[str]) -> None:
+    paper = read_config(CONFIGS / "dapo" / "qwen2_5_vl_7b.yaml")
+    variant = read_config(CONFIGS / path)
+    assert {key for key in variant if variant[key] != paper.get(key)} == changes
+    assert paper.keys() <= variant.keys()
+
+
+def test_reading_can_be_embedded_by_one_line() -> None:
+    config = str(CONFIGS / "dapo" / "qwen2_5_vl_7b.yaml")
+    found = checked(dapo_posh.SETTINGS, ["--config", config, "--metric", "embedded_graphs"])
+    assert found.run is not None
+    assert (found.run.parser, found.run.coref) == ("embedded", "rules")
+    assert found.run.judge is not None
+    assert not found.missing
+
+
+def test_a_configuration_cannot_be_like_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("like: b.yaml\n")
+    (tmp_path / "b.yaml").write_text("like: a.yaml\n")
+    with pytest.raises(ConfigError, match="is like itself"):
+        read_config(tmp_path / "a.yaml")

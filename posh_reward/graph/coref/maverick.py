@@ -19,7 +19,7 @@ from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.coref.words import read_words
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.environment import passed_on
+from posh_reward.process.environment import card_of, passed_on
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class MaverickCoref:
             code: use only those that you trust.
         env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
             ``posh-reward/maverick`` in the user's cache directory.
-        device: where the model runs, e.g. "cpu" or "cuda:0".
+        device: where the model runs: "auto" for the card of this rank, or the CPU if there is
+            none; "cpu"; or a card such as "cuda:0", the same for all ranks.
         timeout: seconds for one text.
         start_timeout: seconds for loading the model, including the download of its weights.
         max_restarts: how often in a row the process may be restarted without an answer in
@@ -71,7 +72,7 @@ class MaverickCoref:
         weights: str = PAPER_WEIGHTS,
         *,
         env: str | Path | None = None,
-        device: str = "cpu",
+        device: str = "auto",
         timeout: float = 300.0,
         start_timeout: float = 1800.0,
         max_restarts: int = 3,
@@ -147,7 +148,7 @@ class MaverickCoref:
         reply = worker.ask(request, self._timeout)
         if "error" in reply:
             self._failures = 0
-            if self._device != "cpu":
+            if self._on_card:
                 self._stop()  # an error on a GPU may have broken the whole context
             raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
         try:
@@ -182,6 +183,7 @@ class MaverickCoref:
             worker.stop()
             raise self._no_start(str(reply.get("fatal", reply)))
         self._revision = str(reply["ready"]["revision"])
+        self._on_card = reply["ready"].get("device", self._device) not in ("cpu", "auto")
         return worker
 
     def _pinned(self) -> str:
@@ -214,6 +216,7 @@ class MaverickCoref:
         self._lock = threading.Lock()
         self._worker = None
         self._revision = None
+        self._on_card = False
         self._requests = 0
         self._failures = 0  # in a row
         self._last_words = ""
@@ -250,6 +253,8 @@ def environment(python: str, weights: str, device: str) -> dict[str, str]:
     kept = passed_on(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
+    elif device == "auto":
+        kept["CUDA_VISIBLE_DEVICES"] = card_of(os.environ)
     # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
     # That can run any code in the file, so it is set for the worker alone.
     return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}

@@ -2,7 +2,8 @@
 
 It imports nothing from posh_reward. The protocol is one JSON object per line on stdin and stdout:
 
-    worker:  {"ready": {"revision": "...", "maverick": "1.0.7"}}   or {"fatal": "why"} and exit
+    worker:  {"ready": {"revision": "...", "maverick": "1.0.7", "device": "cpu"}}
+             or {"fatal": "why"} and exit
     parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
     worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
 
@@ -73,6 +74,20 @@ def answer(model: Any, line: str) -> dict[str, object]:
         return {"id": request["id"], "error": f"{type(error).__name__}: {error}"}
 
 
+def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
+    """The model, and where it is: "auto" is the one visible card, or the CPU if it cannot be used.
+
+    A card in compute mode EXCLUSIVE_PROCESS cannot: it has the trainer.
+    """
+    if device != "auto":
+        return maverick(hf_name_or_path=checkpoint, device=device), device
+    try:
+        return maverick(hf_name_or_path=checkpoint, device="cuda"), "cuda"
+    except (RuntimeError, AssertionError) as error:  # AssertionError: torch without CUDA
+        print(f"on the CPU: {error}", file=sys.stderr)
+        return maverick(hf_name_or_path=checkpoint, device="cpu"), "cpu"
+
+
 def serve(weights: str, device: str, replies: IO[str]) -> None:
     """Loads the model, says so, and answers until stdin ends."""
 
@@ -84,11 +99,12 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
         from maverick import Maverick
 
         checkpoint = find_checkpoint(weights)
-        model = Maverick(hf_name_or_path=str(checkpoint), device=device)
+        model, device = load(Maverick, str(checkpoint), device)
     except Exception as error:  # the parent tells the user, with the command that repairs it
         say({"fatal": f"{type(error).__name__}: {error}"})
         raise
     about = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
+    about["device"] = device
     say({"ready": about})
     for line in sys.stdin:
         say(answer(model, line))
@@ -99,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", default="")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="auto")
     arguments = parser.parse_args()
     if arguments.check:
         import maverick  # noqa: F401

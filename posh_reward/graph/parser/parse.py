@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.parser.tokens import tokenized
+from posh_reward.process.environment import place_of_card
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -43,6 +45,9 @@ def _installed(name: str) -> Language:
             f"the spaCy pipeline {name!r} is not installed: run `python -m spacy download {name}`"
             f", or use parser {EMBEDDED!r}, which needs no download"
         )
+    if name.endswith("_trf"):
+        # Needs CuPy (posh-reward[gpu]); without it the pipeline runs on the CPU.
+        spacy.prefer_gpu(place_of_card(os.environ))
     nlp = spacy.load(name, exclude=["ner"])
     check(nlp, name)
     return nlp

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from posh_reward.errors import InputError, JudgeError
-from posh_reward.process.environment import passed_on, secrets_of, without
+from posh_reward.errors import JudgeError
+from posh_reward.process.environment import card_of, passed_on, secrets_of, without
 
 BOOT = Path(__file__).with_name("boot.py")
 
@@ -103,30 +103,6 @@ def child_environment(
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in the child, not in its child
         **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
     }
-
-
-def card_of(base: Mapping[str, str]) -> str:
-    """The one card that the child sees: the one that the parent's rank trains on.
-
-    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, if the
-    launcher shows each rank just its own card; and card ``LOCAL_RANK`` if all are visible.
-
-    Raises:
-        InputError: there are several entries, but none for this rank.
-    """
-    rank = int(base.get("LOCAL_RANK") or 0)
-    visible = base.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return str(rank)
-    cards = [card.strip() for card in visible.split(",")]
-    if len(cards) == 1:
-        return cards[0]
-    if rank >= len(cards):
-        raise InputError(
-            f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(cards)} cards: "
-            "make as many cards visible as there are ranks"
-        )
-    return cards[rank]
 
 
 def without_expandable_segments(settings: str) -> str:

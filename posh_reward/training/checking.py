@@ -1,0 +1,174 @@
+"""``--check``: what a recipe would run, and whether it fits. Loads no weights, needs no card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from posh_reward.datasets.load import scene_options
+from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.metrics.load import load_metric, read_metric
+from posh_reward.training.arguments import parsed_for
+from posh_reward.training.combinations import remarks
+from posh_reward.training.fit.report import assumptions, fits, report
+from posh_reward.training.fit.run import Run, run_of
+from posh_reward.training.processes import Processes, read_processes
+
+HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
+"""The form of a name on the hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A run that was checked."""
+
+    launched: Path | None
+    """Accelerate's configuration, which the launch line names."""
+    there: Processes
+    script: Any
+    args: Any
+    model: Any
+    run: Run | None
+    """None for a model whose shape is not known."""
+    missing: tuple[str, ...]
+    """What would be needed, and is not installed here."""
+
+
+def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
+    """Prints what would run; returns an exit status: 1 if it does not fit.
+
+    Raises:
+        ConfigError: the run would not start.
+    """
+    found = checked(kinds, flags)
+    print("\n".join(described(found)))
+    return 0 if found.run is None or fits(found.run) else 1
+
+
+def checked(kinds: Sequence[type], flags: Sequence[str]) -> Checked:
+    """Takes a run's settings through its own code, up to where weights would be read.
+
+    Args:
+        kinds: the recipe's dataclasses.
+        flags: the recipe's flags.
+
+    Raises:
+        ConfigError: the run would not start.
+    """
+    from trl import get_peft_config, get_quantization_config
+
+    config = following(flags, "--config")
+    launched = accelerate_config(Path(config)) if config else None
+    there = read_processes(launched) if launched else Processes()
+    script, args, model = parsed_for(kinds, flags, there)
+    check_name("dataset_name", script.dataset_name)
+    check_name("model_name_or_path", model.model_name_or_path)
+    get_peft_config(model)
+    get_quantization_config(model)
+    missing = tuple(_missing(script))
+    run = run_of(script, args, model, there) if _shaped(model) else None
+    return Checked(launched, there, script, args, model, run, missing)
+
+
+def accelerate_config(config: Path) -> Path | None:
+    """The file after ``--config_file`` in the launch line, a configuration's first comment.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    words = config.read_text(encoding="utf-8").partition("\n")[0].split()
+    named = following(words, "--config_file")
+    if named is None:
+        return None
+    for folder in (Path(), *config.resolve().parents):
+        if (folder / named).is_file():
+            return folder / named
+    raise ConfigError(f"{config}: its launch line names {named}, which is not there")
+
+
+def following(words: Sequence[str], flag: str) -> str | None:
+    """The word after a flag, if it is there."""
+    return next((value for word, value in pairwise(words) if word == flag), None)
+
+
+def check_name(what: str, name: str | None) -> None:
+    """Raises ConfigError, or InputError, unless a model or dataset could have this name."""
+    if name is None:
+        raise ConfigError(f"{what} is not set: add it to the configuration or as a flag")
+    if what == "dataset_name" and (name == "scenes" or name.startswith("scenes:")):
+        scene_options(name)
+    elif not Path(name).exists() and not HUB.fullmatch(name):
+        raise ConfigError(f"{what} is {name!r}: there is no such file, and no such name on a hub")
+
+
+def described(found: Checked) -> Iterator[str]:
+    """What would run, line by line."""
+    args, there = found.args, found.there
+    yield f"processes: {there.processes} on {there.machines} machine(s), {_sharding(there)}"
+    if found.launched is not None:
+        yield f"  from {found.launched}"
+    yield f"model: {found.model.model_name_or_path}, {_trained(found)}"
+    yield f"data: {found.script.dataset_name}"
+    if hasattr(args, "num_generations"):
+        yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(found.script).items())}"
+    rows = args.per_device_train_batch_size * there.processes * args.gradient_accumulation_steps
+    unit = "completions" if hasattr(args, "num_generations") else "pictures"
+    length = (
+        f"{args.max_steps} steps" if args.max_steps > 0 else f"{args.num_train_epochs:g} epochs"
+    )
+    yield f"each step: {rows} {unit}; learning rate {args.learning_rate:g}; {length}"
+    yield f"output: {args.output_dir}"
+    for line in found.missing:
+        yield f"not here: {line}"
+    for line in remarks(found.script, args, there):
+        yield f"note: {line}"
+    if found.run is None:
+        yield f"memory: not worked out, {found.model.model_name_or_path} is not there yet"
+    elif there.processes > 1 or not args.use_cpu or found.launched is not None:
+        yield from report(found.run)
+        yield from assumptions()
+
+
+def _sharding(there: Processes) -> str:
+    return f"ZeRO-{there.zero_stage}" if there.zero_stage else "no DeepSpeed"
+
+
+def _trained(found: Checked) -> str:
+    if found.run is None:
+        return "all parameters" if not found.model.use_peft else "adapters"
+    trained = found.run.parameters.trained
+    what = "of adapters" if found.run.parameters.frozen else "of all parameters"
+    return f"{trained / 1e6:,.1f} million {what} in {found.model.dtype}"
+
+
+def _metric(script: Any) -> dict[str, object]:
+    flags = {name: getattr(script, name) for name in ("judge", "parser", "coref", "preset")}
+    defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
+    settings = defaults | read_metric(script.metric, **flags)
+    judge = settings["judge"]
+    settings["judge"] = judge.get("model", judge["name"]) if isinstance(judge, dict) else judge
+    return settings
+
+
+def _missing(script: Any) -> Iterator[str]:
+    """What the metric needs and is not installed here."""
+    if not hasattr(script, "metric"):
+        return
+    flags = {name: getattr(script, name) for name in ("judge", "parser", "coref", "preset")}
+    try:
+        load_metric(script.metric, **flags)
+    except MissingDependencyError as error:
+        yield str(error)
+        load_metric(script.metric, **{**flags, "coref": "rules"})
+
+
+def _shaped(model: Any) -> bool:
+    """Whether the model is there, or is one of the hub's."""
+    name = model.model_name_or_path
+    from posh_reward.training.fit.shapes import PUBLISHED
+
+    return name in PUBLISHED or (Path(name) / "config.json").is_file()

@@ -1,0 +1,139 @@
+"""What the arithmetic needs to know of a run, read from its checked settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posh_reward.metrics.load import read_metric
+from posh_reward.models.load import MODELS, model_settings
+from posh_reward.training.combinations import PROMPT_TOKENS
+from posh_reward.training.fit.shapes import BYTES, Shape, shape_of
+from posh_reward.training.fit.states import Parameters
+from posh_reward.training.processes import Processes
+from posh_reward.training.processors import PATCH
+
+UNCAPPED = 16384
+"""Tokens of a picture without ``max_pixels``: Qwen2.5-VL's own cap."""
+REFERENCE_TOKENS = 512
+"""Of the longest references, for SFT."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOnCard:
+    """A language model on the trainer's card that judges."""
+
+    weights: float
+    """Bytes."""
+    cache: float
+    """Bytes."""
+    sleeps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A training run."""
+
+    there: Processes
+    shape: Shape
+    parameters: Parameters
+    batch: int
+    """Rows of one forward pass."""
+    generated: int
+    """Completions that a process generates at a time; 0 in SFT."""
+    picture: int
+    """Tokens of the largest picture."""
+    text: int
+    """Tokens of prompt and completion, or of prompt and reference."""
+    checkpointing: bool
+    share: float | None
+    """The part of the card that the policy's vLLM takes; None without one on the card."""
+    policy_sleeps: bool
+    judge: JudgeOnCard | None
+    parser: str
+    coref: str
+    saves: int
+    """Checkpoints on the disk at the same time."""
+    saves_only_model: bool
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row."""
+        return self.picture + self.text
+
+
+def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
+    """The run that a recipe's arguments describe.
+
+    Raises:
+        ConfigError: a model's shape cannot be found out.
+    """
+    from trl import get_peft_config
+
+    shape = shape_of(model.model_name_or_path, get_peft_config(model))
+    generates = hasattr(args, "num_generations")
+    metric = read_metric(script.metric, **_flags(script)) if generates else {}
+    colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
+    return Run(
+        there=there,
+        shape=shape,
+        parameters=parameters_of(shape, BYTES[model.dtype], there),
+        batch=args.per_device_train_batch_size,
+        generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
+        picture=script.max_pixels // PATCH if script.max_pixels else UNCAPPED,
+        text=PROMPT_TOKENS + (args.max_completion_length if generates else REFERENCE_TOKENS),
+        checkpointing=bool(args.gradient_checkpointing),
+        share=args.vllm_gpu_memory_utilization if colocated else None,
+        policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
+        judge=judge_of(metric.get("judge", "embedded")),
+        parser=str(metric.get("parser", "embedded")),
+        coref=str(metric.get("coref", "rules")),
+        saves=saves_of(args),
+        saves_only_model=bool(args.save_only_model),
+    )
+
+
+def parameters_of(shape: Shape, size: int, there: Processes) -> Parameters:
+    """All parameters are trained, or only adapters.
+
+    peft makes adapters in single precision; under ZeRO-3 TRL has them in the model's
+    (grpo_trainer.py, ``autocast_adapter_dtype``).
+    """
+    if not shape.adapters:
+        return Parameters(shape.parameters, size)
+    adapter = size if there.zero_stage == 3 else 4
+    return Parameters(shape.adapters, adapter, shape.parameters, size)
+
+
+def judge_of(which: Any) -> JudgeOnCard | None:
+    """The judge's part of the card, from its settings; None if it is elsewhere.
+
+    Raises:
+        ConfigError: its shape cannot be found out.
+    """
+    if not isinstance(which, str | Mapping) or which in ("embedded", "fake"):
+        return None
+    options = model_settings(which, ("embedded", "fake", *MODELS), "judge")
+    if options["name"] not in ("vllm", "transformers"):
+        return None
+    shape = shape_of(options["model"])
+    size = BYTES.get(options.get("dtype", "bfloat16"), 2)
+    cache = float(options.get("memory_gb", 8.0)) * 2**30
+    return JudgeOnCard(shape.parameters * size, cache, bool(options.get("sleep", True)))
+
+
+def saves_of(args: Any) -> int:
+    """Checkpoints on the disk at the worst moment: those that are kept, and one being written."""
+    strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
+    if strategy == "no":
+        return 0
+    if args.save_total_limit:
+        return int(args.save_total_limit) + 1
+    if strategy == "epoch":
+        return int(max(args.num_train_epochs, 1))
+    return int(max(args.max_steps / args.save_steps, 1)) if args.max_steps > 0 else 1
+
+
+def _flags(script: Any) -> dict[str, object]:
+    return {name: getattr(script, name) for name in ("judge", "parser", "coref", "preset", "store")}

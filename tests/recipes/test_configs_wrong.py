@@ -1,0 +1,174 @@
+"""A mistake in a configuration is found before anything is loaded, and names the remedy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.arguments import parsed, parsed_for
+from posh_reward.training.checking import checked
+from posh_reward.training.processes import Processes, own_cache, read_processes
+from recipes import dapo_posh, sft
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE = Processes(processes=8, zero_stage=3)
+ONE = Processes()
+BASE = "model_name_or_path: runs/tiny\noutput_dir: runs/x\nuse_cpu: true\nbf16: false\n"
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
+
+
+def write(folder: Path, text: str) -> list[str]:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return ["--config", str(path)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("max_pixel: 3", r"mine.yaml: there is no setting 'max_pixel' \(did you mean 'max_pixels'"),
+        ("learning_rat: 0.1", "did you mean 'learning_rate'"),
+        ("seed: 1\nseed: 2", "'seed' is set twice"),
+        ("num_generations: 8.5", "num_generations is 8.5: give a whole number"),
+        ("max_pixels: many", "max-pixels: invalid int value: 'many'"),
+        ("eval_strategy: no", "eval_strategy is False: give a list or give a text"),
+        ("save_steps: [1]", "save_steps is .*give a number"),
+        ("env: 3", "env is 3: give a mapping"),
+        ("like: nowhere.yaml", "cannot be read: .*nowhere.yaml"),
+        ("num_generations: 3", "must be divisible by num_generations"),
+    ],
+)
+def test_at_the_start_of_a_run(line: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parsed(dapo_posh.SETTINGS, write(tmp_path, BASE + line + "\n"))
+
+
+def test_a_mistyped_flag() -> None:
+    with pytest.raises(ConfigError, match=r"no flag --max_pixles \(did you mean '--max_pixels'"):
+        parsed(dapo_posh.SETTINGS, ["--max_pixles", "3", "--use_cpu", "--bf16", "false"])
+    with pytest.raises(ConfigError, match="name a file"):
+        parsed(dapo_posh.SETTINGS, ["--config"])
+
+
+def test_variables_under_env_are_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSH_TEST_VARIABLE", "old")
+    parsed(dapo_posh.SETTINGS, write(tmp_path, BASE + "env: {POSH_TEST_VARIABLE: 7}\n"))
+    assert os.environ["POSH_TEST_VARIABLE"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("save_only_model: true\nload_best_model_at_end: true\neval_strategy: epoch\n"
+         "save_strategy: epoch", "exclude each other under DeepSpeed"),
+        ("max_length: 1024", "tokens would be cut off"),
+        ("metric_for_best_model: eval_loss\neval_strategy: epoch\nwatch_grounding: true",
+         "with watch_grounding there is eval_right_loss"),
+        ("metric_for_best_model: eval_right_loss\neval_strategy: epoch",
+         "without watch_grounding there is eval_loss"),
+        ("metric_for_best_model: eval_loss", "nothing is evaluated"),
+    ],
+)  # fmt: skip
+def test_sft_settings_that_stop_a_run_later_are_refused(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    text = text if "max_length" in text else f"{text}\nmax_length: null"
+    flags = write(tmp_path, f"{BASE}{text}\n")
+    with pytest.raises(ConfigError, match=message):
+        parsed_for(sft.SETTINGS, flags, NODE)
+
+
+def test_the_same_may_be_fine_on_one_card(tmp_path: Path) -> None:
+    text = "save_only_model: true\nload_best_model_at_end: true\neval_strategy: epoch\n"
+    flags = write(tmp_path, f"{BASE}{text}save_strategy: epoch\nmax_length: null\n")
+    assert parsed_for(sft.SETTINGS, flags, ONE)
+
+
+def test_vllm_must_have_room_for_picture_and_reply(tmp_path: Path) -> None:
+    text = "use_vllm: true\nvllm_max_model_length: 2048\nmax_pixels: 1003520\n"
+    flags = write(tmp_path, f"{BASE}{text}max_completion_length: 768\n")
+    with pytest.raises(ConfigError, match=r"vllm_max_model_length is 2048.*set it to 2112 or more"):
+        parsed_for(dapo_posh.SETTINGS, flags, NODE)
+
+
+def test_the_batch_is_that_of_all_processes(tmp_path: Path) -> None:
+    flags = write(tmp_path, f"{BASE}per_device_train_batch_size: 4\nnum_generations: 8\n")
+    with pytest.raises(ConfigError, match="divisible by num_generations"):
+        parsed_for(dapo_posh.SETTINGS, flags, ONE)
+    assert parsed_for(dapo_posh.SETTINGS, flags, NODE)[1].generation_batch_size == 32
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("num_procesess: 8", "did you mean 'num_processes'"),
+        ("num_machines: two", "num_machines is 'two': give a whole number"),
+        ("deepspeed_config: {zero_stag: 3}", "did you mean 'zero_stage'"),
+        ("deepspeed_config: {zero3_init_flag: 1}", "zero3_init_flag is 1: give true or false"),
+        ("deepspeed_config: 3", "deepspeed_config is 3: give a mapping"),
+    ],
+)
+def test_accelerates_file(line: str, message: str, tmp_path: Path) -> None:
+    name = line.partition(":")[0]
+    base = {"distributed_type": "DEEPSPEED", "num_processes": "8", "mixed_precision": "bf16"}
+    base |= {"num_machines": "1"}
+    lines = [f"{key}: {value}" for key, value in base.items() if key != name]
+    path = tmp_path / "mine.yaml"
+    path.write_text("\n".join([*lines, line]) + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        read_processes(path)
+
+
+def test_a_model_that_zero3_could_not_save_is_refused(tmp_path: Path) -> None:
+    there = Processes(processes=8, zero_stage=3, gathers_on_save=False)
+    with pytest.raises(ConfigError, match="zero3_save_16bit_model: true"):
+        parsed_for(sft.SETTINGS, write(tmp_path, f"{BASE}max_length: null\n"), there)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("dataset_name: scenes:trian=3", "not an option"),
+        ("dataset_name: ./nowhere/at_all", "no such file"),
+        ("dataset_name: scenes\njudge: vlm", "no judge 'vlm'"),
+        ("dataset_name: scenes\nmetric: publishd", "no settings 'publishd'"),
+        ("dataset_name: scenes\npreset: realeased", "realeased"),
+    ],
+)
+def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(PoshError, match=message):
+        checked(dapo_posh.SETTINGS, write(tmp_path, f"{BASE}{line}\n"))
+
+
+def test_each_rank_has_its_own_cache_of_compiled_models() -> None:
+    ranks = [{"RANK": str(rank), "XDG_CACHE_HOME": "/c"} for rank in range(2)]
+    for environment in ranks:
+        own_cache(environment)
+    assert [each["VLLM_CACHE_ROOT"] for each in ranks] == ["/c/vllm/rank-0", "/c/vllm/rank-1"]
+    for given in ({}, {"RANK": "1", "VLLM_CACHE_ROOT": "/mine"}):
+        environment = dict(given)
+        own_cache(environment)
+        assert environment == given
+
+
+@pytest.mark.slow
+def test_check_ends_a_recipe_with_a_report_and_one_line_for_a_mistake() -> None:
+    command = [sys.executable, "recipes/dapo_posh.py", "--check", "--config"]
+    command.append("configs/dapo/qwen2_5_vl_7b.yaml")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "each step: 64 completions" in done.stdout
+    assert "ZeRO-3" in done.stdout
+    assert "DOES NOT FIT" not in done.stdout
+    command += ["--gradient_accumulation_steps", "3", "--num_generations", "7"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "dapo_posh.py: generation_batch_size (192) must be divisible" in done.stderr
+    assert "Traceback" not in done.stderr

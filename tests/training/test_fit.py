@@ -1,0 +1,146 @@
+"""The arithmetic of memory: its exact part against what torch really allocates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoConfig
+
+from posh_reward.errors import ConfigError
+from posh_reward.training.fit import host
+from posh_reward.training.fit.phases import CARD, phases
+from posh_reward.training.fit.report import assumptions, fits, report
+from posh_reward.training.fit.run import JudgeOnCard, Run, judge_of, parameters_of
+from posh_reward.training.fit.shapes import PUBLISHED, on_meta, shape_of
+from posh_reward.training.fit.states import Parameters, states
+from posh_reward.training.processes import Processes
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
+VISION = "Qwen/Qwen2.5-VL-7B-Instruct"
+NODE = Processes(processes=8, zero_stage=3)
+
+
+def test_parameters_are_as_many_as_published() -> None:
+    assert shape_of(VISION).parameters == 8_292_166_656
+    assert shape_of("Qwen/Qwen3-14B").parameters == 14_768_307_200
+
+
+def test_a_model_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"shape of './nowhere' cannot be found out"):
+        shape_of("./nowhere")
+
+
+def test_zero_spreads_sixteen_bytes_a_parameter() -> None:
+    model = Parameters(trained=8_000, trained_bytes=2)
+    by_stage = [states(model, replace(NODE, zero_stage=stage)) for stage in (1, 2, 3)]
+    assert [each.parameters for each in by_stage] == [16_000, 16_000, 2_000]
+    assert [each.gradients for each in by_stage] == [16_000, 2_000, 2_000]
+    assert [each.optimizer for each in by_stage] == [12_000] * 3
+    offloaded = states(model, replace(NODE, offloads_optimizer=True))
+    assert (offloaded.on_card, offloaded.on_host) == (4_000, 12_000)
+
+
+def tiny_run() -> Run:
+    """A 7B on a node, with a 14B judge: the shipped configuration's arithmetic."""
+    shape = shape_of(VISION)
+    return Run(
+        there=NODE,
+        shape=shape,
+        parameters=parameters_of(shape, 2, NODE),
+        batch=8,
+        generated=8,
+        picture=1280,
+        text=832,
+        checkpointing=True,
+        share=0.35,
+        policy_sleeps=True,
+        judge=judge_of("vllm"),
+        parser="embedded",
+        coref="rules",
+        saves=3,
+        saves_only_model=False,
+    )
+
+
+def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
+    run = tiny_run()
+    assert fits(run)
+    greedy = replace(run, share=0.9)
+    (generate, judge, train) = phases(greedy)
+    assert generate.gib > CARD > judge.gib > train.gib
+    text = "\n".join(report(greedy))
+    assert "DOES NOT FIT" in text
+    wanted = text.partition("set vllm_gpu_memory_utilization to ")[2].partition(" ")[0]
+    assert fits(replace(run, share=float(wanted) - 0.01))
+
+    assert "set vllm_gpu_memory_utilization to 0.2" in "\n".join(report(replace(run, share=0.1)))
+    assert "halve per_device_train_batch_size" in "\n".join(report(replace(run, batch=64)))
+    awake = replace(run, policy_sleeps=False, share=0.6)
+    assert "vllm_enable_sleep_mode: true" in "\n".join(report(awake))
+    big = replace(run, judge=JudgeOnCard(weights=60e9, cache=8e9, sleeps=True))
+    assert "a node of its own" in "\n".join(report(big))
+    alone = replace(run, there=Processes(8))
+    assert "zero3_8gpu.yaml" in "\n".join(report(alone))
+    assert len(assumptions()) > 5
+
+
+def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -> None:
+    run = tiny_run()
+    assert round(host.checkpoint(run)) == 133
+    assert round(host.checkpoint(replace(run, saves_only_model=True))) == 17
+    assert host.memory(run) > 8 * 27.5, "eight judges sleep in the machine's memory"
+
+
+def tiny_model(dtype: torch.dtype) -> Any:
+    published = PUBLISHED[VISION]
+    text = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 512}
+    text |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+    vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2}
+    config = AutoConfig.for_model(
+        **published
+        | {
+            "text_config": published["text_config"] | text,
+            "vision_config": published["vision_config"] | vision | {"out_hidden_size": 64},
+        }
+    )
+    model = on_meta(config).to(dtype).to_empty(device="cpu")
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.02)
+    return model
+
+
+def measured(model: Any) -> tuple[int, int, int]:
+    """Bytes of parameters, gradients and Adam's moments after one step on all of them."""
+    trained = [each for each in model.parameters() if each.requires_grad]
+    optimizer = torch.optim.AdamW(trained)
+    loss: Any = torch.stack([each.float().pow(2).sum() for each in trained]).sum()
+    loss.backward()
+    optimizer.step()
+    moments = [
+        value for state in optimizer.state.values() for key, value in state.items() if key != "step"
+    ]
+    gradients = [each.grad for each in trained if each.grad is not None]
+    parts = ([*model.parameters()], gradients, moments)
+    bytes_of = [sum(each.numel() * each.element_size() for each in part) for part in parts]
+    return bytes_of[0], bytes_of[1], bytes_of[2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_of_one_process_are_what_torch_allocates(dtype: torch.dtype) -> None:
+    model = tiny_model(dtype)
+    count = sum(each.numel() for each in model.parameters())
+    computed = states(Parameters(count, dtype.itemsize), Processes())
+    assert measured(model) == (computed.parameters, computed.gradients, computed.optimizer)
+
+
+def test_states_of_adapters_are_what_peft_allocates() -> None:
+    model = tiny_model(torch.bfloat16)
+    frozen = sum(each.numel() for each in model.parameters())
+    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear"))
+    trained = sum(each.numel() for each in adapted.parameters() if each.requires_grad)
+    computed = states(Parameters(trained, 4, frozen, 2), Processes())
+    assert measured(adapted) == (computed.parameters, computed.gradients, computed.optimizer)

@@ -1,0 +1,93 @@
+"""Whether training runs fit on their cards, by arithmetic; needs no card and downloads nothing.
+
+    python -m tools.fit configs/dapo/qwen2_5_vl_7b.yaml [the recipe's flags]
+    python -m tools.fit --table
+
+The first does what ``--check`` of the recipe does, which users of the wheel have; the recipe is the
+one in the configuration's launch line. The second prints the table of docs/training.md, for every
+configuration of a model whose shape is known.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.checking import Checked, check, checked
+from posh_reward.training.fit import host
+from posh_reward.training.fit.phases import CARD, phases
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPES = ("recipes/dapo_posh.py", "recipes/sft.py")
+HEADER = """\
+| configuration | cards | generate | judge | train | a machine's memory | disk |
+|---|---|---|---|---|---|---|"""
+
+
+def main(argv: list[str]) -> int:
+    """Prints the table, or the report on one configuration; 1 if it does not fit."""
+    try:
+        if argv == ["--table"]:
+            print("\n".join(table()))
+            return 0
+        if not argv or argv[0].startswith("-"):
+            raise ConfigError("name a configuration, such as configs/dapo/qwen2_5_vl_7b.yaml")
+        config, *flags = argv
+        return check(settings_of(Path(config)), ["--config", config, *flags])
+    except PoshError as error:
+        print(f"fit: {error}", file=sys.stderr)
+        return 2
+
+
+def settings_of(config: Path) -> tuple[type, ...]:
+    """The dataclasses of the recipe that a configuration's launch line names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if not config.is_file():
+        raise ConfigError(f"there is no file {config}")
+    line = config.read_text(encoding="utf-8").partition("\n")[0]
+    named = next((name for name in RECIPES if name in line), None)
+    if named is None:
+        raise ConfigError(f"the first line of {config} does not name one of {', '.join(RECIPES)}")
+    recipe = import_module(named.removesuffix(".py").replace("/", "."))
+    settings: tuple[type, ...] = recipe.SETTINGS
+    return settings
+
+
+def table() -> Iterator[str]:
+    """A row for each shipped configuration, with GiB of a card, GiB of a machine, GB of a disk."""
+    yield HEADER
+    for config in shipped():
+        found = checked(settings_of(config), ["--config", str(config)])
+        if found.run is not None:
+            yield row(config, found)
+
+
+def row(config: Path, found: Checked) -> str:
+    """A row of the table."""
+    assert found.run is not None
+    by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(found.run, CARD)}
+    machines, processes = found.there.machines, found.there.processes
+    cells = [
+        f"`{config.relative_to(ROOT).as_posix()}`",
+        f"{machines} x {processes // machines}" if machines > 1 else str(processes),
+        *(by_name.get(name, "-") for name in ("generate", "judge", "train")),
+        f"{host.memory(found.run):.0f} GiB",
+        f"{host.disk(found.run):.0f} GB",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def shipped() -> list[Path]:
+    """Configurations of recipes for real models."""
+    folders = (ROOT / "configs" / name for name in ("sft", "dapo"))
+    return sorted(path for folder in folders for path in folder.glob("*.yaml"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
