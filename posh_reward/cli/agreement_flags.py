@@ -67,7 +67,8 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
         ("graphs", "scene graphs that people drew", GRAPHS, (_graphs,), agreement.graphs),
         ("answers", "questions that people answered", ANSWERS, (_answers,), agreement.answers),
     ):
-        each = chosen.add_parser(name, help=words, parents=[metric], description=about,
+        parents = [] if name == "answers" else [metric]
+        each = chosen.add_parser(name, help=words, parents=parents, description=about,
                                  epilog=EXITS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
         each.set_defaults(command=partial(agreement.with_scipy, run))
@@ -143,7 +144,7 @@ def _spans(command: argparse.ArgumentParser) -> None:
 def _graphs(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="JSON lines or JSON")
     _table(command)
-    _resampling(command)
+    _resampling(command, against=False)
 
 
 def _answers(command: argparse.ArgumentParser) -> None:
@@ -154,7 +155,7 @@ def _answers(command: argparse.ArgumentParser) -> None:
     add("--pair", metavar="COLUMN", default="id", help="elements of one pair of texts are "
         "resampled together; default: id, if there is one")  # fmt: skip
     _table(command)
-    _resampling(command)
+    _resampling(command, against=False)
 
 
 def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
@@ -194,10 +195,11 @@ def _metrics(command: argparse.ArgumentParser) -> None:
     _resampling(command)
 
 
-def _resampling(command: argparse.ArgumentParser) -> None:
+def _resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
     add = command.add_argument_group("intervals and tests").add_argument
-    add("--against", metavar="NAME", help="the metric that the others are compared with; default: "
-        "the first")  # fmt: skip
+    if against:
+        add("--against", metavar="NAME", help="the metric that the others are compared with; "
+            "default: the first")  # fmt: skip
     add("--resamples", type=_count, default=1000, metavar="N", help="of images; default: 1000; "
         "0: no intervals")  # fmt: skip
     add("--seed", type=_count, default=0, metavar="N", help="of the resamples; default: 0")

@@ -88,9 +88,6 @@ class Estimate:
         """Whether the sign of the figure is settled at the interval's level."""
         return self.low > 0 or self.high < 0
 
-    def __str__(self) -> str:
-        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p = {self.p:.3f}"
-
 
 def bootstrap(
     measure: Callable[[Ints], Sequence[float]],

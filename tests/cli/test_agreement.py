@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
+from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
+from posh_reward.store.admin import survey
 from tests.cli.running import run, write_rows
 from tests.study.agreement.judged import caparena_rows, docent_rows
 
 QUICK = ("--resamples", 10, "--quiet")
+
+
+def without_judge(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
 
 
 def found_json(capsys: pytest.CaptureFixture[str]) -> Any:
@@ -48,6 +54,9 @@ def test_docent_with_everything_to_compare(
     assert found["metrics"][3]["figures"]["overall rho"]["rows"] == 8
     assert found["metrics"][0]["signature"].startswith("posh|")
     assert found["compared_with"] == "POSH"
+    # Graphs of all texts are kept, so that a run that broke off does not parse them again.
+    kept = {each.kind: each.rows for each in survey(str(tmp_path / "kept.sqlite")).holdings}
+    assert kept["graph"] == 16 + 4
 
 
 def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +104,7 @@ def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[
     for element in row["elements"]:
         element["answer"] = element["text"] != "red"
     answered = write_rows(tmp_path / "answered.jsonl", [row])
-    assert run("agreement", "answers", answered, "--unfold", "elements", *QUICK) == OK
+    assert without_judge("agreement", "answers", answered, "--unfold", "elements", *QUICK) == OK
     assert "(paper, Table 9)" in capsys.readouterr().out
 
 
@@ -119,7 +128,8 @@ def test_what_cannot_be_used_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"a": 1}])
-    assert run("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
+    runs = without_judge if arguments[0] == "answers" else run
+    assert runs("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
     assert why in capsys.readouterr().err
 
 

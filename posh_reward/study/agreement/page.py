@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.study.agreement.compare import Figure
-from posh_reward.study.agreement.report import Report, marked, printed, tested
+from posh_reward.study.agreement.report import Report, marked, printed, with_p_value
 from posh_reward.study.agreement.table import explained
 from posh_reward.study.pages.page import fill, template
 
@@ -57,7 +57,7 @@ def _block(report: Report, axis: str, figures: Sequence[Figure]) -> str:
     names = [figure.name for figure in figures]
     said = f"<article><h2>{escape(axis)}</h2>{_table(['metric', *names], rows)}"
     differing = [
-        [line.name, *(tested(figure, line.differences[figure.key]) for figure in figures)]
+        [line.name, *(with_p_value(figure, line.differences[figure.key]) for figure in figures)]
         for line in report.lines
         if line.differences
     ]

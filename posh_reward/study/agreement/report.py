@@ -77,13 +77,14 @@ def marked(figure: Figure, cell: Cell) -> str:
     return with_interval(figure, cell.estimate) + ("?" if doubtful else "")
 
 
-def tested(figure: Figure, difference: Estimate) -> str:
-    """A difference with sign, interval and p-value."""
+def with_p_value(figure: Figure, difference: Estimate, *, interval: bool = True) -> str:
+    """A difference with sign and p-value, and with its interval where there is room."""
     if isnan(difference.value):
         return "-"
     sign = "+" if difference.value > 0 else ""
-    p = "" if isnan(difference.p) else f" p = {difference.p:.3f}"
-    return f"{sign}{with_interval(figure, difference)}{p}"
+    shown = with_interval(figure, difference) if interval else scaled(figure, difference.value)
+    p = "" if isnan(difference.p) else f" p {difference.p:.3f}"
+    return f"{sign}{shown}{p}"
 
 
 def as_json(report: Report) -> dict[str, Any]:

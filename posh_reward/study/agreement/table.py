@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from posh_reward.study.agreement.compare import Figure, Line
-from posh_reward.study.agreement.report import LEVEL, Report, marked, printed, tested
+from posh_reward.study.agreement.report import LEVEL, Report, marked, printed, with_p_value
 
 WIDTH = 100
 """Columns of what is explained."""
@@ -55,7 +55,8 @@ def _figures_row(line: Line, figures: Sequence[Figure]) -> list[str]:
 
 
 def _difference_row(line: Line, figures: Sequence[Figure]) -> list[str]:
-    return [line.name, *(tested(figure, line.differences[figure.key]) for figure in figures)]
+    differences = line.differences
+    return [line.name, *(with_p_value(f, differences[f.key], interval=False) for f in figures)]
 
 
 def _missing(lines: Sequence[Line]) -> str:

@@ -14,8 +14,8 @@ Missing = tuple[str, str]
 """(What tables call it, why it cannot be measured here, with the remedy)."""
 
 CIDER = (
-    "there is no maintained library for it (pycocoevalcap is of 2020): compute it with one that "
-    "you trust, and pass the scores with --scores CIDEr=FILE"
+    "its libraries are heavy (aac-metrics, CIDEr-D, brings torch and msclap) or no longer kept "
+    "(pycocoevalcap, 2020): compute it in an environment of its own, and pass --scores CIDEr=FILE"
 )
 
 
