@@ -52,7 +52,7 @@ def test_info_is_for_people(store: Path, capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{str(store)!r}: ")
     assert [line.split()[0] for line in lines[1:]] == ["kind", "graph", "verdict", "all"]
-    assert "  fake-model-1|1|1/2/3/4/5" in lines[3]
+    assert "  fake-model-1|2|1/2/3/4/5" in lines[3]
 
 
 def test_clear_removes_what_it_is_told_to(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

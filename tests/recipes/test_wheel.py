@@ -45,7 +45,7 @@ def test_a_server_needs_its_address() -> None:
 
 
 def test_settings_of_a_metric_go_by_name() -> None:
-    with pytest.raises(InputError, match="one of published"):
+    with pytest.raises(InputError, match="one of embedded_graphs, published"):
         load_metric("publishd")
 
 
