@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def qwen_tokenizer(shared: Path, unmarked: Sequence[str] = ()) -> PreTrainedTokenizerBase:
+@cache
+def qwen_tokenizer(shared: Path, unmarked: tuple[str, ...] = ()) -> PreTrainedTokenizerBase:
     """Qwen3's tokenizer: the published vocabulary, its markers and the form of its template.
 
     Args:
