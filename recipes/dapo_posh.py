@@ -37,6 +37,7 @@ from posh_reward.training.pictures import settle_pictures
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import check_rollouts
+from posh_reward.training.run_pages import show_completions
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -119,6 +120,12 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     span_credit: float = field(
         default=0.0,
         metadata={"help": "How far grades of details move their tokens' advantages; 0 is off."},
+    )
+    pages_every: int = field(
+        default=10,
+        metadata={
+            "help": "Steps between pages of marked completions (in output_dir/pages); 0: none"
+        },
     )
 
 
@@ -217,9 +224,11 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     end_if_finished(args)
     trainer = make_trainer(script, args, model)
     show_headlines(trainer)
+    pages = show_completions(trainer, script.pages_every)
     train(trainer)
     trainer.save_model(args.output_dir)
     trainer.save_state()
+    pages.finish(trainer.state.log_history)
     finish(trainer)
     return trainer
 

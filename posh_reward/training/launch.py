@@ -35,6 +35,7 @@ HEADLINES = {
     "posh/recall": "recall",
     "posh/failed_share": "failed",
     "completions/mean_length": "tokens",
+    "judging_share": "share of time judging",
 }
 """What is shown of a log, and under which name. Higher is better for precision (few mistakes) and
 recall (few omissions)."""
@@ -140,11 +141,19 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
         if figures and self.training_bar is not None:
             self.training_bar.write(f"step {state.global_step}: {', '.join(figures)}")
 
+    def show_phase(self, phase: str) -> None:
+        """Says on the bar what the trainer is doing."""
+        if self.training_bar is not None:
+            self.training_bar.set_postfix_str(phase)
+
 
 def show_headlines(trainer: Trainer) -> None:
-    """Replaces the trainer's progress callback, if it has one."""
+    """Replaces the trainer's progress callback, if it has one; its bar then tells the phase."""
     if trainer.pop_callback(ProgressCallback) is not None:
-        trainer.add_callback(Headlines)
+        headlines = Headlines()
+        trainer.add_callback(headlines)
+        if hasattr(trainer, "on_phase"):
+            trainer.on_phase = headlines.show_phase
 
 
 def run(main: Callable[[], object]) -> None:

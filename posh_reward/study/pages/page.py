@@ -51,12 +51,17 @@ class Item:
     title: str
     scores: Scores
     picture: bytes | None = None
-    """A PNG, shown above the texts."""
+    """A PNG or a JPEG, shown above the texts."""
     picture_text: str = "The picture that is described"
 
 
 def page(
-    items: Sequence[Item], title: str = "POSH: mistakes and omissions", *, in_pairs: bool = False
+    items: Sequence[Item],
+    title: str = "POSH: mistakes and omissions",
+    *,
+    in_pairs: bool = False,
+    figure: bytes | None = None,
+    figure_text: str = "",
 ) -> str:
     """One HTML document that shows every item, one below the other; it needs no other file.
 
@@ -64,6 +69,8 @@ def page(
         items: what to show, in order.
         title: the page's heading.
         in_pairs: show two items in a row, where the window is wide enough.
+        figure: a PNG or a JPEG above the items.
+        figure_text: what it shows, for those who cannot see it.
     """
     signatures = dict.fromkeys(item.scores.signature for item in items)
     articles = "\n".join(_article(item) for item in items)
@@ -71,6 +78,7 @@ def page(
         "title": escape(title),
         "lead": escape(LEAD),
         "style": template("posh.css") + template("shell.css"),
+        "figure": _figure(figure, figure_text),
         "key": KEY,
         "items": f'<div class="pairs">{articles}</div>' if in_pairs else articles,
         "footer": "<br>".join(map(escape, [NAMES, *signatures])),
@@ -108,11 +116,15 @@ def _article(item: Item) -> str:
 
 
 def _picture(item: Item) -> str:
-    if item.picture is None:
+    return _figure(item.picture, item.picture_text)
+
+
+def _figure(content: bytes | None, text: str) -> str:
+    if content is None:
         return ""
-    data = base64.b64encode(item.picture).decode("ascii")
-    source = f"data:image/png;base64,{data}"
-    return f'<figure><img src="{source}" alt="{escape(item.picture_text)}"></figure>'
+    kind = "jpeg" if content.startswith(b"\xff\xd8") else "png"
+    source = f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
+    return f'<figure><img src="{source}" alt="{escape(text)}"></figure>'
 
 
 def _body(scores: Scores) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+WATCHED = {
+    "posh/length_ratio": "words per word of the reference",
+    "posh/repeated_share": "share of repeated phrases",
+    "posh/failed_share": "share without a score",
+    "judging_share": "share of the time spent judging",
+}
+"""Figures of a log that rise when a policy finds pay without describing, or a judge gives way."""
 INK, SOFT = "#1f2328", "#8c959f"
 MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
 
@@ -32,6 +40,39 @@ def training_plot(
     _reward(left, [line for line in history if line.get("reward") is not None])
     _standings(right, standings)
     figure.savefig(path, dpi=150)
+
+
+def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
+    """A PNG of one run: the reward over steps, and next to it what would betray a hacked reward.
+
+    Args:
+        history: TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
+    """
+    figure, (left, right) = _figure()
+    lines = [line for line in history if line.get("reward") is not None]
+    _reward(left, lines)
+    _watched(right, lines)
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=110)
+    return content.getvalue()
+
+
+def _watched(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
+    steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
+    for key, name in WATCHED.items():
+        known = [
+            (step, line[key])
+            for step, line in zip(steps, lines, strict=True)
+            if line.get(key) is not None
+        ]
+        if known:
+            axes.plot(*zip(*known, strict=True), linewidth=1.4, label=name)
+    axes.set_title("What to watch", loc="left", fontsize=11, color=INK)
+    axes.set_xlabel("step")
+    axes.locator_params(axis="x", integer=True)
+    axes.set_ylim(bottom=0)
+    if axes.lines:
+        axes.legend(frameon=False, fontsize=9)
 
 
 def _figure() -> tuple[Figure, Any]:
@@ -62,6 +103,7 @@ def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
             axes.plot(*zip(*known, strict=True), color=color, linewidth=width, label=name)
     axes.set_title("Reward while training", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("step")
+    axes.locator_params(axis="x", integer=True)
     axes.set_ylabel("higher is better", fontsize=9, color=INK)
     axes.legend(frameon=False, fontsize=9)
 

@@ -11,7 +11,8 @@ from subclasses ("we conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3062)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Row = Mapping[str, Any]
+OnScored = Callable[[int, Sequence[Row], Sequence[Scores]], None]
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             raise ConfigError(f"span_credit is {span_credit:g}: give 0 (off) or more")
         self.dynamic_sampling = dynamic_sampling
         self.span_credit = span_credit
+        self.on_phase: Callable[[str], None] = _ignore
+        """Is told what the trainer begins: generating, judging, updating."""
+        self.on_scored: OnScored = _ignore
+        """Is told the number of steps so far, and the rows and scores of each training batch."""
         self._making = Batch()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
@@ -139,6 +145,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         chosen = self._making.chosen
         if chosen is None:
+            self.on_phase("generating")
             return super()._generate(prompts)  # type: ignore[no-any-return]
         if prompts != chosen.prompts:
             raise PoshError(
@@ -152,13 +159,28 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     ) -> Tensor:
         if self._making.chosen is not None:
             return self._making.chosen.rewards
+        self.on_phase("judging")
+        began = time.perf_counter()
         with observing(self._observed) as seen:
             rewards: Tensor = super()._calculate_rewards(
                 inputs, prompts, completions, completion_ids_list
             )
+        self.on_phase("updating")
+        if self.model.training:
+            self._metrics["train"]["judging_time"].append(time.perf_counter() - began)
         if seen and len(seen[0]) == len(prompts):
             self._making.scores = list(seen[0])
+            if self.model.training:
+                self.on_scored(self.state.global_step, inputs, self._making.scores)
         return rewards
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's, with the share of the steps' time in which this rank was judging."""
+        logged = self._metrics["train"]
+        if self.model.training and logged.get("step_time"):
+            share = sum(logged.get("judging_time", ())) / sum(logged["step_time"])
+            logged["judging_share"] = [share]
+        super().log(logs, start_time)
 
     # Dynamic sampling.
 
@@ -227,6 +249,10 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
         self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
         self._metrics["train"]["span_credit/without"].append(bare / rows)
+
+
+def _ignore(*_: object) -> None:
+    """Whoever wants to be told sets another function in its place."""
 
 
 def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:

@@ -1,0 +1,131 @@
+"""Pages of a run for people: completions with their marks every few steps, and one at the end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.study.pages.page import Item, page
+from posh_reward.study.pages.pictures import as_jpeg
+from posh_reward.types import Scores
+
+if TYPE_CHECKING:
+    from posh_reward.training.dapo.trainer import DapoTrainer
+
+logger = logging.getLogger(__name__)
+
+PICTURES = 4
+"""How many pictures a page shows, each with its best and its worst completion."""
+SIDE = 480
+"""Pixels of a picture's longer side."""
+
+Row = Mapping[str, Any]
+
+
+class CompletionPages:
+    """Writes pages about the batches that a trainer is told of.
+
+    A page that cannot be written is a warning: it must not end a run.
+
+    Args:
+        folder: where pages go; made when the first is written.
+        every: steps from one page to the next; 0 for none.
+    """
+
+    def __init__(self, folder: Path, every: int) -> None:
+        self.folder = folder
+        self.every = every
+        self._next = 0
+        self._last: tuple[int, Sequence[Row], Sequence[Scores]] | None = None
+
+    def note(self, step: int, rows: Sequence[Row], scores: Sequence[Scores]) -> None:
+        """Writes a page if it is time; ``DapoTrainer.on_scored`` may be this."""
+        if not self.every:
+            return
+        self._last = step, rows, scores
+        if step >= self._next:
+            self._next = step + self.every
+            title = f"Completions after {step} steps"
+            self._write(f"step-{step:06d}.html", page(items(rows, scores), title, in_pairs=True))
+
+    def finish(self, history: Sequence[Mapping[str, Any]]) -> None:
+        """Writes ``run.html``: figures over all steps, and the last completions.
+
+        Args:
+            history: ``trainer.state.log_history``.
+        """
+        if self._last is None:
+            return
+        step, rows, scores = self._last
+        title = f"The run, and completions after {step} steps"
+        figure = _plot(history)
+        what = "Reward, mistakes and omissions over the steps, and figures to watch"
+        text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=what)
+        self._write("run.html", text)
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            logger.warning("%s was not written: %s", self.folder / name, error)
+
+
+def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
+    """Has a trainer's first rank write pages into its output folder."""
+    here = every if trainer.accelerator.is_main_process else 0
+    pages = CompletionPages(Path(trainer.args.output_dir) / "pages", here)
+    trainer.on_scored = pages.note
+    return pages
+
+
+def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[Item]:
+    """The best and the worst scored completion of each of the first few pictures.
+
+    Args:
+        rows: of a batch, the completions of one picture next to each other.
+        scores: of the same completions.
+    """
+    groups: list[tuple[Row, list[Scores]]] = []
+    for row, score in zip(rows, scores, strict=True):
+        if not groups or not _same_picture(groups[-1][0], row):
+            groups.append((row, []))
+        groups[-1][1].append(score)
+    shown = []
+    for number, (row, group) in enumerate(groups[:PICTURES], start=1):
+        picture = _picture(row)
+        ranked = sorted(group, key=lambda score: -1.0 if score.f1 is None else score.f1)
+        for name, score in (("best", ranked[-1]), ("worst", ranked[0])):
+            title = f"Picture {number}, {name} of {len(group)}"
+            shown.append(Item(title, score, picture, str(score.reference)))
+    return shown
+
+
+def _same_picture(one: Row, other: Row) -> bool:
+    return one is other or (
+        one["prompt"] == other["prompt"] and one.get("reference") == other.get("reference")
+    )
+
+
+def _picture(row: Row) -> bytes | None:
+    image = row.get("image")
+    if image is None:
+        return None
+    try:
+        return as_jpeg(image, SIDE)
+    except Exception:  # whatever a page's picture is worth, it is not worth the run
+        logger.warning("a picture cannot be shown", exc_info=True)
+        return None
+
+
+def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
+    """The run's figures; None without Matplotlib."""
+    from posh_reward.study.pages.plots import run_plot
+
+    try:
+        return run_plot(history)
+    except ImportError:
+        logger.warning("figures of the run need Matplotlib: pip install 'posh-reward[study]'")
+        return None
