@@ -111,8 +111,10 @@ def _axes(scores: Scores) -> tuple[float, float] | None:
 def _combined(precision: float, recall: float, shaping: Shaping) -> float:
     p, r = shaping.weights
     if shaping.objective == "f1":
-        return (p + r) / (p / precision + r / recall)
-    return (p * precision + r * recall) / (p + r)
+        mean = (p + r) / (p / precision + r / recall)
+    else:
+        mean = (p * precision + r * recall) / (p + r)
+    return max(min(precision, recall), min(mean, max(precision, recall)))  # rounding apart
 
 
 def _kept(scores: Scores, shaping: Shaping) -> float:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,12 @@ def test_weights_move_the_balance() -> None:
     assert shape(scores(0.9, 0.5), towards_precision) > shape(scores(0.9, 0.5), Shaping())  # type: ignore[operator]
     weighted = Shaping("weighted", precision_weight=3, recall_weight=1)
     assert shape(scores(0.8, 0.4), weighted) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("objective", ["f1", "weighted"])
+def test_a_mean_of_equal_scores_is_exactly_that_score(objective: Literal["f1", "weighted"]) -> None:
+    for weight in (1, 2, 3, 4, 8):
+        assert shape(scores(WORST, WORST), Shaping(objective, precision_weight=weight)) == WORST
 
 
 def test_a_failure_has_no_reward() -> None:
