@@ -114,9 +114,11 @@ def make(flags: argparse.Namespace) -> int:
     write_packet(packet, folder, key)
     say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
     if found.incomplete:
-        say.append(f"left out {len(found.incomplete)} ids that not all models wrote about")
+        left = len(found.incomplete)
+        say.append(f"left out {left} id{'s' * (left != 1)} that not all models wrote about")
     if same := len(packet.key.identical):
-        say.append(f"{same} of these hold two equal texts: nobody is asked, and they count as ties")
+        pairs = f"{same} pair{'s' * (same != 1)} of equal texts"
+        say.append(f"{pairs}: nobody is asked, and they count as ties")
     say += rater_load(packet.key)
     size = sum(map(len, packet.files.values()))
     say.append(f"wrote {str(folder)!r} ({size / 1e6:.1f} MB), to hand over; start with "

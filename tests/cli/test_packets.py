@@ -57,7 +57,8 @@ def test_from_generations_to_a_page(
     assert make(generations, tmp_path / "out") == 0
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
-    assert "left out 1 ids that not all models wrote about" in said
+    assert "left out 1 id that not all models wrote about" in said
+    assert "rater-01: 6 tasks: compare two descriptions of a picture" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
@@ -144,7 +145,7 @@ def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert packets("make", *flags) == 2
     assert "add --delimiter ';'" in capsys.readouterr().err
     assert packets("make", *flags, "--delimiter", ";") == 0
-    assert "1 of these hold two equal texts: nobody is asked" in capsys.readouterr().err
+    assert "1 pair of equal texts: nobody is asked" in capsys.readouterr().err
 
 
 def test_answers_pasted_into_a_text_file_are_read_and_others_named(
