@@ -45,11 +45,15 @@ def explain(flags: argparse.Namespace) -> int:
     """Shows one pair with its mistakes and omissions marked."""
     from posh_reward.cli.texts import text, write_text
     from posh_reward.study.pages import terminal
+    from posh_reward.study.rows.english import reads_like_english
+    from posh_reward.study.rows.standings import NOT_ENGLISH
 
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
     scores = posh.score([text(flags.generation)], [text(flags.reference)])[0]
+    if not reads_like_english(scores.reference):
+        print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
     write_text(shown)

@@ -12,9 +12,9 @@ UNREAD = 141
 
 EXITS = f"""\
 exit status:
-  {OK}    done; every pair has a score
+  {OK}    done; every pair has a score, or every file of answers counts
   {UNUSABLE}    flags, configuration or input cannot be used, or a package is missing
-  {UNSCORED}    done, but some pairs have no score (their rows say why)
+  {UNSCORED}    done, but some pairs have no score, or files do not count; each with its reason
   {JUDGE}    the judge could not work; what was scored is kept, run it again to go on
   {UNWRITABLE}    the output could not be written; what was scored is kept, run it again to go on
   {INTERRUPTED}  interrupted; what was scored is kept, run it again to go on

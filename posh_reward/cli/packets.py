@@ -43,6 +43,8 @@ Says, by simulation, how many pairs and raters it takes to settle a difference, 
 number of pairs can settle. Raters agree as in the paper (Krippendorff's alpha by axis, Table 7)
 unless --alpha is given."""
 
+ANSWERS = (".json", ".txt")
+"""Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
 Describe = Callable[[argparse.ArgumentParser, str], argparse.ArgumentParser]
 
 
@@ -71,6 +73,8 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--seed", type=int, help="default: a fresh one, which nobody can guess; it is in the key")
     for name in ("generation", "reference", "id", "model", "image"):
         add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
+    add("--delimiter", metavar="CHARACTER", help="between the cells of an input in CSV, such as "
+        "';', as spreadsheets in many countries write; default: comma, or tab for TSV")  # fmt: skip
     add("--dataset", metavar="NAME", help="whose rows image counts, as recipes/generate.py writes "
         "it, such as scenes (data/README.md)")  # fmt: skip
     add("--split", default="test", help="of the dataset; default: test")
@@ -100,7 +104,7 @@ def make(flags: argparse.Namespace) -> int:
     design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
-    rows = chain.from_iterable(_rows(file, columns, len(files) > 1) for file in files)
+    rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     found = items_of(rows, columns, suggest=flags.suggest)
     items = Items(found.models, found.items[: flags.limit], found.incomplete)
     folder = Path(flags.output)
@@ -110,7 +114,11 @@ def make(flags: argparse.Namespace) -> int:
     write_packet(packet, folder, key)
     say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
     if found.incomplete:
-        say.append(f"left out {len(found.incomplete)} ids that not all models wrote about")
+        left = len(found.incomplete)
+        say.append(f"left out {left} id{'s' * (left != 1)} that not all models wrote about")
+    if same := len(packet.key.identical):
+        pairs = f"{same} pair{'s' * (same != 1)} of equal texts"
+        say.append(f"{pairs}: nobody is asked, and they count as ties")
     say += rater_load(packet.key)
     size = sum(map(len, packet.files.values()))
     say.append(f"wrote {str(folder)!r} ({size / 1e6:.1f} MB), to hand over; start with "
@@ -120,14 +128,20 @@ def make(flags: argparse.Namespace) -> int:
     return OK
 
 
-def _rows(file: Path, columns: Columns, several: bool) -> Iterator[Row]:
+def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
     from posh_reward.study.packets.items import rows_with_models
-    from posh_reward.study.rows.files import open_table
+    from posh_reward.study.rows.files import open_table, shown
     from posh_reward.study.rows.formats import format_of
+    from posh_reward.study.rows.pairs import check_column
 
-    with open_table(str(file), format_of(str(file))) as rows:
+    needed = ["id", "generation", "reference", *(() if flags.no_pictures else ("image",))]
+    with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
         column = columns.model or "model"
-        yield from rows_with_models(rows, column, file.stem if several else None)
+        named = rows_with_models(rows, column, file.stem if several else None)
+        for number, row in enumerate(named):
+            for each in needed if number == 0 else ():
+                check_column(row, shown(str(file)), each, getattr(columns, each))
+            yield row
 
 
 def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
@@ -193,9 +207,16 @@ def _check_raters(names: list[str], key: Key) -> None:
 
 
 def _files(names: list[str]) -> list[Path]:
-    """The files named, and the JSON files in folders named."""
-    paths = map(Path, names)
-    return [file for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])]
+    """The files named, and those in folders named; files that cannot hold answers are listed."""
+    found: list[Path] = []
+    for path in map(Path, names):
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file == path or file.suffix.lower() in ANSWERS:
+                found.append(file)
+            elif not file.name.startswith("."):
+                print(f"not read: {str(file)!r}: it does not end in {' or '.join(ANSWERS)}",
+                      file=sys.stderr)  # fmt: skip
+    return found
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -57,7 +57,8 @@ def test_from_generations_to_a_page(
     assert make(generations, tmp_path / "out") == 0
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
-    assert "left out 1 ids that not all models wrote about" in said
+    assert "left out 1 id that not all models wrote about" in said
+    assert "rater-01: 6 tasks: compare two descriptions of a picture" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
@@ -110,7 +111,7 @@ def test_a_refused_file_and_a_missing_rater_are_named(
     [
         (("--coarse", "13"), "there are 12 tasks for 13 raters"),
         (("--times", "3"), "3 raters are to share a task, and there are 2"),
-        (("--reference", "truth"), "row 1: no text in the column 'truth'"),
+        (("--reference", "truth"), "sft.jsonl' has no column 'truth', but 'id', 'image'"),
         (("--key", "{out}/key.json"), "would be handed over"),
     ],
 )
@@ -129,6 +130,35 @@ def test_pictures_come_from_the_rows_of_a_dataset(generations: list[Path], tmp_p
     flags = ("--coarse", 2, "--repeated", 0, "--dataset", "scenes:heldout=8")
     assert packets("make", *generations, "-o", tmp_path / "out", *flags) == 0
     assert b"data:image/jpeg;base64," in (tmp_path / "out" / "rater-01.html").read_bytes()
+
+
+def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        "id;generation;reference",
+        "1;A {} dog.;A dog sleeps, stretched out.",
+        "2;A cat.;A cat.",
+    ]
+    files = [tmp_path / "sft.csv", tmp_path / "dapo.csv"]
+    for file, color in zip(files, ("red", "brown"), strict=True):
+        file.write_bytes("\r\n".join(lines).format(color).encode("utf-8-sig"))
+    flags = (*files, "-o", tmp_path / "out", "--no-pictures", "--coarse", 1, "--repeated", 0)
+    assert packets("make", *flags) == 2
+    assert "add --delimiter ';'" in capsys.readouterr().err
+    assert packets("make", *flags, "--delimiter", ";") == 0
+    assert "1 pair of equal texts: nobody is asked" in capsys.readouterr().err
+
+
+def test_answers_pasted_into_a_text_file_are_read_and_others_named(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(generations, tmp_path / "out")
+    folder = answered(tmp_path)
+    (folder / "rater-01.json").rename(folder / "rater-01.TXT")
+    (folder / "rater-02.json").rename(folder / "rater-02.docx")
+    assert packets("read", tmp_path / "out.key.json", folder) == 0
+    said = capsys.readouterr()
+    assert "1 rater of 2 answered" in said.out
+    assert "rater-02.docx': it does not end in .json or .txt" in said.err
 
 
 def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

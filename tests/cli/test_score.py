@@ -140,10 +140,25 @@ def test_other_formats_say_what_json_lines_say(table: Path, tmp_path: Path, name
     assert run("score", table, "--id", "id", "-o", other) == UNUSABLE  # it is there already
 
 
+def test_scores_that_say_little_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    references = (REFERENCE, "Ein brauner Hund schläft auf dem Rasen im Garten.", "...", "茶色い犬")
+    rows: list[Row] = [
+        {"id": f"p{n}", "generation": GENERATION, "reference": text}
+        for n, text in enumerate(references)
+    ]
+    table = write_rows(tmp_path / "in.jsonl", rows)
+    assert run("score", table, "--id", "id", "-o", tmp_path / "out.jsonl") == OK
+    said = capsys.readouterr().err
+    assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
+    assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
+
+
 def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.csv").write_text(f"generation;reference\n{GENERATION};{REFERENCE}\n")
     assert run("score", tmp_path / "in.csv") == UNUSABLE
-    assert "or the --delimiter" in capsys.readouterr().err
+    assert "add --delimiter ';'" in capsys.readouterr().err
     assert run("score", tmp_path / "in.csv", "--delimiter", ";", "-q") == OK
     assert json.loads(capsys.readouterr().out)["generation"] == GENERATION
 

@@ -47,8 +47,8 @@ class Design:
         fewest = min(count for count in (self.coarse, self.granular) if count)
         if self.repeated and self.times > fewest:
             raise InputError(
-                f"{self.times} raters are to share a task, and there are {fewest}: lower times, or "
-                "set repeated to 0"
+                f"{self.times} raters are to share a task, and there are {fewest}: ask more "
+                "raters, lower --times, or set --repeated 0"
             )
 
 
@@ -105,12 +105,16 @@ def _allot(
 ) -> Given:
     by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
     asked = interleaved(by_item, rng)  # so that what is repeated is spread over the items
+    # No rater sees a text twice, so what several models wrote may need too many raters to repeat.
+    by_id = {item.id: item for item in items}
+    spare = len(names) - design.times
+    asked.sort(key=lambda task: _others(by_id[task[0]], task[1], form) > spare)
     if not asked:
         raise InputError("there is nothing to ask: the models wrote the same texts")
     repeated = set(asked[: round(design.repeated * len(asked))])
     slots = len(asked) + len(repeated) * (design.times - 1)
     if slots < len(names):
-        raise InputError(f"there are {slots} tasks for {len(names)} raters: ask fewer of them")
+        raise InputError(f"there are {slots} tasks for {len(names)} raters: ask fewer raters")
     load = dict.fromkeys(names, 0)
     given: Given = {name: [] for name in names}
     for item in rng.sample(list(items), len(items)):
@@ -123,6 +127,12 @@ def _allot(
             load[rater] += 1
             given[rater].append((item.id, models))
     return given
+
+
+def _others(item: Item, models: Models, form: Form) -> int:
+    """How many other tasks show a text of this one, the one shown most often."""
+    shown = [{item.texts[model] for model in asked} for asked in questions_about(item, form)]
+    return max(sum(item.texts[model] in each for each in shown) for model in models) - 1
 
 
 def _allot_item(

@@ -208,5 +208,8 @@ def _check_seal(found: str, folder: Path) -> None:
 
 
 def rater_load(key: Key) -> Sequence[str]:
-    """One line for each rater: name, form, number of tasks."""
-    return [f"{n}: {len(r.tasks)} {r.form} tasks" for n, r in key.raters.items()]
+    """One line for each rater: name, number of tasks, what to do in them."""
+    return [
+        f"{name}: {len(rater.tasks)} tasks: {wording.TITLES[rater.form].lower()}"
+        for name, rater in key.raters.items()
+    ]

@@ -49,7 +49,8 @@ class Comparison:
     later: str
     items: int
     identical: int
-    """Of these, those with equal texts, which count as ties without being asked."""
+    """Of these, those with equal texts, which count as ties without being asked; while answers are
+    missing, in proportion to the items answered, or they would pull every early result to 0."""
     answers: int
     several: int
     """Items with several raters."""
@@ -159,7 +160,7 @@ def _comparison(answers: Sequence[Answer], key: Key, earlier: str, later: str) -
             units[answer.task.item].append(_towards(answer, later))
     if not units:
         return None
-    identical = sum(set(task.models) == {earlier, later} for task in key.identical)
+    identical = _ties_unasked(key, {earlier, later}, len(units))
     return Comparison(
         earlier,
         later,
@@ -169,6 +170,14 @@ def _comparison(answers: Sequence[Answer], key: Key, earlier: str, later: str) -
         sum(len(unit) > 1 for unit in units.values()),
         tuple(_preference(units, axis, identical) for axis in AXES),
     )
+
+
+def _ties_unasked(key: Key, models: set[str], answered: int) -> int:
+    """How many items with equal texts count, if so many of those asked about are answered."""
+    identical = sum(set(task.models) == models for task in key.identical)
+    tasks = (task for rater in key.raters.values() for task in rater.tasks)
+    asked = len({task.item for task in tasks if set(task.models) == models})
+    return round(identical * answered / asked)
 
 
 def _preference(

@@ -21,7 +21,8 @@ HOW = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
     "(95 %) come from resampling the items. The sign test asks how likely so uneven a split of "
     "wins and losses is if the models are equally good. Alpha (Krippendorff's, ordinal) says how "
-    "far raters agree on the same pair: 1 is full agreement, 0 is chance."
+    "far raters agree on the same pair: 1 is full agreement, 0 is chance. Where it says none, too "
+    "few answers can be compared, or all are alike."
 )
 
 
@@ -34,7 +35,7 @@ def results_page(results: Results, title: str = "What people preferred") -> str:
     ]
     values = {
         "title": escape(title),
-        "lead": escape(lead(results)),
+        "lead": escape(lead(results) + ("The reasons are at the end." if results.refused else "")),
         "style": template("posh.css") + template("shell.css") + template("results.css", HERE),
         "key": f'<p class="failure">{SUGGESTED}</p>' if results.suggested else "",
         "items": f'<div class="study">{"".join(cards)}</div>',
@@ -53,7 +54,7 @@ def lead(results: Results) -> str:
     if results.left_out:
         said += f"Set aside on request: {', '.join(results.left_out)}. "
     if results.refused:
-        said += f"{_count(len(results.refused), 'file')} refused (see the end). "
+        said += f"{_count(len(results.refused), 'file')} refused. "
     return said
 
 
@@ -81,7 +82,7 @@ def _comparison(comparison: Comparison) -> str:
         f"{_count(comparison.several, 'item')} with several raters"
     )
     if comparison.identical:
-        about += f"; {_count(comparison.identical, 'pair')} of equal texts, counted as ties unasked"
+        about += f". {ties(comparison)}"
     return (
         f'<section class="card"><h2>{escape(later)} against {escape(earlier)}</h2>'
         f'<p class="note">{about}. Above 0, {escape(later)} is better.</p>'
@@ -95,6 +96,11 @@ def _comparison(comparison: Comparison) -> str:
         f"<tbody>{rows}</tbody></table></div>"
         f'<p class="note">Wins are items on which {escape(later)} is better.</p></section>'
     )
+
+
+def ties(comparison: Comparison) -> str:
+    """What counts although nobody was asked."""
+    return f"{_count(comparison.identical, 'pair')} of equal texts count as ties unasked"
 
 
 def _axis_row(each: Preference) -> str:
@@ -116,8 +122,8 @@ def _marks(results: Results) -> str:
     )
     return (
         '<section class="card"><h2>Marked words</h2><p class="note">Mistakes are marked in what a '
-        "model wrote, missing details in the correct description. Unmarked: share of words, "
-        "higher is better.</p>"
+        "model wrote, missing details in the correct description. Marks a text: lower is better. "
+        "Unmarked: share of words, 0 to 1, higher is better.</p>"
         '<div class="wide-table" tabindex="0" role="region" aria-label="Marks"><table><thead><tr>'
         '<th>Model</th><th>Marked</th><th class="n">Items</th><th class="n">Marks a text</th>'
         f'<th class="n">Unmarked words</th></tr></thead><tbody>{rows}</tbody></table></div>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from posh_reward.study.packets.results import Comparison, Preference, Results
-from posh_reward.study.packets.results_page import SUGGESTED, agreement, lead, share, spread
+from posh_reward.study.packets.results_page import SUGGESTED, agreement, lead, share, spread, ties
 
 
 def summary(results: Results) -> str:
@@ -25,6 +25,8 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         f"\n{later} against {comparison.earlier}: {comparison.items} items. Preferences run from "
         f"-2 to 2; above 0, {later} is better"
     )
+    if comparison.identical:
+        yield ties(comparison)
     yield f"{'axis':<10}  {'preference [95 %]':>24}  win tie loss  sign test  alpha [95 %]"
     yield from map(_axis, comparison.axes)
 
@@ -43,9 +45,10 @@ def _marks(results: Results) -> Iterator[str]:
             f"unmarked words {spread(each.unmarked, 3)} (0 to 1, higher is better)"
         )
     for spans in results.span_agreement:
+        texts = "1 text" if spans.tasks == 1 else f"{spans.tasks} texts"
         yield (
             f"agreement on {spans.side}: F1 {share(spans.f1)}, F1@50 "
-            f"{share(spans.f1_at_50)} over {spans.tasks} texts (0 to 1, higher is better)"
+            f"{share(spans.f1_at_50)} over {texts} (0 to 1, higher is better)"
         )
 
 

@@ -214,7 +214,7 @@ def _rounded(value: float | None) -> float | None:
 
 def _lead(contents: Contents) -> str:
     pairs, failed = len(contents.pairs), sum(f.count for f in contents.tally.failures.values())
-    lead = f"{pairs:,} scored pair{'s' * (pairs != 1)}"
+    lead = f"{pairs:,} pair{'s' * (pairs != 1)}"
     lead += f", {failed:,} of them without a score. " if failed else ". "
     lead += f"{EXPLAINED}. "
     if contents.marked:

@@ -39,6 +39,8 @@ def explain(scores: Scores, *, color: bool, width: int = 80, worst: int = 10) ->
         width: columns of the terminal.
         worst: how many elements to list.
     """
+    if scores.failure is not None and not scores.elements:  # neither text was looked at
+        return "\n".join(_line(pieces, color) for pieces in _wrapped(*_no_score(scores), width))
     sections = [
         _text(scores, "precision", "with its mistakes marked", color),
         _text(scores, "recall", "with its omissions marked", color),
@@ -108,8 +110,12 @@ def _figures(scores: Scores) -> list[Paragraph]:
     ]
     lines: list[Paragraph] = [(0, [*pieces, (SCALE, DIM)])]
     if scores.failure is not None:
-        lines += [(0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])])]
+        lines.append(_no_score(scores))
     return [*lines, (0, [(MEANINGS, DIM)]), (0, [(scores.signature, DIM)])]
+
+
+def _no_score(scores: Scores) -> Paragraph:
+    return 0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])]
 
 
 def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:

@@ -89,10 +89,11 @@ def checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
 
 def _check_columns(found: Mapping[str, object], name: str, columns: Columns) -> None:
     for flag in ("generation", "reference", "id", "model", "image"):
-        _check_column(found, name, flag, getattr(columns, flag))
+        check_column(found, name, flag, getattr(columns, flag))
 
 
-def _check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
+def check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
+    """Raises ``InputError`` if there is no such column; None is one that is not asked for."""
     if column is not None and column not in found:
         listed = ", ".join(map(repr, found))
         raise InputError(
@@ -106,7 +107,7 @@ def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Ro
     seen: set[bytes] = set()
     for number, row in enumerate(rows, start=1):
         if number == 1:
-            _check_column(row, name, "id", columns.id)
+            check_column(row, name, "id", columns.id)
         try:
             model = _model(row, columns)
             key = None if columns.id is None else _id(row.get(columns.id))

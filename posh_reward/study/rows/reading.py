@@ -67,6 +67,7 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     reader = csv.reader(_lines(text, name), delimiter=delimiter, strict=True)
     try:
         columns = [bared(column) for column in next(reader, [])]
+        _check_delimiter(columns, name)
         check_distinct(columns, name)
         for cells in reader:
             if len(cells) > len(columns):
@@ -82,7 +83,18 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     except csv.Error as error:
         raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
     finally:
-        text.detach()  # whoever opened the file closes it
+        if not source.closed:  # it is, if a reader gave up before the end
+            text.detach()  # whoever opened the file closes it
+
+
+def _check_delimiter(columns: Sequence[str], name: str) -> None:
+    """Raises ``InputError`` if the only column looks like several, such as ``id;reference``."""
+    between = next((mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]), None)
+    if between is not None:
+        raise InputError(
+            f"{name} has one column, {columns[0]!r}: if {between!r} stands between its cells, add "
+            f"--delimiter {between!r}"
+        )
 
 
 def _lines(text: TextIOWrapper, name: str) -> Iterator[str]:

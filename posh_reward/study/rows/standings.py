@@ -10,6 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.study.rows.english import reads_like_english
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.scored import EXPLAINED, NAMES
 from posh_reward.study.statistics import Interval, bootstrap_mean, paired_difference
@@ -18,6 +19,8 @@ NAMED = 3
 """Rows that a summary names for each reason why there is no score."""
 WIDTH = 90
 """Columns of what is explained in a terminal."""
+NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
+NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
 REASONS = 5
 """Reasons that a summary lists."""
 
@@ -35,11 +38,17 @@ class Totals:
 
 @dataclass(slots=True)
 class Unscored:
-    """Rows that have no score, for one reason."""
+    """Rows that have no score, or a doubtful one, for one reason."""
 
     count: int = 0
     ids: list[str | int] = field(default_factory=list)
     """Of the first few."""
+
+    def add(self, name: str | int) -> None:
+        """Counts one more row."""
+        self.count += 1
+        if self.count <= NAMED:
+            self.ids.append(name)
 
     def __str__(self) -> str:
         listed = ", ".join(map(repr, self.ids))
@@ -55,6 +64,8 @@ class Tally:
     """By model; "" where rows do not name one."""
     failures: dict[str, Unscored] = field(default_factory=dict)
     """By reason."""
+    doubts: dict[str, Unscored] = field(default_factory=dict)
+    """Rows that have a score which says little, by reason."""
 
     @property
     def rows(self) -> int:
@@ -67,11 +78,10 @@ class Tally:
         model.rows += 1
         model.words += len((row["generation"] or "").split())
         if row["overall"] is None:
-            unscored = self.failures.setdefault(row["failure"], Unscored())
-            unscored.count += 1
-            if unscored.count <= NAMED:
-                unscored.ids.append(row["id"])
+            self.failures.setdefault(row["failure"], Unscored()).add(row["id"])
             return
+        if doubt := _doubt(row):
+            self.doubts.setdefault(doubt, Unscored()).add(row["id"])
         for name, values in model.scores.items():
             values.append(row[name])
 
@@ -92,7 +102,17 @@ class Tally:
         for reason, unscored in failures[:REASONS]:
             said += f"\nno score for {unscored}: {reason}"
         others = len(failures) - REASONS
-        return said + (f"\nand {others} other reasons" if others > 0 else "")
+        said += f"\nand {others} other reasons" if others > 0 else ""
+        return said + "".join(
+            f"\ndo not rely on {rows}: {why}" for why, rows in self.doubts.items()
+        )
+
+
+def _doubt(row: Mapping[str, Any]) -> str | None:
+    """Why a score says little, if it does."""
+    if row.get("reference_elements") == 0:
+        return NOTHING_ASKED
+    return None if reads_like_english(row.get("reference") or "") else NOT_ENGLISH
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,16 @@ def test_equal_texts_are_not_asked_and_not_seen_twice() -> None:
         draw([Item("x", "A dog.", {"a": "A cat.", "b": "A cat."})], Design(0))
 
 
+def test_a_text_of_two_models_is_not_repeated_where_raters_are_few() -> None:
+    """Three raters can share a task, but not show two raters' worth of one text besides."""
+    same = tuple(Item(f"s{n}", "A dog.", {"a": "A cat.", "b": "A cat."}) for n in range(8))
+    two = tuple(Item(f"d{n}", "A dog.", {"a": "A cow.", "b": "A fox."}) for n in range(4))
+    for seed in range(10):
+        drawn = draw((*same, *two), Design(seed, coarse=0, granular=3))
+        given = Counter((t.item, t.models) for r in drawn.values() for t in r.tasks)
+        assert {item[0] for (item, _), count in given.items() if count == 3} == {"d"}
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -92,6 +92,20 @@ def test_equal_texts_count_as_ties(tmp_path: Path) -> None:
     assert comparison.axes[0].alpha is None
 
 
+def test_equal_texts_count_in_proportion_while_answers_are_missing(tmp_path: Path) -> None:
+    same = tuple(
+        Item(f"same-{n}", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."}) for n in range(4)
+    )
+    found = items(4)
+    made = packet(found=replace(found, items=(*found.items, *same)), coarse=2)
+    answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 1))
+    _, summed = study(tmp_path, made, rater_01=answers)
+    [comparison] = summed.comparisons
+    assert (comparison.items, comparison.identical, comparison.answers) == (4, 2, 2)
+    assert comparison.axes[0].mean.mean == pytest.approx(0.5)  # as it will be when all is in
+    assert "2 pairs of equal texts count as ties unasked" in summary(summed)
+
+
 def test_marks_are_summed_up_by_model(tmp_path: Path) -> None:
     made = packet(2, coarse=0, granular=2, repeated=1, times=2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from collections.abc import Generator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
+from posh_reward.study.rows.files import open_table
 from posh_reward.study.rows.formats import Format, format_of
 from posh_reward.study.rows.reading import LONGEST, read_table
 from posh_reward.study.rows.writing import write_table
@@ -128,3 +130,11 @@ def test_a_line_without_end_is_refused(format: Format) -> None:
     bomb.seek(0)
     with pytest.raises(InputError, match="line 1: longer than 64,000,000 characters"):
         list(read_table(bomb, "'bomb'", format))
+
+
+def test_a_csv_that_nobody_reads_to_the_end_closes_quietly(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,text\n1,a\n2,b\n")
+    with open_table(str(tmp_path / "in.csv"), format_of("in.csv")) as rows:
+        next(rows)
+    assert isinstance(rows, Generator)
+    rows.close()
