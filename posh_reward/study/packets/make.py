@@ -106,8 +106,8 @@ def make_packet(
 
 
 def as_json(content: object, indent: int | None = None) -> bytes:
-    """JSON in UTF-8."""
-    return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8") + b"\n"
+    """JSON in UTF-8; bytes of a file's name that are no UTF-8 become question marks."""
+    return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
 def _guide(key: Key) -> str:

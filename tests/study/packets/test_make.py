@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -193,6 +194,14 @@ def test_a_picture_that_is_not_there_is_named(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     with pytest.raises(InputError, match=r"the picture 'secret-file-\d.jpg' of .* cannot be found"):
         make_packet(secret_items(), Design(0, coarse=1, repeated=0), Album([tmp_path]), {})
+
+
+def test_a_pipe_and_a_number_without_end_are_not_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for image in ("pipe.jpg", "9" * 5000):
+        with pytest.raises(InputError, match="cannot be found or read"):
+            Album([tmp_path]).uri(replace(items(1).items[0], image=image))
 
 
 def test_pictures_are_shrunk_and_upright(tmp_path: Path) -> None:
