@@ -70,7 +70,13 @@ def fetch_pictures(
     headers = {"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"}
     failed: dict[Path, str] = {}
     with (
-        httpx.Client(headers=headers, timeout=30, follow_redirects=True, max_redirects=3) as client,
+        httpx.Client(
+            headers=headers,
+            timeout=30,
+            follow_redirects=True,
+            max_redirects=3,
+            event_hooks={"request": [_check_web]},
+        ) as client,
         ThreadPoolExecutor(workers) as pool,
         tqdm(total=len(missing), desc="pictures", unit="picture", disable=quiet) as bar,
     ):
@@ -78,17 +84,20 @@ def fetch_pictures(
             pool.submit(_fetched, client, address, file, max_pixels, wait): file
             for file, address in missing.items()
         }
-        for done, future in enumerate(as_completed(pending), start=1):
-            bar.update()
-            why = future.result()
-            if why is not None:
-                failed[pending[future]] = why
-            if done == len(failed) == GIVE_UP_AFTER:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise InputError(
-                    f"the first {done} pictures could not be fetched, the last because {why}; "
-                    "check the network and the addresses, then run it again"
-                )
+        try:
+            for done, future in enumerate(as_completed(pending), start=1):
+                bar.update()
+                why = future.result()
+                if why is not None:
+                    failed[pending[future]] = why
+                if done == len(failed) == GIVE_UP_AFTER:
+                    raise InputError(
+                        f"the first {done} pictures could not be fetched, the last because {why}; "
+                        "check the network and the addresses, then run it again"
+                    )
+        except BaseException:  # Ctrl-C too: otherwise the pool would first fetch all the others
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return failed
 
 
@@ -112,8 +121,6 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
     """A picture's bytes, or the reason and whether another try may help."""
     import httpx
 
-    if not _is_web(address):
-        return None, f"{address[:200]!r} is not an https address", False
     ends = time.monotonic() + MOST_SECONDS
     received = bytearray()
     try:
@@ -129,9 +136,22 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
                     return None, f"it has more than {MOST_BYTES} bytes", False
                 if time.monotonic() > ends:
                     return None, f"it took more than {MOST_SECONDS:g} seconds", True
+    except InputError as error:
+        return None, str(error), False
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return None, f"{type(error).__name__}: {str(error)[:200]}", True
     return bytes(received), None, False
+
+
+def _check_web(request: httpx.Request) -> None:
+    """Before each request, redirected ones too.
+
+    Raises:
+        InputError: it would leave this machine unencrypted.
+    """
+    address = str(request.url)
+    if not _is_web(address):
+        raise InputError(f"{address[:200]!r} is not an https address")
 
 
 def _is_web(address: str) -> bool:

@@ -244,6 +244,27 @@ def test_only_web_addresses_are_asked(tmp_path: Path, address: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_redirection_to_plain_http_is_not_followed(
+    tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]]
+) -> None:
+    base, asked, lies = museum
+    lies["1"] = lie(302, b"", Location="http://127.0.0.2/secret")
+    file = tmp_path / "one.jpg"
+    failed = downloads.fetch_pictures({file: f"{base}/1"}, 10_000, wait=0, quiet=True)
+    assert failed == {file: "'http://127.0.0.2/secret' is not an https address"}
+    assert len(asked) == 1
+
+
+def test_what_ends_it_leaves_the_other_pictures_unasked(
+    tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]]
+) -> None:
+    base, asked, _ = museum
+    addresses = {tmp_path / "gone" / f"{n}.jpg": f"{base}/{n}" for n in range(60)}
+    with pytest.raises(FileNotFoundError):  # as Ctrl-C, or a full disk
+        downloads.fetch_pictures(addresses, 10_000, workers=1, quiet=True)
+    assert len(asked) < len(addresses)
+
+
 def test_a_dead_network_ends_it_early(tmp_path: Path) -> None:
     addresses = {tmp_path / f"{n}.jpg": "http://127.0.0.1:9/iiif" for n in range(60)}
     with pytest.raises(InputError, match="first 20 pictures"):

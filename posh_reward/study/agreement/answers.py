@@ -87,17 +87,21 @@ def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
     """The highest F1 over thresholds, in the order of ``CLASSES``; nan without elements."""
     if not len(grades):
         return np.nan, np.nan, np.nan
-    thresholds = np.append(np.unique(grades), np.inf)
-    found = grades[None, :] >= thresholds[:, None]  # (thresholds, elements)
-    yes = present.astype(bool)[None, :]
-    f1s = [_f1(found, yes), _f1(~found, ~yes)]
+    order = np.argsort(grades)
+    # (thresholds,) elements below each: the start of each grade, and one above all
+    below = np.append(np.unique(grades[order], return_index=True)[1], len(grades))
+    present_below = np.concatenate([[0], np.cumsum(present[order].astype(bool))])[below]
+    all_present = present_below[-1]
+    f1s = [
+        _f1(all_present - present_below, len(grades) - below + all_present),
+        _f1(below - present_below, below + len(grades) - all_present),
+    ]
     best = [float(each.max()) for each in (*f1s, (f1s[0] + f1s[1]) / 2)]
     return best[0], best[1], best[2]
 
 
-def _f1(found: np.ndarray, yes: np.ndarray) -> Floats:
-    hits = (found & yes).sum(axis=1)
-    total = found.sum(axis=1) + yes.sum(axis=1)
+def _f1(hits: Ints, total: Ints) -> Floats:
+    """(thresholds,) from elements of a class that are found, and those found plus those there."""
     f1: Floats = np.where(total > 0, 2 * hits / np.where(total > 0, total, 1), 1.0)
     return f1
 

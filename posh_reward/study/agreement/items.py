@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import isinf, isnan, nan
 from typing import Literal, Protocol
 
 import numpy as np
@@ -219,4 +219,6 @@ def number(row: Row | Mapping[str, object], column: str) -> float | None:
         read = float(str(value))
     except ValueError:
         raise InputError(f"{column} is {str(value)[:40]!r}, not a number") from None
+    if isinf(read):  # no mean, difference or correlation can be had with it
+        raise InputError(f"{column} is {str(value)[:40]!r}, not a finite number")
     return None if isnan(read) else read

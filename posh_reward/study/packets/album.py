@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SIDE = 1024
 """Pixels of a picture's longer side: 100 to 250 kB each."""
+DIGITS = 18
+"""Of a row's number at most; Python refuses to read thousands of them."""
 
 
 class Album:
@@ -57,7 +59,7 @@ class Album:
         return "data:image/jpeg;base64," + base64.b64encode(copy).decode("ascii")
 
     def _copy(self, image: str | int | None) -> bytes | None:
-        if isinstance(image, int) or (image is not None and image.isdecimal()):
+        if isinstance(image, int) or (image and image.isdecimal() and len(image) <= DIGITS):
             return self._row(int(image))
         if not image:
             return None

@@ -167,7 +167,7 @@ def _exported(tasks: list[Any], key: Key) -> list[Sheet]:
             _check_person(people, annotation.get("completed_by"), name)
         except InputError as error:
             raise InputError(f"exported task {number}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"exported task {number} is not of our form: {error!r}") from None
     if not found:
         raise InputError("no task in it is answered: Label Studio exports only those that are")
@@ -266,9 +266,10 @@ def _preference(value: object) -> int:
 
 def _checked(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
     """The spans in order; raises ``InputError`` if one is not in the text."""
-    found = sorted({(start, end) for start, end in spans})
-    for start, end in found:
+    found = set()
+    for start, end in spans:
         whole = isinstance(start, int) and isinstance(end, int)
         if not whole or not 0 <= start < end <= len(text):
             raise InputError(f"the mark {start}-{end} is not in a text of {len(text)} characters")
-    return tuple(found)
+        found.add((start, end))
+    return tuple(sorted(found))

@@ -67,18 +67,22 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[Item, str]:
     model = pair.model
     if model is None:
         raise InputError(f"no model: which wrote it? (column {columns.model or 'model'!r})")
+    model = _whole(model)
     text = _text(pair.generation, columns.generation)
     reference = _text(pair.reference, columns.reference)
     marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
-    return Item(str(pair.id), reference, {model: text}, pair.image, marks), model
+    return Item(_whole(str(pair.id)), reference, {model: text}, pair.image, marks), model
+
+
+def _whole(text: str) -> str:
+    """The text without half surrogate pairs, which neither a page nor the key can express."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _text(value: object, column: str) -> str:
     if is_missing(value) or not isinstance(value, str) or not value.strip():
         raise InputError(f"no text in the column {column!r}: raters need one")
-    # A page cannot show half a surrogate pair, nor should offsets depend on kinds of line ends.
-    shown = value.strip().encode("utf-8", "replace").decode("utf-8")
-    return shown.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return _whole(value.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _join(group: dict[str, Item], item: Item, model: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -103,8 +106,8 @@ def make_packet(
 
 
 def as_json(content: object, indent: int | None = None) -> bytes:
-    """JSON in UTF-8."""
-    return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8") + b"\n"
+    """JSON in UTF-8; bytes of a file's name that are no UTF-8 become question marks."""
+    return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
 def _guide(key: Key) -> str:
@@ -149,7 +152,10 @@ def digest(data: bytes) -> str:
 
 
 def write_packet(packet: Packet, folder: Path, key: Path) -> None:
-    """Writes the folder and, outside it, the key.
+    """Writes the folder and, outside it, the key: both of this packet, or neither.
+
+    The folder gets its name when it is whole, so a kill leaves none that might be handed over; and
+    of two processes that write to one place, one is refused before it can replace the other's key.
 
     Raises:
         InputError: either is there already, or the key would be inside the folder.
@@ -159,13 +165,46 @@ def write_packet(packet: Packet, folder: Path, key: Path) -> None:
         raise InputError(f"the key {str(key)!r} would be handed over with {str(folder)!r}")
     for path in (folder, key):
         if path.exists():
-            raise InputError(f"{str(path)!r} is already there: write elsewhere, or delete it")
+            raise _there_already(path)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     key.parent.mkdir(parents=True, exist_ok=True)
-    key.write_bytes(packet.sealed)
-    for name, data in packet.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    with TemporaryDirectory(prefix="packet-", dir=folder.parent) as begun:
+        part = Path(begun) / folder.name
+        for name, data in packet.files.items():
+            path = part / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        with _claimed(key, packet.sealed):
+            _rename(part, folder)
+
+
+@contextmanager
+def _claimed(path: Path, data: bytes) -> Iterator[None]:
+    """A new file while the block lasts and, unless it raises, from then on."""
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        raise _there_already(path) from None
+    try:
+        with file:
+            file.write(data)
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _rename(part: Path, folder: Path) -> None:
+    try:
+        part.rename(folder)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise _there_already(folder) from None
+        raise
+
+
+def _there_already(path: Path) -> InputError:
+    return InputError(f"{str(path)!r} is already there: write elsewhere, or delete it")
 
 
 def read_key(path: Path, folder: Path | None = None) -> Key:

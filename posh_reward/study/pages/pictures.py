@@ -77,6 +77,8 @@ def small_copy(path: Path, side: int = SIDE) -> bytes | None:
     except ImportError:
         return None
     try:
+        if not path.is_file():  # a pipe, say, which would be waited for
+            return None
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as that the file unpacks to too many pixels
             with Image.open(path) as image:

@@ -200,6 +200,12 @@ def test_best_f1_by_hand() -> None:
     assert macro == pytest.approx((4 / 5 + 2 / 3) / 2)
 
 
+def test_best_f1_of_many_different_grades_takes_no_table_of_all_by_all() -> None:
+    draws = np.random.default_rng(0)
+    grades, present = draws.uniform(1, 5, 100_000), draws.integers(0, 2, 100_000).astype(float)
+    assert best_f1s(grades, present)[0] == pytest.approx(2 / 3, abs=0.01)  # all are found
+
+
 def test_a_report_on_answers() -> None:
     rows = [
         {"id": 1, "direction": "precision", "grade": 4.5, "answer": True},

@@ -242,10 +242,15 @@ def test_an_export_that_does_not_count_says_why(
         sheets(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
 
 
-@pytest.mark.parametrize("ends", [(900, 999), (0.5, 2), ("0", 1), (3, 3)])
+@pytest.mark.parametrize("ends", [(900, 999), (0.5, 2), ("0", 1), (3, 3), ([1], 2)])
 def test_spans_that_label_studio_let_pass_are_refused(ends: tuple[Any, Any]) -> None:
     with pytest.raises(InputError, match=r"task 1: the mark|not of our form"):
         sheets(exported(KEY, tasks(PACKET, MARKER), [span(*ends), DENIED]), KEY)
+
+
+def test_a_time_beyond_all_numbers_is_refused() -> None:
+    with pytest.raises(InputError, match="exported task 1 is not of our form: OverflowError"):
+        sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN, lead_time=10**400), KEY)
 
 
 def test_one_person_must_not_answer_for_two_raters() -> None:

@@ -31,6 +31,14 @@ def test_rows_are_grouped_by_id() -> None:
     assert found.incomplete == ("2", "3")
 
 
+def test_half_surrogates_in_names_are_replaced_and_never_mixed_up() -> None:
+    found = items_of([row("\ud800", "a\ud800"), row("\ud800", "b")], COLUMNS)
+    assert (found.models, found.items[0].id) == (("a?", "b"), "?")
+    assert list(found.items[0].texts) == ["a?", "b"]
+    with pytest.raises(InputError, match=r"the id '\?' occurs twice"):
+        items_of([row("\ud800", "a"), row("\udfff", "a")], COLUMNS)
+
+
 @pytest.mark.parametrize(
     ("last", "why"),
     [

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -15,7 +20,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.album import Album
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.items import Items
-from posh_reward.study.packets.make import digest, make_packet, read_key, write_packet
+from posh_reward.study.packets.make import Packet, digest, make_packet, read_key, write_packet
 from posh_reward.study.packets.records import Item, Marks
 from tests.study.packets.studies import EVIL, items, packet
 
@@ -117,6 +122,44 @@ def evil_items() -> Items:
     return replace(found, items=evil)
 
 
+def test_a_packet_that_cannot_be_written_leaves_neither_key_nor_folder(tmp_path: Path) -> None:
+    made = packet()
+    torn = replace(made, files={**made.files, "x" * 300: b""})  # as when the disk is full
+    with pytest.raises(OSError, match="too long"):
+        write_packet(torn, tmp_path / "out", tmp_path / "out.key.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def many_switches() -> Iterator[None]:
+    """Threads take turns as often as can be, so that races are found."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_two_packets_written_to_one_place_do_not_mix(tmp_path: Path) -> None:
+    made = [packet(200, seed=seed) for seed in (1, 2)]
+    start = Barrier(len(made))
+
+    def write(each: Packet, turn: int) -> str:
+        start.wait()
+        try:
+            write_packet(each, tmp_path / f"{turn}", tmp_path / f"{turn}.key.json")
+        except InputError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(len(made)) as pool:
+        for turn in range(3):
+            said = list(pool.map(write, made, [turn] * len(made)))
+            assert sorted(map(bool, said)) == [False, True]
+            key = read_key(tmp_path / f"{turn}.key.json", tmp_path / f"{turn}")
+            assert key == made[said.index("")].key
+
+
 def test_texts_cannot_end_their_element() -> None:
     for name, data in packet(found=evil_items(), granular=1).files.items():
         if name.endswith(".html"):
@@ -151,6 +194,14 @@ def test_a_picture_that_is_not_there_is_named(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     with pytest.raises(InputError, match=r"the picture 'secret-file-\d.jpg' of .* cannot be found"):
         make_packet(secret_items(), Design(0, coarse=1, repeated=0), Album([tmp_path]), {})
+
+
+def test_a_pipe_and_a_number_without_end_are_not_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for image in ("pipe.jpg", "9" * 5000):
+        with pytest.raises(InputError, match="cannot be found or read"):
+            Album([tmp_path]).uri(replace(items(1).items[0], image=image))
 
 
 def test_pictures_are_shrunk_and_upright(tmp_path: Path) -> None:
