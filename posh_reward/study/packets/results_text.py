@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from posh_reward.study.packets.results import Comparison, Preference, Results
 from posh_reward.study.packets.results_page import SUGGESTED, agreement, lead, share, spread, ties
+from posh_reward.study.rows.plain import on_one_line
 
 
 def summary(results: Results) -> str:
@@ -20,9 +21,9 @@ def summary(results: Results) -> str:
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    later = comparison.later
+    earlier, later = on_one_line(comparison.earlier), on_one_line(comparison.later)
     yield (
-        f"\n{later} against {comparison.earlier}: {comparison.items} items. Preferences run from "
+        f"\n{later} against {earlier}: {comparison.items} items. Preferences run from "
         f"-2 to 2; above 0, {later} is better"
     )
     if comparison.identical:
@@ -41,8 +42,8 @@ def _axis(each: Preference) -> str:
 def _marks(results: Results) -> Iterator[str]:
     for each in results.marked:
         yield (
-            f"{each.model}, {each.side}: {spread(each.marks, 1)} marks a text (lower is better); "
-            f"unmarked words {spread(each.unmarked, 3)} (0 to 1, higher is better)"
+            f"{on_one_line(each.model)}, {each.side}: {spread(each.marks, 1)} marks a text (lower "
+            f"is better); unmarked words {spread(each.unmarked, 3)} (0 to 1, higher is better)"
         )
     for spans in results.span_agreement:
         texts = "1 text" if spans.tasks == 1 else f"{spans.tasks} texts"
@@ -54,6 +55,6 @@ def _marks(results: Results) -> Iterator[str]:
 
 def refused_and_missing(refused: Sequence[str], missing: Sequence[str]) -> str:
     """What did not count, one line each; empty if all did."""
-    lines = [f"refused {each}" for each in refused]
+    lines = [f"refused {on_one_line(each)}" for each in refused]
     lines += [f"nothing counts yet from {name}" for name in missing]
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from posh_reward.study.pages.marks import (
     worst_first,
 )
 from posh_reward.study.pages.page import NAMES, TITLES, number
+from posh_reward.study.rows.plain import safe
 from posh_reward.study.rows.scored import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores
 
@@ -22,8 +23,6 @@ COLORS = {"absent": "31;1", "weak": "33", "partial": "36", "failed": "35", "clea
 """ANSI codes. Each mark also carries its grade, for those who do not see the colour."""
 BOLD, DIM, UNDERLINED = "1", "2", "4"
 RAISED = str.maketrans("123", "¹²³")
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that change the direction of the text after them."""
 Piece = tuple[str, str]
 """Characters, and the ANSI code that they are shown in: empty for none."""
 Paragraph = tuple[int, list[Piece]]
@@ -53,11 +52,6 @@ def explain(scores: Scores, *, color: bool, width: int = 80, worst: int = 10) ->
         for section in sections
         for pieces in chain(*(_wrapped(*paragraph, width) for paragraph in section), [[]])
     )
-
-
-def safe(text: str) -> str:
-    r"""The text with control characters spelt out (``\x1b``): it cannot steer the terminal."""
-    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def _text(scores: Scores, side: Direction, what: str, color: bool) -> list[Paragraph]:

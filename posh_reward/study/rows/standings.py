@@ -12,6 +12,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.study.rows.english import reads_like_english
 from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.plain import on_one_line
 from posh_reward.study.rows.scored import EXPLAINED, NAMES
 from posh_reward.study.statistics import Interval, bootstrap_mean, paired_difference
 
@@ -161,19 +162,20 @@ def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall
 
 def leaderboard(standings: Sequence[Standing]) -> str:
     """A table in plain text, in the order given."""
-    width = max(len("model"), *(len(s.model) for s in standings))
+    names = [on_one_line(s.model) for s in standings]
+    width = max(len("model"), *map(len, names))
     lines = [
         fill(EXPLAINED, WIDTH),
         f"{'model':<{width}}  {'overall [95 %]':>20}  mistakes  omissions  words  scored  failed",
     ]
-    for s in standings:
+    for name, s in zip(names, standings, strict=True):
         if not s.axes:
-            lines.append(f"{s.model:<{width}}  none of its {s.failed} generations was scored")
+            lines.append(f"{name:<{width}}  none of its {s.failed} generations was scored")
             continue
         overall = s.axes["overall"]
         interval = f"{overall.mean:.3f} [{overall.low:.3f}, {overall.high:.3f}]"
         lines.append(
-            f"{s.model:<{width}}  {interval:>20}  {s.axes['mistakes'].mean:>8.3f}  "
+            f"{name:<{width}}  {interval:>20}  {s.axes['mistakes'].mean:>8.3f}  "
             f"{s.axes['omissions'].mean:>9.3f}  {s.words:>5.1f}  {s.scored:>6}  {s.failed:>6}"
         )
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from posh_reward.study.packets.answers import sheets
 from posh_reward.study.packets.collect import Collected, collect
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.plots import preference_plot
@@ -211,3 +212,15 @@ def test_what_is_not_settled_is_said(shown: Results) -> None:
     assert verdict(open_axis, "a", "b").startswith("fewer mistakes: not settled between b and a")
     behind = replace(axis, mean=replace(axis.mean, mean=-1.0, low=-1.5, high=-0.5))
     assert verdict(behind, "a", "b").startswith("fewer mistakes: a, -1.00")
+
+
+def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
+    forged = "\x1b[31mb\nposh-reward: all is well"
+    made = packet(found=items(6, ("a", forged)))
+    answers = [
+        sheet for name in made.key.raters for sheet in sheets(saved(made.key, name), made.key)
+    ]
+    shown = summary(results(Collected(tuple(answers), (), ()), made.key))
+    shown += refused_and_missing([f"{forged}.json: torn"], ())
+    assert "\x1b" not in shown
+    assert not any(line.startswith("posh-reward:") for line in shown.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,10 @@ def test_the_interval_of_a_mean_narrows_as_one_over_root_n() -> None:
 def test_nothing_to_resample_is_an_error() -> None:
     with pytest.raises(InputError):
         bootstrap_mean([])
+
+
+def test_a_models_name_can_neither_steer_the_terminal_nor_forge_a_line() -> None:
+    [it] = standings(rows(0.5))
+    shown = leaderboard([replace(it, model="\x1b[31mb\nposh-reward: all is well")])
+    assert "\\x1b[31mb posh-reward: all is well" in shown
+    assert "\x1b" not in shown
