@@ -40,8 +40,8 @@ def check_order(found: dict[str, Paid]) -> None:
     assert reward[HONEST] > reward[MISTAKEN] > reward[HALF] > reward[SENTENCE] > reward[LIST]
     assert found[HONEST].rewards == found["the same, after thoughts"].rewards
     for case in NOTHING:
-        assert set(found[case].rewards.values()) == {WORST}, case
-        assert found[case].separate == (WORST, WORST), case
+        means = [*found[case].rewards.values(), *found[case].separate]
+        assert means == pytest.approx([WORST] * len(means)), case
     assert found[LIST].separate < found[SENTENCE].separate
     limited = {case: each.rewards["`repetition_limit` .15"] for case, each in found.items()}
     assert limited[THRICE] < limited[HALF] < limited[HONEST]
