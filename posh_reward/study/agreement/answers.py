@@ -59,6 +59,8 @@ def answered(rows: Sequence[Row], answer: str, pair: str, name: str) -> Answered
             grade = number(row, "grade")
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
+        if grade is not None and not 1 <= grade <= 5:
+            raise InputError(f"{where}: the grade {grade:g} is not one from 1 to 5")
         grades.append(np.nan if grade is None else grade)
         present.append(_answer(row.get(answer), where))
         group = image_of(row, pair)
@@ -84,9 +86,10 @@ def _answer(value: object, where: str) -> float:
 
 
 def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
-    """The highest F1 over thresholds, in the order of ``CLASSES``; nan without elements."""
-    if not len(grades):
-        return np.nan, np.nan, np.nan
+    """The highest F1 over thresholds, in the order of ``CLASSES``.
+
+    nan where people found no element of the class: a judge that never names it is not perfect.
+    """
     thresholds = np.append(np.unique(grades), np.inf)
     found = grades[None, :] >= thresholds[:, None]  # (thresholds, elements)
     yes = present.astype(bool)[None, :]
@@ -96,9 +99,10 @@ def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
 
 
 def _f1(found: np.ndarray, yes: np.ndarray) -> Floats:
+    if not yes.any():
+        return np.full(len(found), np.nan)
     hits = (found & yes).sum(axis=1)
-    total = found.sum(axis=1) + yes.sum(axis=1)
-    f1: Floats = np.where(total > 0, 2 * hits / np.where(total > 0, total, 1), 1.0)
+    f1: Floats = 2 * hits / (found.sum(axis=1) + yes.sum(axis=1))
     return f1
 
 
