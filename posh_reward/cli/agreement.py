@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.journal import Row
 
 AXES = ("mistakes", "omissions", "overall")
+IF_THERE = ("image", "uuid", "id")
+"""Columns that a flag names by default, and that a table may lack."""
 
 
 def with_scipy(run: Callable[[argparse.Namespace], int], flags: argparse.Namespace) -> int:
@@ -158,17 +160,22 @@ def by_axis(given: list[str], flag: str) -> dict[str, str]:
 
 def _rows(flags: argparse.Namespace) -> list[Row]:
     from posh_reward.study.agreement.page import check_plot
-    from posh_reward.study.agreement.sources import read_rows
+    from posh_reward.study.agreement.sources import check_columns, read_rows
 
     if flags.plot is not None:
         check_plot(flags.plot)
-    return read_rows(
+    rows = read_rows(
         flags.input,
         split=getattr(flags, "split", "test"),
         format=flags.format,
         delimiter=flags.delimiter,
         unfold=getattr(flags, "unfold", None),
     )
+    for flag in ("image", "pair"):
+        column = getattr(flags, flag, None)
+        if column not in (None, *IF_THERE):
+            check_columns(rows, {f"--{flag}": column}, flags.input)
+    return rows
 
 
 def _choices(flags: argparse.Namespace) -> Choices:

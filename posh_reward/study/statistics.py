@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from posh_reward.errors import InputError
 
 MANY = 20_000
+FEWEST = 6
+"""Values that can settle a sign: five that all agree come by chance in one of 16 cases."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -25,11 +27,16 @@ class Interval:
     mean: float
     low: float
     high: float
+    count: int = FEWEST
+    """How many values it is the mean of."""
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the sign of the mean is settled at this level."""
-        return self.low > 0 or self.high < 0
+        """Whether the sign of the mean is settled at this level; never by fewer than ``FEWEST``.
+
+        Resampling few values draws them again and again: the interval of one has no width.
+        """
+        return self.count >= FEWEST and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
@@ -51,11 +58,11 @@ def bootstrap_mean(
     if len(data) >= MANY:
         reach = NormalDist().inv_cdf((1 + level) / 2) * float(data.std()) / len(data) ** 0.5
         mean = float(data.mean())
-        return Interval(mean, mean - reach, mean + reach)
+        return Interval(mean, mean - reach, mean + reach, len(data))
     rng = np.random.default_rng(seed)
     means = np.array([data[rng.integers(0, len(data), len(data))].mean() for _ in range(resamples)])
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(data.mean()), float(low), float(high))
+    return Interval(float(data.mean()), float(low), float(high), len(data))
 
 
 def paired_difference(
@@ -107,7 +114,7 @@ def bootstrap(
             once with all rows, and once for each resample.
         groups: the group of each row. A group's rows are drawn together, as often as the group is.
         level: of the intervals.
-        resamples: how many; 0 leaves out intervals and p-values (nan).
+        resamples: how many; 0 leaves out intervals and p-values (nan), as a single group does.
         seed: same seed, same intervals.
 
     Raises:
@@ -117,31 +124,47 @@ def bootstrap(
         raise InputError("no rows to resample: every one of them failed, or the list is empty")
     values = np.asarray(measure(np.arange(len(groups))), dtype=np.float64)
     drawn = [measure(rows) for rows in resampled_rows(groups, resamples=resamples, seed=seed)]
-    samples = np.asarray(drawn, dtype=np.float64).reshape(resamples, len(values))
-    return [estimate(value, column, level) for value, column in zip(values, samples.T, strict=True)]
+    samples = np.asarray(drawn, dtype=np.float64).reshape(len(drawn), len(values))
+    count = len(set(groups))
+    return [
+        estimate(value, column, level, count)
+        for value, column in zip(values, samples.T, strict=True)
+    ]
 
 
 def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0) -> Iterator[Ints]:
-    """Row indices of each resample: as many groups as there are, drawn with replacement."""
+    """Row indices of each resample: as many groups as there are, drawn with replacement.
+
+    None from a single group: all of its resamples would be the same.
+    """
     rows_of: dict[Hashable, list[int]] = {}
     for row, group in enumerate(groups):
         rows_of.setdefault(group, []).append(row)
     members = [np.array(rows) for rows in rows_of.values()]
     rng = np.random.default_rng(seed)
-    for _ in range(resamples):
+    for _ in range(resamples if len(members) > 1 else 0):
         drawn = rng.integers(0, len(members), len(members))
         yield np.concatenate([members[group] for group in drawn])
 
 
-def estimate(value: float, samples: Floats, level: float = 0.95) -> Estimate:
-    """A figure with its interval and p-value, from its values in resamples; nan is left out."""
+def estimate(
+    value: float, samples: Floats, level: float = 0.95, groups: int | None = None
+) -> Estimate:
+    """A figure with its interval and p-value, from its values in resamples; nan is left out.
+
+    Few groups that happen to agree do so in every resample. So p is at least what the sign test
+    says of ``groups`` that all agree; none of it for fewer than two.
+    """
+    if groups is not None and groups < 2:
+        return Estimate(float(value), nan, nan, nan)
     defined = samples[~np.isnan(samples)]
     if np.isnan(value) or not len(defined):
         return Estimate(float(value), nan, nan, nan)
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     # One more than counted, of one more than drawn: a p-value is never 0.
     fewer = 1 + min(int((defined <= 0).sum()), int((defined >= 0).sum()))
-    p = min(1.0, 2 * fewer / (len(defined) + 1))
+    least = 0.0 if groups is None else 2.0 ** (1 - groups)
+    p = min(1.0, max(least, 2 * fewer / (len(defined) + 1)))
     return Estimate(float(value), float(low), float(high), p)
 
 

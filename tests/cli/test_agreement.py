@@ -113,7 +113,8 @@ def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (("pairs", "{}"), "has no column 'text1', but 'a': name the right one with --text1"),
         (("ratings", "{}"), "has no column 'candidate', but 'a': name the right one with --candid"),
-        (("docent", "{}"), "has no column 'model1_generation', but 'a'"),
+        (("docent", "{}"), "has no column 'model1_generation', but 'a': rename it"),
+        (("pairs", "{}", "--image", "img"), "has no column 'img', but 'a': name the right one"),
         (("caparena", "{}"), "has no column 'img', but 'a'"),
         (("spans", "{}"), "has no column 'generation', but 'a'"),
         (("answers", "{}"), "has no column 'direction', but 'a'"),

@@ -59,6 +59,8 @@ def answered(rows: Sequence[Row], answer: str, pair: str, name: str) -> Answered
             grade = number(row, "grade")
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
+        if grade is not None and not 1 <= grade <= 5:
+            raise InputError(f"{where}: the grade {grade:g} is not one from 1 to 5")
         grades.append(np.nan if grade is None else grade)
         present.append(_answer(row.get(answer), where))
         group = image_of(row, pair)
@@ -84,25 +86,30 @@ def _answer(value: object, where: str) -> float:
 
 
 def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
-    """The highest F1 over thresholds, in the order of ``CLASSES``; nan without elements."""
+    """The highest F1 over thresholds, in the order of ``CLASSES``.
+
+    nan where people found no element of the class: a judge that never names it is not perfect.
+    """
     if not len(grades):
         return np.nan, np.nan, np.nan
     order = np.argsort(grades)
     # (thresholds,) elements below each: the start of each grade, and one above all
     below = np.append(np.unique(grades[order], return_index=True)[1], len(grades))
     present_below = np.concatenate([[0], np.cumsum(present[order].astype(bool))])[below]
-    all_present = present_below[-1]
+    there = int(present_below[-1])
     f1s = [
-        _f1(all_present - present_below, len(grades) - below + all_present),
-        _f1(below - present_below, below + len(grades) - all_present),
+        _f1(there - present_below, len(grades) - below, there),
+        _f1(below - present_below, below, len(grades) - there),
     ]
     best = [float(each.max()) for each in (*f1s, (f1s[0] + f1s[1]) / 2)]
     return best[0], best[1], best[2]
 
 
-def _f1(hits: Ints, total: Ints) -> Floats:
-    """(thresholds,) from elements of a class that are found, and those found plus those there."""
-    f1: Floats = np.where(total > 0, 2 * hits / np.where(total > 0, total, 1), 1.0)
+def _f1(hits: Ints, found: Ints, there: int) -> Floats:
+    """(thresholds,) of a class: elements that are found rightly, found at all, and there."""
+    if not there:
+        return np.full(len(hits), np.nan)
+    f1: Floats = 2 * hits / (found + there)
     return f1
 
 

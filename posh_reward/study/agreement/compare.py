@@ -186,9 +186,12 @@ def _cell(sheet: Sheet, figure: Figure, column: Column, samples: Samples) -> Cel
     rows = np.flatnonzero(~np.isnan(people) & ~np.isnan(scores))
     value = figure.measure(scores, people, rows)
     p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
-    return Cell(
-        estimate(value, samples.of(column.name, figure, scores, people, rows)), len(rows), p
-    )
+    drawn = samples.of(column.name, figure, scores, people, rows)
+    return Cell(estimate(value, drawn, groups=_images(sheet, rows)), len(rows), p)
+
+
+def _images(sheet: Sheet, rows: Ints) -> int:
+    return len({sheet.groups[row] for row in rows})
 
 
 def _difference(
@@ -203,4 +206,4 @@ def _difference(
         samples.of(column.name, figure, each, people, rows)
         for column, each in zip(columns, scores, strict=True)
     )
-    return estimate(values[0] - values[1], ours - theirs)
+    return estimate(values[0] - values[1], ours - theirs, groups=_images(sheet, rows))

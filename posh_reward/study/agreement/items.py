@@ -196,8 +196,11 @@ def precomputed(name: str, items: Sequence[Item]) -> Column:
 
 
 def _from_row(name: str, item: Item) -> Given:
-    shared = number(item.row, name + item.side)
-    found = {axis: number(item.row, f"{name}_{axis}{item.side}") for axis in NAMES}
+    try:
+        shared = number(item.row, name + item.side)
+        found = {axis: number(item.row, f"{name}_{axis}{item.side}") for axis in NAMES}
+    except InputError as error:
+        raise InputError(f"{error}; it is the score of {item.generation[:60]!r}") from None
     if shared is None and all(value is None for value in found.values()):
         return Given(failure=NO_SCORE)
     mistakes, omissions, overall = (shared if v is None else v for v in found.values())

@@ -80,20 +80,24 @@ class Counts:
     def macro_f1(self, weights: Floats) -> Floats:
         """(samples, thresholds) macro F1 of texts that count ``weights`` (samples, texts) times."""
         hits, false = weights @ self.hits, weights @ self.false
-        missed = (weights @ self.marked)[:, None] - hits
-        right = (weights @ self.unmarked)[:, None] - false
-        return (_f1(hits, false + missed) + _f1(right, false + missed)) / 2
+        marked, unmarked = (weights @ self.marked)[:, None], (weights @ self.unmarked)[:, None]
+        return _macro_f1(hits, false, marked, unmarked)
 
     def at(self, threshold: float) -> int:
         """The index of the threshold that raises the same alerts."""
         return min(int(np.searchsorted(self.thresholds, threshold)), len(self.thresholds) - 1)
 
 
-def _f1(right: Floats, wrong: Floats) -> Floats:
-    """F1 of one class; 1 where there is none of it, and no alert either."""
-    total = 2 * right + wrong
-    f1: Floats = np.where(total > 0, 2 * right / np.where(total > 0, total, 1), 1.0)
-    return f1
+def _macro_f1(hits: Floats, false: Floats, marked: Floats, unmarked: Floats) -> Floats:
+    """Mean F1 of marked and unmarked tokens; nan where people marked all of them or none.
+
+    To find no error where there is none says nothing of how well errors are found.
+    """
+    wrong = false + marked - hits
+    both = (marked > 0) & (unmarked > 0)
+    f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, unmarked - false)]
+    macro: Floats = np.where(both, (f1s[0] + f1s[1]) / 2, np.nan)
+    return macro
 
 
 def counts(judged: Marked, axis: str, given: Sequence[Alerts | Failure]) -> Counts:
@@ -182,14 +186,19 @@ def localising_lines(
         differences = {}
         for axis in AXES:
             usable = each.by_axis[axis].usable
+            images = len({judged.groups[text] for text in usable})
             for kind, (value, samples) in zip(KINDS, values(each, axis, usable), strict=True):
-                cells[f"{axis} {kind}"] = Cell(estimate(value, samples), len(usable))
+                found_here = estimate(value, samples, groups=images)
+                cells[f"{axis} {kind}"] = Cell(found_here, len(usable))
             if each is base:
                 continue
             both = np.intersect1d(usable, base.by_axis[axis].usable)
+            images = len({judged.groups[text] for text in both})
             pairs = zip(KINDS, values(each, axis, both), values(base, axis, both), strict=True)
             for kind, (ours, ours_in), (theirs, theirs_in) in pairs:
-                differences[f"{axis} {kind}"] = estimate(ours - theirs, ours_in - theirs_in)
+                differences[f"{axis} {kind}"] = estimate(
+                    ours - theirs, ours_in - theirs_in, groups=images
+                )
         lines.append(Line(each.name, cells, differences, each.failures, each.signature))
     return lines
 
@@ -227,7 +236,10 @@ def _kinds(counts: Counts, threshold: float, weights: Floats, half: Floats) -> l
 
 
 def _crossed(counts: Counts, weights: Floats, half: Floats, chosen: Sequence[Ints]) -> Floats:
-    """(samples,) macro F1 of all texts, each half at the threshold chosen on the other."""
+    """(samples,) macro F1 of all texts, each half at the threshold chosen on the other.
+
+    nan where a half has no texts to choose one on.
+    """
     samples = np.arange(len(weights))
     totals: dict[str, Any] = {}
     for side, threshold in ((1 - half, chosen[0]), (half, chosen[1])):
@@ -240,11 +252,9 @@ def _crossed(counts: Counts, weights: Floats, half: Floats, chosen: Sequence[Int
             "unmarked": own @ counts.unmarked,
         }
         totals = {name: totals.get(name, 0) + part for name, part in parts.items()}
-    wrong = totals["false"] + totals["marked"] - totals["hits"]
-    crossed: Floats = (
-        _f1(totals["hits"], wrong) + _f1(totals["unmarked"] - totals["false"], wrong)
-    ) / 2
-    return crossed
+    crossed = _macro_f1(**totals)
+    empty = (weights @ half == 0) | (weights @ (1 - half) == 0)
+    return np.where(empty, np.nan, crossed)
 
 
 def _halves(groups: Sequence[Hashable]) -> Floats:

@@ -12,7 +12,7 @@ from posh_reward.graph.read import Reader
 from posh_reward.study.agreement import answers, graphs, localise, marks, published
 from posh_reward.study.agreement.bars import Bars
 from posh_reward.study.agreement.compare import Cell, Line, head
-from posh_reward.study.agreement.report import Report
+from posh_reward.study.agreement.report import Report, few
 from posh_reward.study.agreement.sources import as_list, check_columns, text_of
 from posh_reward.study.agreement.spans import overlaps
 from posh_reward.study.rows.journal import Row
@@ -53,6 +53,7 @@ def spans_report(
         f"texts, as in the paper; fixed: at a threshold set before ({thresholds}); held out: each "
         "half of the images at the best threshold of the other half.",
         f"Tokens that people marked: {shares}.",
+        *few(judged.groups),
     ]
     figures = [head(axis, kind) for axis in marks.AXES for kind in localise.KINDS]
     title = f"{judged.name}: {len(judged.pairs):,} marked pairs, {len(set(judged.groups)):,} images"
@@ -76,8 +77,12 @@ def answers_report(
     estimates = bootstrap(
         partial(answers.answer_figures, answered), answered.groups, resamples=resamples, seed=seed
     )
-    counts = {axis: answered.axis.count(axis) for axis in marks.AXES}
-    counts["overall"] = len(answered.axis)
+    graded = [
+        axis
+        for axis, grade in zip(answered.axis, answered.grades, strict=True)
+        if not np.isnan(grade)
+    ]
+    counts = {axis: graded.count(axis) for axis in marks.AXES} | {"overall": len(graded)}
     cells = {
         key: Cell(each, counts[key.split()[0]])
         for key, each in zip(answers.KEYS, estimates, strict=True)
@@ -87,7 +92,8 @@ def answers_report(
     notes = [
         "The highest F1 over all thresholds: f1 of elements that are present, f1 absent of those "
         "that are not, f1 macro their mean. The paper does not say which it reports; its figures "
-        "stand under f1."
+        "stand under f1.",
+        *few(answered.groups, "pairs of texts"),
     ]
     figures = [head(axis, kind) for axis in answers.AXES for kind in answers.CLASSES]
     title = f"{name}: {len(answered.axis):,} questions that people answered"
@@ -114,7 +120,8 @@ def graphs_report(
     }
     notes = [
         "Means over descriptions. Elements match by the words that they stand on; entities are "
-        "counted by mention. Intervals by bootstrap over descriptions."
+        "counted by mention. Intervals by bootstrap over descriptions.",
+        *few(range(len(measured)), "descriptions"),
     ]
     figures = [head(*key.split()) for key in keys]
     signature = f"parser:{reader.parser_name}|coref:{reader.coref.name}"

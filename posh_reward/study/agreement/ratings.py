@@ -116,8 +116,10 @@ def _ratings(row: Row, column: str, raters: Raters, where: str) -> list[float]:
         cells = [number({column: cell}, column) for cell in listed or [row.get(column)]]
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    values = [nan if cell is None else cell for cell in cells]
-    return values if raters == "each" else [sum(values) / len(values)]
+    if raters == "each":
+        return [nan if cell is None else cell for cell in cells]
+    given = [cell for cell in cells if cell is not None]
+    return [sum(given) / len(given) if given else nan]
 
 
 def rating_figures(rated: Rated) -> list[Figure]:

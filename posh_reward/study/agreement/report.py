@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
+import numpy as np
+
 from posh_reward.study.agreement.compare import Cell, Figure, Line
 from posh_reward.study.agreement.published import Published
-from posh_reward.study.statistics import Estimate
+from posh_reward.study.statistics import Estimate, Floats
 
 LEVEL = "95 %"
 WIDEST = 5
 """Figures that stand next to each other."""
 SURE = 0.05
 """A p-value below it is marked."""
+ENOUGH = 10
+"""Groups to resample: with 8 of them, intervals of 95 % hold the truth in 86 % of cases."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,24 @@ class Report:
             for axis, figures in axes.items()
             for start in range(0, len(figures), WIDEST)
         ]
+
+
+def left_out(people: Mapping[str, Floats], what: str) -> list[str]:
+    """A note on the rows about which people said nothing, if there are any."""
+    counts = {axis: int(np.isnan(values).sum()) for axis, values in people.items()}
+    named = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
+    return [f"Rows without a {what}, left out: {named}."] if named else []
+
+
+def few(groups: Sequence[Hashable], what: str = "images") -> list[str]:
+    """A note that intervals are not to be trusted, if there is too little to resample."""
+    count = len(set(groups))
+    if count >= ENOUGH:
+        return []
+    return [
+        f"Intervals are too narrow for so few {what} ({count}): {ENOUGH} or more are needed, and "
+        "one alone has none."
+    ]
 
 
 def scaled(figure: Figure, value: float) -> str:

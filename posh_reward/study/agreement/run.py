@@ -21,7 +21,7 @@ from posh_reward.study.agreement.items import (
 )
 from posh_reward.study.agreement.pairs import Compared, differences, pair_figures
 from posh_reward.study.agreement.ratings import Rated, rating_figures
-from posh_reward.study.agreement.report import Report
+from posh_reward.study.agreement.report import Report, few, left_out
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ def pairs_report(compared: Compared, choices: Choices) -> Report:
     )
     notes = [
         f"Ties, by people's labels: {ties}. A metric's least differences count as ties, as many as "
-        "people saw; rho and tau compare the difference of its scores with the label."
+        "people saw; rho and tau compare the difference of its scores with the label.",
+        *left_out(compared.people, "label"),
+        *few(compared.groups),
     ]
     size = f"{len(compared.groups):,} pairs of {len(set(compared.groups)):,} images"
     return _report(f"{compared.name}: {size}", figures, found, choices, notes)
@@ -102,7 +104,9 @@ def ratings_report(rated: Rated, choices: Choices) -> Report:
     found = lines(rated.sheet, columns, figures, choices)
     notes = [
         "pairs: of two texts of one image that people rate differently, how often the metric "
-        "orders them alike; its ties are wrong."
+        "orders them alike; its ties are wrong.",
+        *left_out(rated.people, "rating"),
+        *few(rated.groups),
     ]
     if any(len(item.references) > 1 for item in rated.items):
         notes.append(f"Several references: {COMBINED[choices.combine]}.")
@@ -130,6 +134,7 @@ def caparena_report(arena: caparena.Arena, choices: Choices) -> Report:
         "1,000 resamples of the battles, seed 42. Their intervals, from one pass through the "
         "battles of each resample of images, are rather too wide than too narrow.",
     ]
+    notes += few(arena.groups)
     title = f"CapArena: {len(arena.outcome):,} pairs, {len(arena.models)} models"
     extra = {"ratings": caparena.standings(arena, scores)}
     return _report(title, figures, found, choices, notes, extra)

@@ -96,7 +96,8 @@ def check_columns(rows: Sequence[Row], wanted: Mapping[str, str], name: str) -> 
 
     Args:
         rows: of the table.
-        wanted: the flag that names each column -> the column.
+        wanted: the flag that names each column -> the column; columns that no flag names are
+            called "a column ...".
         name: what messages call the table.
 
     Raises:
@@ -105,9 +106,9 @@ def check_columns(rows: Sequence[Row], wanted: Mapping[str, str], name: str) -> 
     found = columns_of(rows)
     for flag, column in wanted.items():
         if column not in found:
+            remedy = f"name the right one with {flag}" if flag.startswith("--") else "rename it"
             raise InputError(
-                f"{name} has no column {column!r}, but {', '.join(map(repr, found))}: name the "
-                f"right one with {flag}"
+                f"{name} has no column {column!r}, but {', '.join(map(repr, found))}: {remedy}"
             )
 
 

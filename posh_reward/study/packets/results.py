@@ -206,7 +206,11 @@ def _alpha(units: Sequence[Sequence[int]]) -> Interval | None:
         return [krippendorff_alpha([units[row] for row in rows], "ordinal")]
 
     [found] = bootstrap(alpha, range(len(units)))
-    return None if isnan(found.value) else Interval(found.value, found.low, found.high)
+    if isnan(found.value):
+        return None
+    if isnan(found.low):  # a single pair, which cannot be resampled: alpha may be anything
+        return Interval(found.value, -1.0, 1.0, len(units))
+    return Interval(found.value, found.low, found.high, len(units))
 
 
 def _known(value: float) -> float | None:

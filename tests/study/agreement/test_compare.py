@@ -13,7 +13,8 @@ from datasets import Dataset, DatasetDict
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.agreement.caparena import arena
 from posh_reward.study.agreement.compare import Line
-from posh_reward.study.agreement.pairs import PairColumns, compared
+from posh_reward.study.agreement.items import precomputed
+from posh_reward.study.agreement.pairs import PairColumns, compared, differences
 from posh_reward.study.agreement.pairwise import label_score
 from posh_reward.study.agreement.published import published
 from posh_reward.study.agreement.run import Choices, caparena_report, pairs_report
@@ -68,6 +69,23 @@ def test_a_pair_that_a_metric_cannot_score_is_left_out_for_it_alone() -> None:
     whole, half = pairs_report(judged, choices).lines
     assert (whole.cells["overall acc"].rows, half.cells["overall acc"].rows) == (40, 20)
     assert half.failures == {"the table has no score here": 40}
+
+
+def test_equal_differences_are_equal_though_not_in_binary() -> None:
+    rows = docent_rows(3)
+    for row, (one, other) in zip(rows, [(0.9, 0.8), (0.8, 0.7), (0.3, 0.2)], strict=True):
+        row["half1"], row["half2"] = one, other
+    column = precomputed("half", compared(rows, PairColumns(), "docent").items)
+    assert len(set(differences(column, "overall").tolist())) == 1
+
+
+def test_rows_without_a_label_and_too_few_images_are_said() -> None:
+    rows = docent_rows(6)
+    rows[1]["omissions"] = None
+    judged = compared(rows, PairColumns(), "docent")
+    report = pairs_report(judged, replace(QUIET, measures=[Quality("a")]))
+    assert "Rows without a label, left out: omissions 1." in report.notes
+    assert "so few images (3)" in report.notes[-1]
 
 
 def test_pairs_without_labels_have_the_better_text_first() -> None:

@@ -49,9 +49,39 @@ def test_macro_f1_by_hand() -> None:
     assert found.at(1.5) == found.at(2)
 
 
-def test_a_text_without_marks_or_alerts_is_right() -> None:
+def test_where_nobody_marked_anything_no_metric_is_perfect() -> None:
     found = counts(JUDGED, "omissions", at())
-    assert found.macro_f1(np.ones((1, 1))).tolist() == [[1.0]]
+    assert np.isnan(found.macro_f1(np.ones((1, 1)))).all()
+
+
+def test_one_image_has_no_interval_and_no_held_out_figure() -> None:
+    judged = marked(marked_rows(2), MarkColumns(), "set")  # two rows of one image
+    report = spans_report(judged, [Knows("exact", 0.0), Random()], resamples=50, quiet=True)
+    exact, chance = report.lines
+    best = exact.cells["mistakes best"].estimate
+    assert best.value == 1
+    assert isnan(best.low)
+    assert isnan(best.p)
+    assert isnan(chance.differences["mistakes best"].p)
+    assert isnan(exact.cells["mistakes held out"].estimate.value)
+    assert "too narrow for so few images (1)" in report.notes[-1]
+
+
+def test_questions_that_the_judge_or_people_left_open() -> None:
+    """An element without a grade is not among the rows; F1 of a class that is not there is none."""
+    rows = [
+        {"id": n, "direction": "mistakes", "grade": grade, "answer": True}
+        for n, grade in enumerate([5, 4, None])
+    ]
+    report = answers_report(answered(rows, "answer", "id", "set"), "set", resamples=10)
+    cells = report.lines[0].cells
+    assert (cells["mistakes f1"].rows, cells["overall f1"].rows) == (2, 2)
+    assert cells["mistakes f1"].estimate.value == 1
+    assert isnan(cells["mistakes f1 absent"].estimate.value)
+    assert isnan(cells["mistakes f1 macro"].estimate.value)
+    rows[1]["grade"] = 9
+    with pytest.raises(InputError, match="set, row 2: the grade 9 is not one from 1 to 5"):
+        answered(rows, "answer", "id", "set")
 
 
 class Knows:

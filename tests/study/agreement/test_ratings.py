@@ -120,3 +120,12 @@ def test_a_text_without_a_rating_is_left_out() -> None:
     judged = rated([{**rows()[0], "ratings": None}, *rows()[1:]], NAMES, "rows")
     [line] = ratings_report(judged, replace(QUIET, measures=[Length()])).lines
     assert line.cells["overall r"].rows == 6
+
+
+def test_the_mean_of_raters_is_over_those_who_rated() -> None:
+    some = rows()
+    some[0]["ratings"] = [3, None]
+    some[1]["ratings"] = [None, float("nan")]
+    people = rated(some, replace(NAMES, raters="mean"), "set").people["overall"]
+    assert people[0] == 3
+    assert np.isnan(people[1])

@@ -14,7 +14,7 @@ from posh_reward.study.packets.collect import Collected, collect
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.plots import preference_plot
 from posh_reward.study.packets.records import Item, Key
-from posh_reward.study.packets.results import Results, judgments, results
+from posh_reward.study.packets.results import Results, _alpha, judgments, results
 from posh_reward.study.packets.results_page import results_page, verdict
 from posh_reward.study.packets.results_text import refused_and_missing, summary
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
@@ -190,10 +190,11 @@ def test_the_page_is_safe_and_says_what_is_better(shown: Results) -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert "Above 0, posh-tuned is better" in html
-    assert "fewer mistakes: posh-tuned, +1.00 [+1.00, +1.00]" in html
+    assert "posh-tuned, +1.00 [+1.00, +1.00]" not in html  # three items settle nothing
+    assert "fewer mistakes: not settled between posh-tuned and" in html
     assert "Nothing counts yet from rater-02" in html
     assert "not JSON" in html
-    assert json.dumps(preference_plot(shown.comparisons[0])).count("open") == 0
+    assert json.dumps(preference_plot(shown.comparisons[0])).count("open") == 3
 
 
 def test_the_summary_says_the_same(shown: Results) -> None:
@@ -210,7 +211,7 @@ def test_what_is_not_settled_is_said(shown: Results) -> None:
     axis = shown.comparisons[0].axes[0]
     open_axis = replace(axis, mean=replace(axis.mean, low=-0.5))
     assert verdict(open_axis, "a", "b").startswith("fewer mistakes: not settled between b and a")
-    behind = replace(axis, mean=replace(axis.mean, mean=-1.0, low=-1.5, high=-0.5))
+    behind = replace(axis, mean=replace(axis.mean, mean=-1.0, low=-1.5, high=-0.5, count=6))
     assert verdict(behind, "a", "b").startswith("fewer mistakes: a, -1.00")
 
 
@@ -224,3 +225,9 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     shown += refused_and_missing([f"{forged}.json: torn"], ())
     assert "\x1b" not in shown
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())
+
+
+def test_alpha_of_a_single_pair_may_be_anything() -> None:
+    found = _alpha([[2, 1, -1]])
+    assert found is not None
+    assert (found.low, found.high) == (-1, 1)

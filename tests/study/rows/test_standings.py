@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import scored_row, scores_of
 from posh_reward.study.rows.standings import difference, leaderboard, standings
-from posh_reward.study.statistics import bootstrap_mean, paired_difference
+from posh_reward.study.statistics import bootstrap, bootstrap_mean, paired_difference
 from posh_reward.types import Element, Failure, Scores
 
 LOST = Failure("engine", "timed out")
@@ -84,7 +85,21 @@ def test_failed_rows_are_counted_and_left_out() -> None:
 def test_differences_are_paired_by_item() -> None:
     gain = difference(rows(0.6, 0.7, 0.8), list(reversed(rows(0.5, 0.6, 0.7))))
     assert (gain.mean, gain.low, gain.high) == pytest.approx((0.1, 0.1, 0.1))
-    assert gain.excludes_zero
+    assert not gain.excludes_zero  # three items settle nothing
+
+
+def test_five_items_that_agree_settle_no_sign_and_six_do() -> None:
+    assert not bootstrap_mean([1.0] * 5).excludes_zero
+    assert bootstrap_mean([1.0] * 6).excludes_zero
+
+
+def test_few_groups_cannot_give_a_small_p() -> None:
+    [one] = bootstrap(lambda _: [1.0], ["a", "a"], resamples=100)
+    assert (one.value, isnan(one.low), isnan(one.p)) == (1, True, True)
+    [three] = bootstrap(lambda _: [1.0], ["a", "b", "c", "c"], resamples=1000)
+    assert three.p == 0.25  # what the sign test says of three that agree
+    [many] = bootstrap(lambda _: [1.0], range(20), resamples=1000)
+    assert many.p == pytest.approx(2 / 1001)
     with pytest.raises(InputError, match="different items"):
         difference(rows(0.6), rows(0.5, 0.4))
 
