@@ -6,6 +6,7 @@ Hugging Face hub, such as ``amitha/docent``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from io import BytesIO
@@ -22,6 +23,8 @@ PROMPT = (
     "only its visual elements."
 )
 """What the model is asked (paper, A.3.5)."""
+
+logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
 NAMED = 5
@@ -97,9 +100,21 @@ def load_pictures(
     there = Path(name).exists()
     loaded = _local(Path(name), split) if there else _hub(name, split)
     dataset = _with_columns(_called_reference(loaded, reference_column, name), name, split)
+    _warn_of_empty_references(dataset, f"{name!r}, split {split!r}")
     if not there:
         return dataset
     return without_broken(dataset, f"{name!r}, split {split!r}", skip_broken=skip_broken)
+
+
+def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
+    """SFT would learn silence from them, and DAPO gets no reward."""
+    rows = enumerate(dataset["reference"])
+    empty = [row for row, text in rows if text is None or not str(text).strip()]
+    if empty:
+        logger.warning(
+            "%s has %d of %d references that are empty, the first for %s: leave these rows out",
+            where, len(empty), len(dataset), dataset["uuid"][empty[0]],
+        )  # fmt: skip
 
 
 def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:

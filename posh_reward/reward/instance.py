@@ -12,24 +12,33 @@ the environment names, if any::
     reference_column: caption
     max_failed_calls: 10
 
+With ``shaping: {objective: separate}`` there are two functions, which share one scoring call::
+
+    --reward_funcs posh_reward.reward.instance.precision posh_reward.reward.instance.recall
+    --multi_objective_aggregation normalize_then_sum --reward_weights 1 1
+
 No ``StopWithCheckpoint`` is there: a rank whose judge is gone raises by itself.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.errors import ConfigError
 from posh_reward.metrics.load import load_metric
+from posh_reward.reward.objectives import AXES, Rewards
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.trl import PoshReward
 from posh_reward.settings import checked, read_settings
 
 if TYPE_CHECKING:
     posh: PoshReward
+    precision: Callable[..., Rewards]
+    recall: Callable[..., Rewards]
 
 VARIABLE = "POSH_REWARD_SETTINGS"
 """Of the environment; names the settings file."""
@@ -68,7 +77,24 @@ def _reward() -> PoshReward:
     return make_reward(**checked(make_reward, settings, f"reward ({VARIABLE})"))
 
 
-def __getattr__(name: str) -> PoshReward:
-    if name == "posh":
-        return _reward()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+@cache
+def _functions() -> dict[str, Callable[..., Rewards]]:
+    """By the name under which the command line finds them.
+
+    Raises:
+        ConfigError: as for ``make_reward``.
+    """
+    functions = _reward().functions()
+    return dict(zip(("posh",) if len(functions) == 1 else AXES, functions, strict=True))
+
+
+def __getattr__(name: str) -> Callable[..., Rewards]:
+    if name not in ("posh", *AXES):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    there = _functions()
+    if name not in there:
+        raise ConfigError(
+            f"with objective {_reward().shaping.objective}, name as reward_funcs "
+            f"{' and '.join(f'{__name__}.{each}' for each in there)}, not {__name__}.{name}"
+        )
+    return there[name]

@@ -8,6 +8,7 @@ counts by where a completion stands among its siblings, and not by how much the 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -77,13 +78,19 @@ class AxisReward:
         axis: one of ``AXES``.
         asked: finds texts and references in what TRL passes.
         scoring: shared with the other axes.
+        weight: how much the axis counts; the trainer's ``reward_weights`` must say the same.
     """
 
     def __init__(
-        self, axis: str, asked: Callable[[Sequence[object], Any], Asked], scoring: SharedScoring
+        self,
+        axis: str,
+        asked: Callable[[Sequence[object], Any], Asked],
+        scoring: SharedScoring,
+        weight: float = 1.0,
     ) -> None:
         self.__name__ = f"posh_{axis}_reward"
         self.axis = axis
+        self.weight = weight
         self._find = asked
         self._scoring = scoring
 
@@ -96,9 +103,38 @@ class AxisReward:
         log_extra: Any = None,
         **columns: Any,
     ) -> Rewards:
-        """Rewards of this axis in [0.2, 1]; None wherever the other axis has none either."""
+        """Rewards of this axis in [0.2, 1]; None wherever the other axis has none either.
+
+        Raises:
+            ConfigError: the trainer would add the axes in another way.
+        """
+        # TRL 1.16 passes a method of the trainer (grpo_trainer.py:1594)
+        self._check_addition(getattr(log_metric, "__self__", None))
         asked = self._find(completions, columns)
         return self._scoring.rewards(self.axis, asked, log_metric=log_metric, log_extra=log_extra)
+
+    def _check_addition(self, trainer: Any) -> None:
+        """Refuses a trainer that is known to make one sum of the axes, or to weight them otherwise.
+
+        Nothing would show it: rewards and metrics look the same.
+        """
+        functions = getattr(trainer, "reward_funcs", None)
+        if functions is None:
+            return
+        how = getattr(trainer, "multi_objective_aggregation", "a plain sum")
+        if how != NORMALIZE_FIRST:
+            raise ConfigError(
+                f"objective is separate, but this trainer adds precision and recall by {how}: call "
+                "settle_aggregation(args, reward.shaping) before you make a GRPOTrainer, or set "
+                f"multi_objective_aggregation to {NORMALIZE_FIRST}"
+            )
+        weighted = zip(functions, trainer.reward_weights, strict=True)
+        given = next((float(weight) for each, weight in weighted if each is self), self.weight)
+        if not math.isclose(given, self.weight, rel_tol=1e-6):
+            raise ConfigError(
+                f"{self.axis}_weight is {self.weight:g}, but the trainer's reward_weights have "
+                f"{given:g}: call settle_aggregation(args, reward.shaping), or set both alike"
+            )
 
 
 class Aggregation(Protocol):

@@ -114,7 +114,10 @@ class PoshReward(GivesUp):
         if self.shaping.objective != "separate":
             return [self]
         scoring = SharedScoring(self._axes)
-        return [AxisReward(axis, self._asked, scoring) for axis in AXES]
+        return [
+            AxisReward(axis, self._asked, scoring, weight)
+            for axis, weight in zip(AXES, self.shaping.weights, strict=True)
+        ]
 
     def _axes(
         self,

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
+from posh_reward.errors import PoshError
+from posh_reward.reward.giving_up import GivesUp
+from posh_reward.reward.objectives import settle_aggregation
+from posh_reward.reward.shaping import Shaping
+from posh_reward.training.dapo.credit import check_settings
+from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
@@ -20,7 +28,12 @@ def refusals(script: Any, args: Any, there: Processes) -> list[str]:
         args: the trainer's.
         there: the processes that the run has.
     """
-    return [*_saving(args, there), *_best(script, args), *_lengths(script, args)]
+    return [
+        *_saving(args, there),
+        *_best(script, args),
+        *_lengths(script, args),
+        *_reward(script, args),
+    ]
 
 
 def _saving(args: Any, there: Processes) -> Iterator[str]:
@@ -74,6 +87,32 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
             f"of text, and a reply {args.max_completion_length} (max_completion_length): "
             f"set it to {needed} or more"
         )
+
+
+def _reward(script: Any, args: Any) -> Iterator[str]:
+    """What the reward, dynamic sampling and span credit refuse when they are made."""
+    if not hasattr(script, "objective"):
+        return
+
+    def shaping() -> None:
+        fields = {each.name: getattr(script, each.name) for each in dataclass_fields(Shaping)}
+        settle_aggregation(copy(args), Shaping(**fields))
+
+    def sampling() -> None:
+        if script.oversample != 1:
+            DynamicSampling(script.oversample, script.min_spread)
+            check_groups(args, args.num_generations)
+
+    for settle in (
+        shaping,
+        sampling,
+        lambda: check_settings(script.span_credit, args),
+        lambda: GivesUp(script.max_failed_calls),
+    ):
+        try:
+            settle()
+        except PoshError as error:
+            yield str(error)
 
 
 def remarks(script: Any, args: Any, there: Processes) -> list[str]:

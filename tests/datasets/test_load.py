@@ -120,3 +120,12 @@ def test_other_pictures_keep_the_texts() -> None:
     assert other["reference"][:] == right["reference"][:]
     assert other[0]["image"].tobytes() == right[1]["image"].tobytes()
     assert other[3]["image"].tobytes() == right[0]["image"].tobytes()
+
+
+def test_empty_references_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pictures = load_pictures("scenes:train=3:heldout=1")
+    texts = ["A dog.", " ", None]
+    dataset = pictures.remove_columns("reference").add_column("reference", texts)
+    dataset.save_to_disk(str(tmp_path / "own"))
+    assert len(load_pictures(str(tmp_path / "own"))) == 3
+    assert f"2 of 3 references that are empty, the first for {pictures['uuid'][1]}" in caplog.text

@@ -42,11 +42,27 @@ def write(folder: Path, text: str) -> list[str]:
         ("env: 3", "env is 3: give a mapping"),
         ("like: nowhere.yaml", "cannot be read: .*nowhere.yaml"),
         ("num_generations: 3", "must be divisible by num_generations"),
+        ("objective: sum", "objective is 'sum': choose f1, weighted, separate"),
+        ("mistake_floor: 0.1", "mistake_floor is 0.1"),
+        ("objective: separate\nreward_weights: [2, 1]", "precision_weight and recall_weight"),
+        ("multi_objective_aggregation: normalize_then_sum", "set objective to separate"),
+        ("oversample: 0", "oversample is 0"),
+        (
+            "oversample: 2\nper_device_train_batch_size: 4\nnum_generations: 8\n"
+            "steps_per_generation: 1\ngradient_accumulation_steps: 2",
+            "divisible|whole groups",
+        ),
+        ("span_credit: -1", "span_credit is -1"),
+        ("span_credit: 1\nloss_type: vespo", "not tested with loss_type 'vespo'"),
+        ("max_failed_calls: 0", "max_failed_calls is 0"),
     ],
 )
 def test_at_the_start_of_a_run(line: str, message: str, tmp_path: Path) -> None:
+    flags = write(tmp_path, BASE + line + "\n")
     with pytest.raises(ConfigError, match=message):
-        parsed(dapo_posh.SETTINGS, write(tmp_path, BASE + line + "\n"))
+        parsed(dapo_posh.SETTINGS, flags)
+    with pytest.raises(ConfigError, match=message):
+        parsed(dapo_posh.SETTINGS, [*flags, "--check"])
 
 
 def test_a_mistyped_flag() -> None:

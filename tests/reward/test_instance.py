@@ -14,6 +14,7 @@ from posh_reward.reward.trl import PoshReward
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     instance._reward.cache_clear()
+    instance._functions.cache_clear()
 
 
 def settings(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +55,23 @@ def test_a_setting_that_cannot_be_used_is_named(
     settings(tmp_path, text, monkeypatch)
     with pytest.raises(ConfigError, match=message):
         _ = instance.posh
+
+
+def test_separate_has_a_name_for_each_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(tmp_path, "{shaping: {objective: separate, precision_weight: 2}}", monkeypatch)
+    asked = {"completions": ["A woman."], "reference": ["A tall woman in a red dress."]}
+    [precise], [complete] = instance.precision(**asked), instance.recall(**asked)
+    assert precise is not None
+    assert complete is not None
+    assert precise > complete
+    assert instance.precision is instance.precision
+    with pytest.raises(ConfigError, match=r"instance\.precision and .*instance\.recall"):
+        _ = instance.posh  # at the start, not at the first step
+
+
+def test_an_axis_alone_is_not_a_reward() -> None:
+    with pytest.raises(ConfigError, match=r"objective f1.*instance\.posh"):
+        _ = instance.recall
 
 
 def test_another_name_is_not_there() -> None:

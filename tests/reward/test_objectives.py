@@ -243,3 +243,41 @@ def test_settings_that_contradict_the_objective_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=next(iter(changed))):
         settle_aggregation(settings(**changed), Shaping(objective))
+
+
+@pytest.mark.parametrize(
+    ("trainer", "message"),
+    [
+        ({"multi_objective_aggregation": "sum_then_normalize"}, "settle_aggregation"),
+        ({}, "plain sum"),  # RLOO
+        (
+            {"multi_objective_aggregation": NORMALIZE_FIRST, "reward_weights": [1.0, 1.0]},
+            "precision_weight is 2, but .* have 1",
+        ),
+    ],
+)
+def test_a_trainer_that_adds_the_axes_otherwise_is_refused(
+    trainer: dict[str, Any], message: str
+) -> None:
+    """It would train, and log the same names, on another objective."""
+    functions = PoshReward(CountedPoSh(), Shaping("separate", precision_weight=2)).functions()
+    with pytest.raises(ConfigError, match=message):
+        functions[0](
+            completions=TEXTS,
+            reference=[REFERENCE] * 2,
+            log_metric=Trainer(reward_funcs=functions, **trainer).log,
+        )
+    settled = Trainer(
+        reward_funcs=["another", *functions],
+        multi_objective_aggregation=NORMALIZE_FIRST,
+        reward_weights=[3.0, 2.0, 1.0],
+    )
+    for function in functions:
+        function(completions=TEXTS, reference=[REFERENCE] * 2, log_metric=settled.log)
+
+
+class Trainer(SimpleNamespace):
+    """What a reward function can see of TRL's trainer."""
+
+    def log(self, name: str, value: float) -> None:
+        """As ``GRPOTrainer._log_metric``."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from operator import eq
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
@@ -137,6 +137,32 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, settles: bool) ->
             anchor, settled = index + 1, end
 
 
+def check_settings(span_credit: float, args: Any) -> None:
+    """Checks span credit against a trainer's settings.
+
+    Args:
+        span_credit: its size; 0 is off.
+        args: the settings, or a trainer with them.
+
+    Raises:
+        ConfigError: it is negative, or a setting takes a completion's advantage for one number.
+    """
+    if span_credit < 0:
+        raise ConfigError(f"span_credit is {span_credit:g}: give 0 (off) or more")
+    if not span_credit:
+        return
+    if args.off_policy_mask_threshold is not None:
+        raise ConfigError(
+            "span credit does not go with off_policy_mask_threshold, which keeps or drops whole "
+            "completions by the sign of their advantage: unset one of the two"
+        )
+    if args.loss_type not in LOSSES:
+        raise ConfigError(
+            f"span credit is not tested with loss_type {args.loss_type!r}: choose one of "
+            f"{', '.join(LOSSES)}, or leave it off"
+        )
+
+
 def check_credit(trainer: GRPOTrainer, observed: Sequence[object]) -> None:
     """Checks that tokens of a trainer can have advantages of their own.
 
@@ -148,16 +174,7 @@ def check_credit(trainer: GRPOTrainer, observed: Sequence[object]) -> None:
         ConfigError: a setting takes a completion's advantage for one number, or no reward function
             tells its scores.
     """
-    if trainer.off_policy_mask_threshold is not None:
-        raise ConfigError(
-            "span credit does not go with off_policy_mask_threshold, which keeps or drops whole "
-            "completions by the sign of their advantage: unset one of the two"
-        )
-    if trainer.loss_type not in LOSSES:
-        raise ConfigError(
-            f"span credit is not tested with loss_type {trainer.loss_type!r}: choose one of "
-            f"{', '.join(LOSSES)}, or leave it off"
-        )
+    check_settings(1.0, trainer)
     if not observed:
         raise ConfigError(
             "span credit needs the scores behind a reward, and no reward function tells them: use "

@@ -9,7 +9,7 @@ that reach a threshold are kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -109,14 +109,12 @@ def figures(spread: Tensor, kept: Tensor, min_spread: float) -> dict[str, float]
     }
 
 
-def check_sampling(trainer: GRPOTrainer, sampling: DynamicSampling) -> None:
-    """Checks that a trainer's batches can be chosen from.
+def check_groups(args: Any, group: int) -> None:
+    """Checks that each rank generates whole groups.
 
     Raises:
-        ConfigError: a group would straddle ranks, the dataset streams or is too small, or
-            completions come from tools, environments or a rollout function.
+        ConfigError: a group would straddle ranks.
     """
-    args, group = trainer.args, trainer.num_generations
     rows = args.per_device_train_batch_size * args.steps_per_generation
     if rows % group:
         raise ConfigError(
@@ -125,6 +123,17 @@ def check_sampling(trainer: GRPOTrainer, sampling: DynamicSampling) -> None:
             f"steps_per_generation {args.steps_per_generation}) in groups of {group}: make that a "
             "multiple of num_generations"
         )
+
+
+def check_sampling(trainer: GRPOTrainer, sampling: DynamicSampling) -> None:
+    """Checks that a trainer's batches can be chosen from.
+
+    Raises:
+        ConfigError: a group would straddle ranks, the dataset streams or is too small, or
+            completions come from tools, environments or a rollout function.
+    """
+    args, group = trainer.args, trainer.num_generations
+    check_groups(args, group)
     if not hasattr(trainer.train_dataset, "__len__"):
         raise ConfigError("dynamic sampling needs a dataset with a length: turn streaming off")
     prompts = sampling.oversample * args.generation_batch_size // group
