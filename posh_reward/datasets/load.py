@@ -185,7 +185,8 @@ def _told(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
     return (
         f"{where} has {len(broken)} of {len(dataset)} pictures that cannot be read: "
         f"{', '.join(named)}{more}; repair or remove these rows, or leave them out with "
-        "load_pictures(..., skip_broken=True)"
+        "load_pictures(..., skip_broken=True), or for a recipe with "
+        "`python data/docent.py copy ... --skip_broken`"
     )
 
 
