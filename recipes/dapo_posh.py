@@ -103,7 +103,7 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
     max_failed_calls: int = field(
         default=10,
-        metadata={"help": "Stop with a checkpoint after so many calls in a row without a reward."},
+        metadata={"help": "Stop with a checkpoint after so many mostly failed calls in a row."},
     )
     stop_before: float = field(
         default=STOP_BEFORE,

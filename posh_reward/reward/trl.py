@@ -38,7 +38,7 @@ class PoshReward(GivesUp):
         posh: the metric; by default ``PoSh()`` with the embedded judge.
         shaping: how scores make a reward; by default their f1, as in the paper.
         reference_column: the dataset's column of references.
-        max_failed_calls: after this many calls in a row in which every completion failed, stop.
+        max_failed_calls: after this many calls in a row in which most completions failed, stop.
 
     Raises:
         InputError: ``max_failed_calls`` is less than 1.
@@ -94,7 +94,7 @@ class PoshReward(GivesUp):
         Raises:
             ConfigError: the objective is two rewards, which ``functions`` gives.
             InputError: the column of references is missing or of another length.
-            JudgeError: nothing could be judged for ``max_failed_calls`` calls in a row, and
+            JudgeError: most completions failed in ``max_failed_calls`` calls in a row, and
                 there is no ``StopWithCheckpoint`` to stop the run.
         """
         if self.shaping.objective == "separate":

@@ -161,6 +161,17 @@ def test_one_good_completion_ends_a_run_of_failures() -> None:
         assert call(reward, TEXTS)[1] is None
 
 
+def test_a_judge_that_fails_nearly_always_ends_the_run() -> None:
+    def grader(request: Request) -> float | Failure:
+        return GONE if "green" in request.source.text + request.target.text else 3.0
+
+    reward = PoshReward(PoSh(FakeJudge(grader)), max_failed_calls=2)
+    mostly = [TEXTS[1], TEXTS[1], TEXTS[0]]
+    assert call(reward, mostly).count(None) == 2
+    with pytest.raises(JudgeError, match="most completions could not be judged in 2 calls"):
+        call(reward, mostly)
+
+
 @pytest.mark.parametrize(
     ("completion", "text"),
     [
