@@ -25,6 +25,7 @@ def found_json(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_docent_with_everything_to_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -267,9 +267,14 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
     [
         ("score in.jsonl --judge fake", UNWRITABLE),
         ("score in.jsonl --judge fake -o out.jsonl", OK),
-        ("explain --generation a --reference 'A dog.' --judge fake", UNWRITABLE),
-        ("report in.jsonl", UNUSABLE),
-        ("store info in.jsonl", UNUSABLE),
+        *(
+            pytest.param(command, status, marks=pytest.mark.slow)
+            for command, status in (
+                ("explain --generation a --reference 'A dog.' --judge fake", UNWRITABLE),
+                ("report in.jsonl", UNUSABLE),
+                ("store info in.jsonl", UNUSABLE),
+            )
+        ),
     ],
 )
 @pytest.mark.parametrize("closed", [">&-", pytest.param("<&- >&- 2>&-", marks=pytest.mark.slow)])

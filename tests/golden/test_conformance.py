@@ -11,7 +11,9 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["goldens", "more", "minimal"])
+@pytest.mark.parametrize(
+    "name", ["goldens", "minimal", pytest.param("more", marks=pytest.mark.slow)]
+)
 def test_the_goldens_of_the_release_are_met(shared_data: Path, name: str) -> None:
     goldens = shared_data / "goldens" / f"{name}.jsonl"
     if not goldens.is_file():

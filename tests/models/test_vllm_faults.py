@@ -50,6 +50,7 @@ def test_many_culprits_do_not_touch_their_neighbours(make: Make) -> None:
     assert ask(model, *suffixes) == found
 
 
+@pytest.mark.slow
 def test_a_few_deadly_prompts_do_not_end_the_judge(make: Make) -> None:
     model = make()
     suffixes = [f"dog {i}" for i in range(2000)]
@@ -62,6 +63,7 @@ def test_a_few_deadly_prompts_do_not_end_the_judge(make: Make) -> None:
     assert tell(model, "pid") == pid, "what is known to be deadly is not asked again"
 
 
+@pytest.mark.slow
 def test_a_prompt_that_sticks_costs_three_timeouts(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from tests.study.packets.studies import items
 from tools.simulate_study import main
 
 
+@pytest.mark.slow
 def test_the_tool_runs_from_scenes_to_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

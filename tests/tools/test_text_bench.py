@@ -20,6 +20,7 @@ def bench(*arguments: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None:
     with (shared_data / "goldens" / "goldens.jsonl").open(encoding="utf-8") as lines:
         goldens = [next(lines) for _ in range(3)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from posh_reward.metrics.posh.presets import PRESETS
 from posh_reward.models.chat import Chat
 from tools.bench.asked import computed_in_blocks, computed_to_the_token, shared_length
@@ -46,6 +48,7 @@ def test_presets_are_counted_and_score_as_the_goldens(shared_data: Path, tmp_pat
     assert figures["prefix-first"]["computed"] < 0.42 * figures["released"]["computed"]
 
 
+@pytest.mark.slow
 def test_references_cost_nothing_after_the_first_step(shared_data: Path) -> None:
     goldens: list[Golden] = references(load(shared_data / "goldens" / "goldens.jsonl"))[:1]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))

@@ -74,6 +74,7 @@ def judged_twice(rank: Path) -> set[str]:
     return paid & {line["asked"] for line in last if "asked" in line}
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_with_the_same_data_and_pays_nothing_twice(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,7 @@ def test_answers_that_call_for_a_look_are_flagged(
     assert flag in "; ".join(found.raters[0].flags)
 
 
+@pytest.mark.slow
 def test_always_the_same_side_is_flagged_and_varied_answers_are_not(tmp_path: Path) -> None:
     made = packet(8, coarse=2, repeated=1, times=2)
     leaning, varied = (
@@ -165,6 +166,7 @@ def test_always_the_same_side_is_flagged_and_varied_answers_are_not(tmp_path: Pa
     assert found.raters[1].flags == ()
 
 
+@pytest.mark.slow
 def test_a_rater_can_be_left_out(tmp_path: Path) -> None:
     made = packet(4, coarse=2, repeated=1, times=2)
     up, down = (dict.fromkeys(made.key.items, value) for value in (2, -1))
