@@ -63,6 +63,7 @@ class Broken(FakeJudge):
             raise JudgeError("the endpoint is gone: start it again")
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ print(unread, full, file=sys.stderr)
 """
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_and_a_full_disk_are_no_tracebacks(table: Path, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     assert run("score", table, "-o", whole) == OK
@@ -246,6 +248,7 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert "could not write: [Errno 13] Permission denied" in ran.stderr
 
 
+@pytest.mark.slow
 def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
     command = [*COMMAND, "score", "-", "--judge", "fake", "--batch", "1", "--quiet"]
     with subprocess.Popen(

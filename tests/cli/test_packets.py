@@ -89,6 +89,7 @@ def test_the_same_seed_makes_the_same_files(generations: list[Path], tmp_path: P
     assert json.loads((tmp_path / "three.key.json").read_text())["seed"] != 5
 
 
+@pytest.mark.slow
 def test_a_refused_file_and_a_missing_rater_are_named(
     generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "1 pair of equal texts: nobody is asked" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_answers_pasted_into_a_text_file_are_read_and_others_named(
     generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
