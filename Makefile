@@ -14,7 +14,7 @@ export DEMO_BEGUN := $(shell date +%s)
 demo: .venv/train.stamp
 	@$(PY) recipes/demo.py
 
-# Under two minutes of tests on two cores; test-slow runs those that take longer.
+# Under three minutes of tests on two cores; test-slow runs those that take longer.
 test: .venv/dev.stamp lint
 	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 
