@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         "--classification", action="append", default=[], help="only these, such as Painting"
     )
     build.add_argument("--min_words", type=int, default=60, help="of a description")
-    build.add_argument("--pictures", type=Path, help="folder of pictures; beside the output")
+    build.add_argument("--pictures", type=Path, help="folder of pictures; default: OUTPUT_pictures")
     build.add_argument("--limit", type=int, help="only so many works")
     for command in (copy, build):
         command.add_argument("--output", type=Path, required=True, help="folder to write")

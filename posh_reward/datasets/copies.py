@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.downloads import capped, fetch_pictures, fitting
-from posh_reward.datasets.load import load_pictures, without_broken
+from posh_reward.datasets.load import first_few, load_pictures, without_broken
 from posh_reward.datasets.national_gallery import SPLITS, Work
 from posh_reward.errors import InputError
 
@@ -163,9 +163,8 @@ def _dataset(works: Mapping[Work, Path]) -> Dataset:
 
 
 def _told(failed: Mapping[Path, str]) -> str:
-    named = [f"{file.stem} ({why})" for file, why in list(failed.items())[:5]]
-    more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
+    reasons = [(file.stem, why) for file, why in failed.items()]
     return (
-        f"{len(failed)} pictures could not be had: {', '.join(named)}{more}; run it again to try "
-        "these again, or leave them out with --skip_broken"
+        f"{len(failed)} pictures could not be had: {first_few(reasons)}; run it again to try these "
+        "again, or leave them out with --skip_broken"
     )

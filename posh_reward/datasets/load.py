@@ -7,7 +7,7 @@ Hugging Face hub, such as ``amitha/docent``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from io import BytesIO
 from pathlib import Path
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
 NAMED = 5
-"""How many rows with broken pictures an error names."""
+"""How many broken pictures an error names."""
 
 Messages = list[dict[str, str]]
 
@@ -178,13 +178,18 @@ def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
     return None
 
 
+def first_few(reasons: Sequence[tuple[str, str]]) -> str:
+    """The first few pictures, each with the reason, and how many more there are."""
+    named = ", ".join(f"{name} ({why})" for name, why in reasons[:NAMED])
+    return named + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
+
+
 def _told(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
     uuids = dataset["uuid"]
-    named = [f"{uuids[row]} ({broken[row]})" for row in list(broken)[:NAMED]]
-    more = f" and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
+    reasons = [(uuids[row], why) for row, why in broken.items()]
     return (
         f"{where} has {len(broken)} of {len(dataset)} pictures that cannot be read: "
-        f"{', '.join(named)}{more}; repair or remove these rows, or leave them out with "
+        f"{first_few(reasons)}; repair or remove these rows, or leave them out with "
         "load_pictures(..., skip_broken=True), or for a recipe with "
         "`python data/docent.py copy ... --skip_broken`"
     )

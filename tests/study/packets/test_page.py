@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,12 @@ from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.records import Marks
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
-from tests.chromium import Browser, find_chromium
+from tests.chromium import Browser
 from tests.study.packets.studies import EVIL, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
 VIOLATIONS = "axe.run().then((it) => JSON.stringify(it.violations))"
 AXES = ("mistakes", "omissions", "overall")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    program = find_chromium()
-    if program is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    with Browser(program) as opened:
-        yield opened
 
 
 @pytest.fixture

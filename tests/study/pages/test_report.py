@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import AXES, scored_row
 from posh_reward.types import Element, Failure, Scores
-from tests.chromium import Browser, find_chromium
+from tests.chromium import Browser
 
 EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
 RED = Element("precision", "attribute", "red", 1.2, ((2, 5),), "dog")
@@ -112,21 +111,12 @@ def test_the_page_says_once_what_the_scores_are() -> None:
 # ---- in a browser
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = find_chromium()
-    if program is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    with Browser(program) as opened:
-        yield opened
-
-
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Browser:
+def opened(chromium: Browser, tmp_path: Path) -> Browser:
     (tmp_path / "report.html").write_text(report(ROWS), encoding="utf-8")
-    browser.resize(1280, 900)
-    browser.open(tmp_path / "report.html")
-    return browser
+    chromium.resize(1280, 900)
+    chromium.open(tmp_path / "report.html")
+    return chromium
 
 
 def names(browser: Browser) -> list[str]:
@@ -223,7 +213,7 @@ def test_the_policy_stops_a_script_that_is_not_ours(opened: Browser) -> None:
 
 
 @pytest.fixture
-def compared(browser: Browser, tmp_path: Path) -> Browser:
+def compared(chromium: Browser, tmp_path: Path) -> Browser:
     """A page about two models and a picture."""
     image = pytest.importorskip("PIL.Image").new("RGB", (800, 600), "red")
     image.save(tmp_path / "red.png")
@@ -238,9 +228,9 @@ def compared(browser: Browser, tmp_path: Path) -> Browser:
     ]
     html = report(rows, pictures=Pictures(tmp_path))
     (tmp_path / "report.html").write_text(html, encoding="utf-8")
-    browser.resize(1280, 900)
-    browser.open(tmp_path / "report.html")
-    return browser
+    chromium.resize(1280, 900)
+    chromium.open(tmp_path / "report.html")
+    return chromium
 
 
 def test_models_are_shown_side_by_side(compared: Browser) -> None:
