@@ -10,5 +10,6 @@
     server/      `name: server`         over HTTP
     fake         for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
+    pictures   files, bytes, PIL images -> pictures of prompts
     revision   which weights a name stands for
 """

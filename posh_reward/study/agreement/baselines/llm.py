@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 from importlib import resources
 from math import isfinite
 from typing import Literal
 
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Model, Prompt
+from posh_reward.models.pictures import picture_of
 from posh_reward.store import Store
 from posh_reward.study.agreement.items import Given, Pair
 from posh_reward.study.pages.page import fill
-from posh_reward.types import Failure, Picture, Reply
+from posh_reward.types import Failure, Reply
 
 Shown = Literal["reference", "image", "both"]
 SHOWN: tuple[Shown, ...] = ("reference", "image", "both")
@@ -62,7 +62,7 @@ class LlmScores:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if self._shown == "reference":
             return Prompt("", fill(self._prompt, texts))
-        picture = picture_at(pair.image)
+        picture = picture_of(pair.image)
         if isinstance(picture, Failure):
             return picture
         return Prompt("", fill(self._prompt, texts), (picture,))
@@ -87,20 +87,3 @@ def _score(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if isfinite(value) and 0 <= value <= HIGHEST else None
-
-
-def picture_at(path: str | None) -> Picture | Failure:
-    """The picture in a file."""
-    if path is None:
-        return Failure("text", "this row has no picture to show")
-    try:
-        from PIL import Image
-    except ImportError:
-        return Failure("engine", "pictures need Pillow: pip install pillow")
-    try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB")
-    except (OSError, ValueError) as error:
-        return Failure("text", f"the picture cannot be read: {error}")
-    size = ",".join(map(str, image.size)).encode()
-    return Picture(sha256(size + image.tobytes()).hexdigest(), image)

@@ -1,0 +1,82 @@
+"""Whatever a dataset gives as a picture is one picture, or a failure with its reason."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from posh_reward.models.pictures import picture_of
+from posh_reward.types import Failure, Picture
+
+
+@pytest.fixture
+def image() -> Image.Image:
+    image = Image.new("RGB", (4, 2), "red")
+    image.putpixel((0, 0), (0, 0, 255))
+    return image
+
+
+def as_png(image: Image.Image) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, "png")
+    return buffer.getvalue()
+
+
+def test_every_form_of_a_picture_is_the_same_picture(image: Image.Image, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(as_png(image))
+    forms = (image, path, str(path), as_png(image), {"bytes": as_png(image), "path": None})
+    assert len({picture_of(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
+    assert picture_of(picture_of(image)) == picture_of(image)
+
+
+def test_other_pixels_or_another_shape_are_another_picture(image: Image.Image) -> None:
+    tall = image.transpose(Image.Transpose.ROTATE_90)
+    assert picture_of(tall) != picture_of(image)
+    blue = Image.new("RGB", (8, 1), "blue")
+    assert picture_of(blue) != picture_of(blue.resize((2, 4)))
+
+
+def test_a_picture_is_turned_upright(image: Image.Image) -> None:
+    turned, exif = image.transpose(Image.Transpose.ROTATE_90), Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees clockwise to show
+    buffer = BytesIO()
+    turned.save(buffer, "png", exif=exif)
+    assert picture_of(buffer.getvalue()) == picture_of(image)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (None, "there is no picture"),
+        ("", "there is no picture"),
+        ({"bytes": None, "path": None}, "there is no picture"),
+        (7, "int is not a picture"),
+        ("nowhere.png", "No such file"),
+        ("\0", "cannot be read"),
+        (b"not a picture", "cannot be read"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "cannot be read"),
+        (Image.new("RGB", (0, 7)), "no pixels"),
+    ],
+)
+def test_what_is_not_a_picture_is_a_failure(given: object, reason: str) -> None:
+    found = picture_of(given)
+    assert isinstance(found, Failure)
+    assert reason in found.detail
+
+
+def test_a_bomb_is_refused() -> None:
+    bomb = as_png(Image.new("1", (30_000, 30_000)))
+    assert len(bomb) < 1_000_000
+    found = picture_of(bomb)
+    assert isinstance(found, Failure)
+    assert "DecompressionBomb" in found.detail
+
+
+def test_a_picture_is_known_by_its_digest(image: Image.Image) -> None:
+    found = picture_of(image)
+    assert isinstance(found, Picture)
+    assert found in {Picture(found.digest, object())}
