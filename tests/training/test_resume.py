@@ -12,7 +12,7 @@ from trl import ModelConfig, SFTConfig, TrlParser
 from posh_reward import ConfigError
 from posh_reward.training import RefuseLostWeights, load_weights
 from posh_reward.training.resume import lost_weights
-from recipes import sft, tiny_qwen
+from recipes import sft
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,13 +31,6 @@ class Begun(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.lost = lost_weights(kwargs["model"], self.checkpoint)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=0)
-    return folder
 
 
 def trainer(tiny: Path, output: Path, *flags: str) -> Any:

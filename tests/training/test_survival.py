@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
-from recipes import dapo_posh, tiny_qwen
+from recipes import dapo_posh
 from tests.processes import alive, soon
 from tests.training import surviving
 from tests.training.surviving import notes
@@ -29,13 +29,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=0)
-    return folder
 
 
 def flags(tiny: Path, output: Path, *more: str) -> list[str]:

@@ -23,12 +23,11 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_rloo_with_pictures(tmp_path: Path) -> None:
+def test_rloo_with_pictures(tiny: Path, tmp_path: Path) -> None:
     from trl import RLOOConfig, RLOOTrainer
 
-    tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
     trainer = RLOOTrainer(
-        model=str(tmp_path / "tiny"),
+        model=str(tiny),
         reward_funcs=PoshReward(),
         args=RLOOConfig(
             output_dir=str(tmp_path / "rloo"), num_generations=4, per_device_train_batch_size=8,
@@ -36,7 +35,7 @@ def test_rloo_with_pictures(tmp_path: Path) -> None:
             save_strategy="no", logging_steps=1, gradient_checkpointing=False,
         ),
         train_dataset=dapo_posh.prepare("scenes:train=8:heldout=4", "train"),
-        processing_class=load_processor(str(tmp_path / "tiny")),
+        processing_class=load_processor(str(tiny)),
     )  # fmt: skip
     trainer.train()
     steps = [line for line in trainer.state.log_history if "reward" in line]

@@ -1,4 +1,4 @@
-"""One tiny model for all tests of this folder."""
+"""One tiny model for all tests of this folder and those below."""
 
 from __future__ import annotations
 
