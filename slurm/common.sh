@@ -42,7 +42,7 @@ leave() {
   exit "$status"
 }
 
-# Ends the job unless each card of this node, the first, can host a judge next to the trainer.
+# Fails unless each card of this node can host a judge next to the trainer.
 require_shared_cards() {
   local mode
   mode=$(nvidia-smi --query-gpu=compute_mode --format=csv,noheader 2>/dev/null) || return 0

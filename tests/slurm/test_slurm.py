@@ -14,6 +14,7 @@ from recipes import tiny_qwen
 from tests.models.lying_server import LyingServer, waits
 from tests.processes import soon
 from tests.slurm.cluster import ROOT, Cluster, missing, started
+from tests.slurm.test_scripts import command
 
 pytestmark = pytest.mark.slurm
 
@@ -50,6 +51,22 @@ def test_a_run_finishes(cluster: Cluster) -> None:
     )
     assert cluster.end(job) == "COMPLETED", cluster.logs()
     assert (steps(cluster, "whole"), cluster.restarts(job)) == ([1, 2], 0)
+
+
+def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluster) -> None:
+    """Only the second node has such cards."""
+    command(
+        cluster.work / "bin",
+        "nvidia-smi",
+        "[[ $SLURM_NODEID == 1 ]] && echo Exclusive_Process || echo Default",
+    )
+    job = cluster.submit(
+        "--nodes=2", *NODE, "--time=20", "slurm/dapo_posh.sh", *dapo("refused", 2),
+        PATH=f"{cluster.work / 'bin'}:{os.environ['PATH']}",
+    )  # fmt: skip
+    assert cluster.end(job) == "FAILED", cluster.logs()
+    assert "EXCLUSIVE_PROCESS, which admits the trainer" in cluster.logs()
+    assert not list((cluster.work / "refused").glob("completions*"))
 
 
 def test_sft_finishes_on_two_nodes(cluster: Cluster) -> None:
