@@ -55,7 +55,14 @@ def _fail(why: str, status: int) -> int:
 
 
 def _discard_output() -> None:
-    """Keeps the interpreter from trying once more to flush what cannot be written."""
-    if sys.stdout is not None:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Keeps the interpreter from trying once more to flush what cannot be written, if it cannot.
+
+    The file that could not be written may be another: then standard output stays the caller's.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())

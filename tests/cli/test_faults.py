@@ -215,10 +215,15 @@ def test_a_closed_pipe_and_a_full_disk_are_no_tracebacks(table: Path, tmp_path: 
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_a_full_device_is_no_traceback(table: Path, tmp_path: Path) -> None:
+def test_a_full_device_is_no_traceback(
+    table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     scores, full = tmp_path / "scores.jsonl", tmp_path / "full.jsonl"
     full.symlink_to("/dev/full")
     assert run("score", table, "-o", full) == UNWRITABLE
+    os.write(1, b"still here")
+    print(", and here")
+    assert capfd.readouterr().out == "still here, and here\n"
     assert run("score", table, "-o", scores) == OK
     with open("/dev/full", "w") as device:
         ran = subprocess.run(
