@@ -26,7 +26,9 @@ from posh_reward.types import Element, Scores
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.metric import HarmonicEval
     from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.rubric.metric import RubricJudge
     from posh_reward.reward.harmonic import HarmonicReward
+    from posh_reward.reward.rubric import RubricReward
     from posh_reward.reward.trl import PoshReward
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "PoSh",
     "PoshError",
     "PoshReward",
+    "RubricJudge",
+    "RubricReward",
     "Scores",
 ]
 
@@ -59,6 +63,8 @@ _LAZY = {
     "PoshReward": "posh_reward.reward.trl",
     "HarmonicEval": "posh_reward.metrics.harmonic.metric",
     "HarmonicReward": "posh_reward.reward.harmonic",
+    "RubricJudge": "posh_reward.metrics.rubric.metric",
+    "RubricReward": "posh_reward.reward.rubric",
 }
 
 

@@ -88,7 +88,7 @@ class MetricReward(GivesUp, ABC, Generic[T]):
         log_extra: LogExtra | None = None,
         **columns: Any,
     ) -> Rewards:
-        """Rewards in [0.2, 1], one per completion; None for those that could not be judged.
+        """Rewards, at most 1, one per completion; None for those that could not be judged.
 
         Args:
             prompts: unused; part of TRL's contract.
