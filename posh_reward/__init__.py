@@ -24,18 +24,26 @@ from posh_reward.errors import (
 from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
+    from posh_reward.metrics.harmonic.metric import HarmonicEval
     from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.reward.harmonic import HarmonicReward
+    from posh_reward.reward.rubric import RubricReward
     from posh_reward.reward.trl import PoshReward
 
 __all__ = [
     "ConfigError",
     "Element",
+    "HarmonicEval",
+    "HarmonicReward",
     "InputError",
     "JudgeError",
     "MissingDependencyError",
     "PoSh",
     "PoshError",
     "PoshReward",
+    "RubricJudge",
+    "RubricReward",
     "Scores",
 ]
 
@@ -50,7 +58,14 @@ def _as_html(scores: Scores) -> str:
 # Records import no stage, so what a notebook asks of them is added here, above all stages.
 Scores._repr_html_ = _as_html  # type: ignore[attr-defined]
 
-_LAZY = {"PoSh": "posh_reward.metrics.posh.metric", "PoshReward": "posh_reward.reward.trl"}
+_LAZY = {
+    "PoSh": "posh_reward.metrics.posh.metric",
+    "PoshReward": "posh_reward.reward.trl",
+    "HarmonicEval": "posh_reward.metrics.harmonic.metric",
+    "HarmonicReward": "posh_reward.reward.harmonic",
+    "RubricJudge": "posh_reward.metrics.rubric.metric",
+    "RubricReward": "posh_reward.reward.rubric",
+}
 
 
 def __getattr__(name: str) -> Any:

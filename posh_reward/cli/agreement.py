@@ -78,6 +78,19 @@ def ratings(flags: argparse.Namespace) -> int:
     return _show(ratings_report(rated(_rows(flags), columns, flags.input), _choices(flags)), flags)
 
 
+def mmhe(flags: argparse.Namespace) -> int:
+    """HarmonicEval's judgments: four tasks, five criteria, the best of three."""
+    from posh_reward.metrics.harmonic.asking import CRITERIA
+    from posh_reward.study.agreement.mmhe import MmheColumns, judged
+    from posh_reward.study.agreement.mmhe_report import mmhe_report
+
+    named = {name: name for name in CRITERIA} | dict(flags.criterion)
+    columns = MmheColumns(flags.task, flags.candidate, flags.references, flags.image,
+                          flags.question, flags.best, named, flags.raters)  # fmt: skip
+    found = judged(_rows(flags), columns, flags.input, flags.images)
+    return _show(mmhe_report(found, _choices(flags), flags.tables), flags)
+
+
 def spans(flags: argparse.Namespace) -> int:
     """Texts with marked mistakes and omissions."""
     from posh_reward.study.agreement.marks import MarkColumns, marked
@@ -216,9 +229,15 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         from posh_reward.models.load import load_model
 
         found.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
+    if flags.harmonic is not None:
+        from posh_reward.metrics.harmonic.metric import HarmonicEval
+        from posh_reward.study.agreement.harmonic import HarmonicMeasure
+
+        harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)
+        found.append(HarmonicMeasure(harmonic))
     if not found and not flags.column:
-        raise InputError("no metric to measure: leave out --no-posh, or name --column, --scores "
-                         "or --baseline")  # fmt: skip
+        raise InputError("no metric to measure: leave out --no-posh, or name --column, --scores, "
+                         "--baseline, --llm or --harmonic")  # fmt: skip
     return found, missing
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
 
 from posh_reward.cli import agreement
 from posh_reward.cli.exits import EXITS
@@ -29,6 +30,13 @@ text is much better) to -2. Without --label the first text is the better one in 
 RATINGS = """\
 Any table of texts that people rated one by one: candidate, reference (a text, or a list of texts)
 and ratings (a number, or a list with one for each rater)."""
+MMHE = """\
+HarmonicEval's human judgments (MMHE): one row for each text, with its task (REG, VQA, VDU, IC), its
+picture, the question in VQA and VDU, ratings of correctness, completeness, clarity, fluency and
+conciseness (a number, or a list with one for each person), and whether it was chosen as the best
+of three (true or false, or a list). Accuracy on the pairs of best and other, and Kendall's tau_b
+on each criterion. The names of the columns are assumed: give the right ones as flags. Rows of
+three texts: --unfold."""
 
 SPANS = """\
 Texts in which people marked mistakes (in the generation) and omissions (in the reference) as spans
@@ -42,6 +50,9 @@ ANSWERS = """\
 Questions that people answered by hand: direction (mistakes or omissions), grade, and the answer,
 whether the element is in the other text (paper, Table 9). `posh-reward score --elements` writes
 elements with direction and grade: add an answer to each, and read them with --unfold elements."""
+
+CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
+"""As in ``metrics.harmonic``, which the help does not load."""
 
 
 def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
@@ -63,6 +74,7 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
             (_ratings, _metrics),
             agreement.ratings,
         ),
+        ("mmhe", "HarmonicEval's judgments", MMHE, (_mmhe, _metrics), agreement.mmhe),
         ("spans", "texts with marked mistakes and omissions", SPANS, (_spans,), agreement.spans),
         ("graphs", "scene graphs that people drew", GRAPHS, (_graphs,), agreement.graphs),
         ("answers", "questions that people answered", ANSWERS, (_answers,), agreement.answers),
@@ -122,6 +134,47 @@ def _ratings(command: argparse.ArgumentParser) -> None:
         "an image: each becomes a row")  # fmt: skip
     _image(command)
     _table(command, split=True)
+
+
+def _mmhe(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
+    for name in ("task", "candidate", "references", "question", "best"):
+        add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
+    add("--criterion", metavar="CRITERION=COLUMN", type=_criterion, action="append", default=[],
+        help="ratings of a criterion; may be repeated; default: the criterion's name")  # fmt: skip
+    add("--raters", choices=("each", "mean"), default="each", help="several ratings of a text: "
+        "count each (default), or their mean")  # fmt: skip
+    add("--unfold", metavar="COLUMN", help="a column of lists of rows, such as the three texts of "
+        "an image: each becomes a row")  # fmt: skip
+    add("--images", metavar="FOLDER", type=Path, help="that paths of pictures are relative to")
+    add("--paper", dest="tables", type=_tables, default=(2, 3), metavar="N,...", help="tables of "
+        "HarmonicEval's paper to print below, of 2 to 7, or none; default: 2,3")  # fmt: skip
+    _image(command)
+    _table(command, split=True)
+
+
+def _criterion(text: str) -> tuple[str, str]:
+    name, equals, column = text.partition("=")
+    if name not in CRITERIA or not (equals and column):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write CRITERION=COLUMN with one of {', '.join(CRITERIA)}"
+        )
+    return name, column
+
+
+def _tables(text: str) -> tuple[int, ...]:
+    chosen = () if text == "none" else tuple(text.split(","))
+    if not set(chosen) <= set("234567"):
+        raise argparse.ArgumentTypeError(f"{text!r}: name tables from 2 to 7, such as 2,3, or none")
+    return tuple(map(int, chosen))
+
+
+def _criteria(text: str) -> tuple[str, ...]:
+    chosen = tuple(text.split(","))
+    if not set(chosen) <= set(CRITERIA) or len(set(chosen)) < len(chosen):
+        raise argparse.ArgumentTypeError(f"{text!r}: name some of {','.join(CRITERIA)}")
+    return chosen
 
 
 def _spans(command: argparse.ArgumentParser) -> None:
@@ -192,6 +245,18 @@ def _metrics(command: argparse.ArgumentParser) -> None:
         "a name or a settings file of configs/judge")  # fmt: skip
     add("--llm-sees", choices=("reference", "image", "both"), default="reference", help="what it "
         "compares a text with; default: reference")  # fmt: skip
+    add("--harmonic", metavar="MODEL", help="HarmonicEval by this model, which has to see: a name "
+        "or a settings file of configs/judge")  # fmt: skip
+    add("--gamma", type=float, default=0.75, help="of HarmonicEval, 0 (the surest criterion) to 1 "
+        "(equal weights); default: 0.75")  # fmt: skip
+    add(
+        "--criteria",
+        type=_criteria,
+        default=CRITERIA,
+        metavar="NAME,...",
+        help="that HarmonicEval "
+        "asks; for short captions the paper's are correctness,completeness; default: all five",
+    )
     _resampling(command)
 
 

@@ -38,11 +38,15 @@ def says_nothing(text: str, reference: str) -> bool:
 
     Gibberish is told by words of English, so only against a reference that is English itself.
     """
-    seen = INVISIBLE.sub("", text)
-    if not any(character.isalnum() for character in seen):
+    if is_blank(text):
         return True
     given = frozenset(words(reference))
-    return known_share(seen, given) < KNOWN_SHARE <= known_share(reference)
+    return known_share(INVISIBLE.sub("", text), given) < KNOWN_SHARE <= known_share(reference)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text is blank to the eye, or without any letter or digit."""
+    return not any(character.isalnum() for character in INVISIBLE.sub("", text))
 
 
 def known_share(text: str, given: frozenset[str] = frozenset()) -> float:

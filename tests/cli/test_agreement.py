@@ -141,3 +141,36 @@ def test_there_has_to_be_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "no metric to measure" in capsys.readouterr().err
     assert run("agreement", "docent", source, "--scores", "file", *QUICK) == UNUSABLE
     assert "--scores 'file': write NAME=FILE" in capsys.readouterr().err
+
+
+def test_harmonic_eval_on_its_own_judgments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "model.yaml").write_text("name: fake-model\nsees: true\n")
+    texts = [
+        {"text": "A dog.", "clear": [5, 4], "chosen": True},
+        {"text": "A.", "clear": [1, 2], "chosen": False},
+    ]
+    rated = {"correctness": 3, "completeness": 3, "fluency": 3, "conciseness": 3}
+    source = write_rows(tmp_path / "mmhe.jsonl", [{"task": "IC", "image": "a.png", **rated,
+                                                   "texts": texts}])  # fmt: skip
+    command = ("agreement", "mmhe", source, *QUICK, "--no-posh", "--baseline", "length", "--unfold",
+               "texts", "--candidate", "text", "--best", "chosen", "--criterion", "clarity=clear",
+               "--images", tmp_path, "--harmonic", tmp_path / "model.yaml")  # fmt: skip
+    assert without_judge(*command) == OK
+    said = capsys.readouterr().out
+    for words in (
+        "2 texts (2 IC)",
+        "HarmonicEval (paper, Table 2, 3)",
+        "FLEUR",
+        "Higher is better",
+    ):
+        assert words in said
+    assert without_judge(*command, "--json") == OK
+    length, harmonic = found_json(capsys)["metrics"]
+    assert length["figures"]["overall IC"]["value"] == 1.0
+    assert length["figures"]["clarity IC"]["value"] > 0.8
+    assert harmonic["signature"].startswith("harmonic|model:fake-model")

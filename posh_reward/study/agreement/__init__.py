@@ -7,6 +7,8 @@
     pairs        rows -> pairs that people compared    caparena  battles of models
     ratings      rows -> texts that people rated       localise  rows -> texts that people marked
     graphs       answers                               the paper's Tables 8 and 9
+    mmhe         HarmonicEval's judgments on five criteria, and their report
+    harmonic     HarmonicEval as one of the metrics
     correlation  pairwise  elo                         one figure of scores and people's numbers
     compare      figures of many metrics with paired intervals, tested against each other
     reliability  spans                                 between raters: alpha, relaxed F1

@@ -24,9 +24,9 @@ class Published:
     """``Figure.key`` -> number as printed: accuracies in percent. Without those not reported."""
 
 
-def published(table: int) -> list[Published]:
-    """The lines of one of ``TABLES``."""
-    file = resources.files(__package__).joinpath(f"tables/table{table}.csv")
+def published(table: int, folder: str = "") -> list[Published]:
+    """The lines of one of ``TABLES``, or of another paper's, which has a folder of its own."""
+    file = resources.files(__package__).joinpath(f"tables/{folder}/table{table}.csv")
     rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
     return [
         Published(row.pop("metric"), {key: float(cell) for key, cell in row.items() if cell})

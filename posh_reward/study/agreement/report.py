@@ -33,8 +33,8 @@ class Report:
     """What a reader has to know of the figures."""
     published: Sequence[Published] = ()
     """The paper's figures of the same names."""
-    table: int | None = None
-    """Number of the paper's table that they are from."""
+    table: int | str | None = None
+    """Number of the paper's table that they are from, or several: ``2, 3``."""
     against: str | None = None
     """The metric that the others are compared with."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,241 @@
+"""HarmonicEval: five criteria of a text about a picture, and their weighted mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.harmonic.asking import (
+    ANSWERS,
+    CRITERIA,
+    EDITION,
+    SEEN,
+    Asked,
+    Task,
+    check_criteria,
+    check_task,
+    prompt,
+)
+from posh_reward.metrics.harmonic.scores import CriterionScore, HarmonicScores
+from posh_reward.metrics.harmonic.weighting import (
+    harmonic_weights,
+    mean_and_sigma,
+    weighted_mean,
+)
+from posh_reward.metrics.inputs import check_lists, usable
+from posh_reward.metrics.signature import signature
+from posh_reward.models.ask import READING_VERSION, Asker
+from posh_reward.models.base import Model
+from posh_reward.models.load import load_model
+from posh_reward.models.pictures import picture_of
+from posh_reward.store import Store
+from posh_reward.types import LABELS, Failure, Picture, Usage, Verdict
+
+AT_ONCE = 64
+"""Texts whose pictures are held in memory at a time."""
+
+
+class HarmonicEval:
+    """The metric. It needs no reference, but a model that sees.
+
+    Args:
+        model: a name, a settings file or a mapping (``models.load``), or a ``Model``.
+        gamma: how much surer criteria count: 1 for equal weights, 0.5 for inverse variances, 0 for
+            the surest criterion alone. 0.75 is the paper's.
+        store: a file (or a ``Store``) that keeps the model's answers across runs and processes.
+        criteria: those that are asked about, one question each. The paper asks of short captions
+            only ``correctness`` and ``completeness`` (Table 8).
+
+    Raises:
+        InputError: a name is unknown, or gamma is not between 0 and 1.
+        ConfigError: settings of the model cannot be used.
+    """
+
+    name = "harmonic"
+    """First word of signatures, and what names in logs begin with."""
+
+    def __init__(
+        self,
+        model: str | Mapping[str, Any] | Model,
+        gamma: float = 0.75,
+        store: str | PathLike[str] | Store | None = None,
+        *,
+        criteria: Sequence[str] = CRITERIA,
+    ) -> None:
+        if not 0 <= gamma <= 1:
+            raise InputError(f"gamma is {gamma}: give a number from 0 to 1, such as 0.75")
+        self.model: Model = load_model(model) if isinstance(model, str | Mapping) else model
+        if not hasattr(self.model, "choose"):
+            raise InputError(f"model is {model!r}: give a name, a settings file or a Model")
+        self.gamma = gamma
+        self.criteria = check_criteria(criteria)
+        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self._asker = Asker(self.model, self.store)
+
+    @property
+    def signature(self) -> str:
+        """``harmonic|model:...|gamma:0.75|replies:2|version:...``, as for captions."""
+        return self.signature_for("captioning")
+
+    def signature_for(self, task: str) -> str:
+        """What the scores of a task carry; other tasks than captions are named in it."""
+        fields = {"model": self.model.name, "gamma": f"{self.gamma:g}"}
+        if self.criteria != CRITERIA:
+            fields["criteria"] = ",".join(self.criteria)
+        if task != "captioning":
+            fields["task"] = task
+        if EDITION > 1:
+            fields["wording"] = str(EDITION)
+        fields["replies"] = str(READING_VERSION)
+        return signature(self.name, fields)
+
+    @property
+    def usage(self) -> Usage:
+        """What the model has been asked so far."""
+        return self.model.usage
+
+    def figures(self, scores: Sequence[HarmonicScores]) -> dict[str, float]:
+        """What a training log shows of one call: means over the texts that have the figure.
+
+        ``overall``, each criterion (1-5, higher is better), and its ``_sigma``. NaN where no text
+        has the figure.
+        """
+        found = {"overall": _mean([score.overall for score in scores])}
+        for name in self.criteria:
+            found[name] = _mean([score.means.get(name) for score in scores])
+        for name in self.criteria:
+            found[f"{name}_sigma"] = _mean([score.sigmas.get(name) for score in scores])
+        return found
+
+    def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
+        """What a training log shows of each text: ``overall`` and each criterion."""
+        found = {"overall": [score.overall for score in scores]}
+        return found | {name: [s.means.get(name) for s in scores] for name in self.criteria}
+
+    def score(
+        self,
+        texts: Sequence[str | None],
+        images: Sequence[object],
+        task: str = "captioning",
+        *,
+        questions: Sequence[str | None] | None = None,
+    ) -> list[HarmonicScores]:
+        """Scores each text about its picture, in order.
+
+        A text that cannot be scored has a ``failure`` and no overall score; it never touches its
+        neighbours. What was judged before one criterion failed is kept in ``criteria``. Equal
+        texts about equal pictures are judged once.
+
+        Args:
+            texts: to be scored. An empty one is judged like any other.
+            images: of each text, in any form that ``models.pictures.picture_of`` takes. In task
+                ``reg`` what the text is about has a red box around it.
+            task: ``captioning``; ``vqa`` and ``vdu``, answers about pictures and about pictures of
+                documents; ``reg``, expressions that tell one thing from others.
+            questions: that the texts answer, in the tasks ``vqa`` and ``vdu``.
+
+        Raises:
+            InputError: lists differ in length, the task is unknown, or questions are missing or
+                are given to a task without.
+            JudgeError: the model cannot work at all.
+        """
+        chosen = check_task(task)
+        given = {"texts": texts, "images": images}
+        if chosen in ANSWERS:
+            if questions is None:
+                raise InputError(f"task {task} needs questions: pass questions=, one for each text")
+            given["questions"] = questions
+        elif questions is not None:
+            raise InputError(f"task {task} has no questions: leave them out, or choose {ANSWERS}")
+        check_lists(**given)
+        rows = list(zip(texts, images, questions or [""] * len(texts), strict=True))
+        with self._awake(texts):
+            return self._scored(rows, chosen)
+
+    @contextmanager
+    def _awake(self, texts: Sequence[object]) -> Iterator[None]:
+        """The model is awake meanwhile, if there is anything to ask."""
+        if not any(isinstance(text, str) for text in texts):
+            yield
+            return
+        self.model.wake()
+        try:
+            yield
+        finally:
+            self.model.sleep()
+
+    def _scored(
+        self, rows: Sequence[tuple[object, object, object]], task: Task
+    ) -> list[HarmonicScores]:
+        signed = self.signature_for(task)
+        known: dict[tuple[str, str, str], HarmonicScores] = {}
+        found: list[HarmonicScores] = []
+        for start in range(0, len(rows), AT_ONCE):
+            some = self._read(rows[start : start + AT_ONCE])
+            new = {e.key: e for e in some if isinstance(e, Asked) and e.key not in known}
+            known.update(zip(new, self._judge(list(new.values()), task, signed), strict=True))
+            found += [
+                HarmonicScores(None, signed, failure=each)
+                if isinstance(each, Failure)
+                else known[each.key]
+                for each in some
+            ]
+        return found
+
+    def _read(self, rows: Sequence[tuple[object, object, object]]) -> list[Asked | Failure]:
+        """What is asked of each row; each picture is read once."""
+        pictures: dict[object, Picture | Failure | None] = {}
+        found: list[Asked | Failure] = []
+        for text, image, question in rows:
+            key = image if isinstance(image, str) else id(image)
+            if key not in pictures:
+                needed = any(each in SEEN for each in self.criteria)
+                pictures[key] = picture_of(image) if needed else None
+            found.append(_asked(text, pictures[key], question))
+        return found
+
+    def _judge(self, asked: Sequence[Asked], task: Task, signed: str) -> list[HarmonicScores]:
+        prompts = [prompt(name, each, task) for each in asked for name in self.criteria]
+        verdicts = iter(self._asker.choose(prompts, LABELS) if prompts else ())
+        return [self._scores(each.text, verdicts, signed) for each in asked]
+
+    def _scores(self, text: str, verdicts: Iterator[Verdict], signed: str) -> HarmonicScores:
+        """The scores of a text from its next verdicts."""
+        judged = tuple(criterion_score(name, next(verdicts)) for name in self.criteria)
+        failed = next((each for each in judged if each.failure is not None), None)
+        if failed is not None and failed.failure is not None:
+            why = replace(failed.failure, detail=f"{failed.criterion}: {failed.failure.detail}")
+            return HarmonicScores(None, signed, judged, why, text)
+        weights = harmonic_weights([each.sigma or 0.0 for each in judged], self.gamma)
+        overall = weighted_mean([each.mean or 0.0 for each in judged], weights)
+        weighted = zip(judged, weights, strict=True)
+        whole = tuple(replace(each, weight=weight) for each, weight in weighted)
+        return HarmonicScores(overall, signed, whole, None, text)
+
+
+def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
+    """A criterion's score from the distribution over its labels, or its failure."""
+    if verdict.probabilities is None:
+        return CriterionScore(name, None, None, failure=verdict.failure)
+    return CriterionScore(name, *mean_and_sigma(verdict.probabilities))
+
+
+def _asked(text: object, picture: Picture | Failure | None, question: object) -> Asked | Failure:
+    words, asked = usable(text, "the text"), usable(question, "the question")
+    for each in (words, picture, asked):
+        if isinstance(each, Failure):
+            return each
+    assert isinstance(words, str)
+    assert isinstance(asked, str)
+    assert not isinstance(picture, Failure)
+    return Asked(words, picture, asked)
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan

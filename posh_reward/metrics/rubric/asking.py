@@ -1,0 +1,96 @@
+"""A rubric -> the prompt that asks for its points (appendix A.5).
+
+The paper's prompt heads its criteria "(0-1)", though their points differ; that is left out. Its
+JSON form is not printed, so the form is ours.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+from posh_reward.metrics.rubric.rubric import Example, Rubric, RubricMetric
+from posh_reward.metrics.wording import sections
+from posh_reward.models.base import Prompt
+
+EDITION = 1
+"""Of the wording: raised with any change of it, since signatures carry it from 2 on."""
+LONGEST_QUOTE = 2_000
+"""Characters of a reply that the follow-up repeats."""
+NO_QUESTION = "Describe the picture."
+"""Where neither the call nor the rubric has a question."""
+
+
+def opening(rubric: Rubric) -> str:
+    """What all prompts of a rubric begin with."""
+    return _section("judge").format(
+        opening=rubric.opening,
+        criteria="\n\n".join(_criterion(n, m) for n, m in enumerate(rubric.metrics, start=1)),
+        steps="\n".join(f"{n}. {step}" for n, step in enumerate(rubric.steps, start=1)),
+        form=form(rubric),
+        examples="\n\n".join(_example(rubric, example) for example in rubric.examples),
+    )
+
+
+def digest(opened: str, rubric: Rubric) -> str:
+    """Eight hexadecimal digits that change with whatever a rubric's prompts say."""
+    return sha256(f"{opened}\0{rubric.question}".encode()).hexdigest()[:8]
+
+
+def prompt(opened: str, rubric: Rubric, answer: str, truth: str, question: str | None) -> Prompt:
+    """The message that asks for the points of one answer.
+
+    Args:
+        opened: from ``opening``.
+        rubric: what it opens.
+        answer: to be judged.
+        truth: what it is judged against.
+        question: what it answers; None for the rubric's own.
+    """
+    return Prompt(opened, "\n\n" + _item(rubric, answer, truth, question))
+
+
+def repair(asked: Prompt, reply: str, reason: str) -> Prompt:
+    """The message that shows a reply which cannot be used, and asks again."""
+    said = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
+    return asked._replace(suffix=f"{asked.suffix}\n\n{said}")
+
+
+def form(rubric: Rubric) -> str:
+    """The JSON that a reply has to have."""
+    lines = (
+        f'  "{metric.name}": {{"score": <one of {", ".join(map(str, sorted(metric.points)))}>, '
+        '"feedback": "<why>"}'
+        for metric in rubric.metrics
+    )
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _criterion(number: int, metric: RubricMetric) -> str:
+    head = f"{number}. {metric.name}: {metric.title} ({metric.lowest}-{metric.highest} points)"
+    given = (
+        f"   - {points} point{'' if points == 1 else 's'}: {text}"
+        for points, text in metric.points.items()
+    )
+    return "\n".join((head, *given))
+
+
+def _example(rubric: Rubric, example: Example) -> str:
+    reply = {
+        metric.name: {
+            "score": example.scores[metric.name],
+            "feedback": example.feedback[metric.name],
+        }
+        for metric in rubric.metrics
+    }
+    item = _item(rubric, example.answer, example.truth, example.question)
+    return f"{item}\n{_section('reply').format(reply=json.dumps(reply, ensure_ascii=False))}"
+
+
+def _item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
+    asked = question or rubric.question or NO_QUESTION
+    return _section("item").format(question=asked, truth=truth, answer=answer)
+
+
+def _section(name: str) -> str:
+    return sections(__package__ or "", "paper")[name]

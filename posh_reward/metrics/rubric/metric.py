@@ -1,0 +1,184 @@
+"""A rubric's judge: points on several metrics, each with a reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.inputs import check_lists, usable
+from posh_reward.metrics.rubric.asking import EDITION, digest, opening, prompt, repair
+from posh_reward.metrics.rubric.reading import ReplyError, read_points
+from posh_reward.metrics.rubric.rubric import Rubric, load_rubric
+from posh_reward.metrics.rubric.scores import Given, RubricScores
+from posh_reward.metrics.signature import signature
+from posh_reward.models.ask import READING_VERSION, Asker
+from posh_reward.models.base import Model, Prompt
+from posh_reward.models.load import load_model
+from posh_reward.store import Store
+from posh_reward.types import Failure, Reply, Usage
+
+LONGEST_REPLY = 1024
+"""Tokens; the reply to a rubric of five metrics takes some 200."""
+
+Points = tuple[Given, ...]
+
+
+class RubricJudge:
+    """A language model that gives points by a rubric, as JSON.
+
+    Args:
+        model: a name, a settings file or a mapping (``models.load``), or a ``Model``.
+        rubric: the name of a shipped one ("animals", the paper's), a YAML or JSON file, a mapping,
+            or a ``Rubric``.
+        store: a file (or a ``Store``) that keeps the model's replies across runs and processes.
+
+    Raises:
+        InputError: a name is unknown.
+        ConfigError: the rubric or settings of the model cannot be used.
+    """
+
+    name = "rubric"
+    """First word of signatures, and what names in logs begin with."""
+
+    def __init__(
+        self,
+        model: str | Mapping[str, Any] | Model,
+        rubric: str | PathLike[str] | Mapping[str, Any] | Rubric = "animals",
+        store: str | PathLike[str] | Store | None = None,
+    ) -> None:
+        self.model: Model = load_model(model) if isinstance(model, str | Mapping) else model
+        if not hasattr(self.model, "write"):
+            raise InputError(f"model is {model!r}: give a name, a settings file or a Model")
+        self.rubric = load_rubric(rubric)
+        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self._opening = opening(self.rubric)
+        self._asker = Asker(self.model, self.store)
+
+    @property
+    def signature(self) -> str:
+        """``rubric|model:...|rubric:animals-1a2b3c4d|replies:2|version:...``."""
+        which = f"{self.rubric.name}-{digest(self._opening, self.rubric)}"
+        fields = {"model": self.model.name, "rubric": which}
+        if EDITION > 1:
+            fields["wording"] = str(EDITION)
+        return signature(self.name, fields | {"replies": str(READING_VERSION)})
+
+    @property
+    def usage(self) -> Usage:
+        """What the model has been asked so far."""
+        return self.model.usage
+
+    def figures(self, scores: Sequence[RubricScores]) -> dict[str, float]:
+        """What a training log shows of one call: means over the texts that have points.
+
+        ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``. NaN where no
+        text has points.
+        """
+        judged = [score for score in scores if score.failure is None]
+        found = {
+            "share": _mean([score.share or 0.0 for score in judged]),
+            "total": _mean([score.total or 0 for score in judged]),
+        }
+        for metric in self.rubric.metrics:
+            found[metric.name] = _mean([score.points[metric.name] for score in judged])
+        return found | {"repaired_share": _mean([score.repaired for score in judged])}
+
+    def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
+        """What a training log shows of each text: ``total`` and each metric."""
+        found: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
+        for metric in self.rubric.metrics:
+            found[metric.name] = [score.points.get(metric.name) for score in scores]
+        return found
+
+    def score(
+        self,
+        texts: Sequence[str | None],
+        references: Sequence[str | None],
+        questions: Sequence[str | None] | None = None,
+    ) -> list[RubricScores]:
+        """Judges each text against its reference, in order.
+
+        A text that cannot be judged has a ``failure`` and no points; it never touches its
+        neighbours. A reply that cannot be used is asked for once more, with what is wrong with it.
+        Equal texts are judged once.
+
+        Args:
+            texts: answers to be judged. An empty one is judged like any other.
+            references: the ground truth of each.
+            questions: what each answers; by default the rubric's question.
+
+        Raises:
+            InputError: lists differ in length, or one is a bare string.
+            JudgeError: the model cannot work at all.
+        """
+        given = {"texts": texts, "references": references}
+        check_lists(**given, **({} if questions is None else {"questions": questions}))
+        asked_of = [None] * len(texts) if questions is None else questions
+        rows = zip(texts, references, asked_of, strict=True)
+        prompts = [self._prompted(*row) for row in rows]
+        found = iter(self._judged([each for each in prompts if isinstance(each, Prompt)]))
+        return [
+            RubricScores(None, None, self.signature, failure=each)
+            if isinstance(each, Failure)
+            else self._scores(text, *next(found))
+            for text, each in zip(texts, prompts, strict=True)
+        ]
+
+    def _prompted(self, text: object, truth: object, question: object) -> Prompt | Failure:
+        asked = None if question is None else usable(question, "the question")
+        parts = (usable(text, "the text"), usable(truth, "the reference"), asked)
+        for each in parts:
+            if isinstance(each, Failure):
+                return each
+        answer, reference, _ = parts
+        assert isinstance(answer, str)
+        assert isinstance(reference, str)
+        assert not isinstance(asked, Failure)
+        return prompt(self._opening, self.rubric, answer, reference, asked)
+
+    def _judged(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
+        """The points for each prompt, and whether they are those of a second reply."""
+        if not prompts:
+            return []
+        self.model.wake()
+        try:
+            first = self._written(prompts)
+            again = {
+                asked: repair(asked, reply.text, points.detail)
+                for asked, (reply, points) in zip(prompts, first, strict=True)
+                if isinstance(points, Failure) and reply.text is not None
+            }
+            second = dict(zip(again, self._written(list(again.values())), strict=True))
+        finally:
+            self.model.sleep()
+        return [
+            (second[asked][1], True) if asked in second else (points, False)
+            for asked, (_, points) in zip(prompts, first, strict=True)
+        ]
+
+    def _written(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
+        replies = self._asker.write(prompts, LONGEST_REPLY) if prompts else []
+        return [(reply, self._read(reply)) for reply in replies]
+
+    def _read(self, reply: Reply) -> Points | Failure:
+        if reply.text is None:
+            return reply.failure or Failure("reply", "the model gave neither points nor a reason")
+        try:
+            return read_points(reply.text, self.rubric)
+        except ReplyError as error:
+            return Failure("reply", f"the judge's reply cannot be used: {error}")
+
+    def _scores(self, text: object, points: Points | Failure, repaired: bool) -> RubricScores:
+        said = str(text).strip()
+        if isinstance(points, Failure):
+            return RubricScores(None, None, self.signature, failure=points, text=said)
+        total = sum(each.points for each in points)
+        share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
+        return RubricScores(total, share, self.signature, points, None, repaired, said)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan

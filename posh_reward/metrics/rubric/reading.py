@@ -1,0 +1,84 @@
+"""A judge's reply -> points, or what is wrong with it. A reply is anybody's text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posh_reward.metrics.rubric.rubric import Rubric, RubricMetric
+from posh_reward.metrics.rubric.scores import Given
+from posh_reward.settings import shown
+
+LONGEST_FEEDBACK = 2_000
+"""Characters of a reason that are kept."""
+
+
+class ReplyError(ValueError):
+    """A reply cannot be used; the message says why, in words that a judge can act on."""
+
+
+def read_points(reply: str, rubric: Rubric) -> tuple[Given, ...]:
+    """The points in a reply, one for each metric of the rubric.
+
+    There may be words or a code fence around the JSON object. Its scores are whole numbers of
+    points that the rubric has, and there is one for each metric and nothing else.
+
+    Raises:
+        ReplyError: the reply is anything else.
+    """
+    found = _object(reply)
+    names = [metric.name for metric in rubric.metrics]
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ReplyError(f"{', '.join(missing)} missing")
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        raise ReplyError(f"{shown(unknown[0])} is not a criterion")
+    return tuple(_given(metric, found[metric.name]) for metric in rubric.metrics)
+
+
+def _object(reply: str) -> Mapping[str, Any]:
+    """The first JSON object in a text."""
+    start = reply.find("{")
+    if start < 0:
+        raise ReplyError("there is no JSON object in it")
+    decoder = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_no_constant)
+    try:
+        found, _ = decoder.raw_decode(reply, start)
+    except ReplyError:
+        raise
+    except RecursionError:
+        raise ReplyError("its JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ReplyError(f"its JSON is broken: {error}") from None
+    assert isinstance(found, dict)
+    return found
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ReplyError("it gives a name twice")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ReplyError(f"{name} is not a number of points")
+
+
+def _given(metric: RubricMetric, said: object) -> Given:
+    if not isinstance(said, dict) or set(said) != {"score", "feedback"}:
+        raise ReplyError(f'{metric.name} is not an object of "score" and "feedback"')
+    score, feedback = said["score"], said["feedback"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or score not in metric.points:
+        allowed = ", ".join(map(str, sorted(metric.points)))
+        raise ReplyError(f"the score of {metric.name} is {shown(score)}, not one of {allowed}")
+    if not isinstance(feedback, str):
+        raise ReplyError(f"the feedback on {metric.name} is not a text")
+    return Given(metric.name, int(score), _sound(feedback.strip()[:LONGEST_FEEDBACK]))
+
+
+def _sound(text: str) -> str:
+    """A text that can be saved: JSON can spell half a surrogate pair."""
+    return text.encode("utf-8", "replace").decode("utf-8")

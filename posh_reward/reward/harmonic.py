@@ -1,0 +1,110 @@
+"""HarmonicEval as a reward function of TRL's trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posh_reward.errors import InputError, JudgeError
+from posh_reward.metrics.harmonic.asking import ANSWERS, check_task
+from posh_reward.metrics.harmonic.metric import HarmonicEval
+from posh_reward.metrics.harmonic.scores import HarmonicScores
+from posh_reward.reward.columns import column_of, images_of
+from posh_reward.reward.contract import MetricReward
+from posh_reward.reward.shaping import WORST
+from posh_reward.reward.texts import is_blank
+from posh_reward.types import HIGHEST_GRADE, Failure
+
+SIDE = 64
+"""Pixels of the picture that ``check`` asks about."""
+
+
+class HarmonicReward(MetricReward[HarmonicScores]):
+    """A callable for ``GRPOTrainer(reward_funcs=...)``: the overall score over 5; higher is better.
+
+    It needs no reference: the picture is the one that the policy saw. A text without any letter or
+    digit gets the worst reward, whatever the judge says of it. What else holds is said in
+    ``MetricReward``.
+
+    Args:
+        harmonic: the metric.
+        task: what the completions are; see ``HarmonicEval.score``.
+        image_column: the dataset's column of pictures; by default ``images`` or ``image``, as for
+            TRL itself.
+        question_column: the column of questions, in tasks that have them.
+        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+
+    Raises:
+        InputError: the task is unknown, or ``max_failed_calls`` is less than 1.
+    """
+
+    __name__ = "harmonic"
+
+    def __init__(
+        self,
+        harmonic: HarmonicEval,
+        *,
+        task: str = "captioning",
+        image_column: str | None = None,
+        question_column: str = "question",
+        max_failed_calls: int = 10,
+    ) -> None:
+        self.harmonic = harmonic
+        self.task = check_task(task)
+        self.image_column = image_column
+        self.question_column = question_column
+        super().__init__(max_failed_calls)
+
+    @property
+    def metric(self) -> HarmonicEval:
+        """The metric."""
+        return self.harmonic
+
+    @property
+    def objectives(self) -> Mapping[str, float | None]:
+        """One, ``harmonic``."""
+        return {self.__name__: None}
+
+    @property
+    def signature(self) -> str:
+        """What the scores depend on."""
+        return self.harmonic.signature_for(self.task)
+
+    def check(self) -> None:
+        """Scores one text, so that a judge that cannot work fails before the first step.
+
+        Raises:
+            JudgeError: it gave no score; the message has the reason.
+        """
+        from PIL import Image
+
+        picture = Image.new("RGB", (SIDE, SIDE), "red")
+        questions = [["What is this?"]] if self.task in ANSWERS else []
+        [score] = self._score(["A red square."], [picture], *questions)
+        if score.failure is not None:
+            raise JudgeError(f"the judge could not score a first text: {score.failure}")
+
+    def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
+        images = images_of(columns, expected, self.image_column)
+        if images is None:
+            there = ", ".join(sorted(columns)) or "none"
+            raise InputError(
+                f"no column of pictures reached the reward (columns: {there}): call it image or "
+                "images in the dataset, or name it with image_column"
+            )
+        if self.task not in ANSWERS:
+            return (images,)
+        return images, column_of(columns, self.question_column, expected, "question_column")
+
+    def _score(self, texts: list[Any], *given: Any) -> list[HarmonicScores]:
+        images, *questions = given
+        asked = {"questions": questions[0]} if questions else {}
+        return self.harmonic.score(texts, images, self.task, **asked)
+
+    def _failed(self, why: Failure) -> HarmonicScores:
+        return HarmonicScores(None, "", failure=why)
+
+    def _rewards(self, score: HarmonicScores) -> tuple[float | None, ...]:
+        if score.overall is None:
+            return (None,)
+        return (WORST if is_blank(score.text) else score.overall / HIGHEST_GRADE,)

@@ -1,0 +1,85 @@
+"""A rubric's points as a reward function of TRL's trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posh_reward.errors import JudgeError
+from posh_reward.metrics.rubric.metric import RubricJudge
+from posh_reward.metrics.rubric.scores import RubricScores
+from posh_reward.reward.columns import column_of
+from posh_reward.reward.contract import MetricReward
+from posh_reward.reward.texts import is_blank
+from posh_reward.types import Failure
+
+
+class RubricReward(MetricReward[RubricScores]):
+    """A callable for ``GRPOTrainer(reward_funcs=...)``: the share of the points, 0 to 1.
+
+    Higher is better. A text without any letter or digit gets 0, whatever the judge says of it.
+    What else holds is said in ``MetricReward``.
+
+    Args:
+        judge: the metric.
+        reference_column: the dataset's column of references, the ground truth.
+        question_column: the column of questions; None for the rubric's own question.
+        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+
+    Raises:
+        InputError: ``max_failed_calls`` is less than 1.
+    """
+
+    __name__ = "rubric"
+
+    def __init__(
+        self,
+        judge: RubricJudge,
+        *,
+        reference_column: str = "reference",
+        question_column: str | None = None,
+        max_failed_calls: int = 10,
+    ) -> None:
+        self.judge = judge
+        self.reference_column = reference_column
+        self.question_column = question_column
+        super().__init__(max_failed_calls)
+
+    @property
+    def metric(self) -> RubricJudge:
+        """The metric."""
+        return self.judge
+
+    @property
+    def objectives(self) -> Mapping[str, float | None]:
+        """One, ``rubric``."""
+        return {self.__name__: None}
+
+    def check(self) -> None:
+        """Judges one text, so that a judge that cannot work fails before the first step.
+
+        Raises:
+            JudgeError: it gave no points; the message has the reason.
+        """
+        [score] = self.judge.score(["A man in a red coat."], ["A tall man in a red coat."])
+        if score.failure is not None:
+            raise JudgeError(f"the judge could not score a first text: {score.failure}")
+
+    def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
+        return (
+            column_of(columns, self.reference_column, expected, "reference_column"),
+            None
+            if self.question_column is None
+            else column_of(columns, self.question_column, expected, "question_column"),
+        )
+
+    def _score(self, texts: list[Any], *given: Any) -> list[RubricScores]:
+        return self.judge.score(texts, *given)
+
+    def _failed(self, why: Failure) -> RubricScores:
+        return RubricScores(None, None, "", failure=why)
+
+    def _rewards(self, score: RubricScores) -> tuple[float | None, ...]:
+        if score.share is None:
+            return (None,)
+        return (0.0 if is_blank(score.text) else score.share,)

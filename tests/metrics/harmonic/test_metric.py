@@ -1,0 +1,218 @@
+"""HarmonicEval on a fake model that sees."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward import HarmonicEval, InputError
+from posh_reward.metrics.harmonic.asking import CRITERIA, SEEN
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.types import Failure
+
+RED, BLUE = (Image.new("RGB", (8, 8), color) for color in ("red", "blue"))
+CAPTION = "A red square."
+GONE = Failure("engine", "gone")
+
+
+def criterion(prompt: Prompt) -> str:
+    """Which criterion a prompt asks for."""
+    return next(name for name in CRITERIA if f"\n- {name.capitalize()}: " in prompt.text)
+
+
+def by_criterion(prompt: Prompt) -> float:
+    """Correctness 1.5, completeness 2.5, ..., all with sigma 0.5."""
+    return CRITERIA.index(criterion(prompt)) + (1.5 if criterion(prompt) != "conciseness" else 0.5)
+
+
+def judge(grader: Any = by_criterion) -> FakeModel:
+    return FakeModel(grader, sees=True)
+
+
+def test_five_criteria_and_their_mean() -> None:
+    [score] = HarmonicEval(judge()).score([CAPTION], [RED])
+    assert [each.criterion for each in score.criteria] == list(CRITERIA)
+    assert [each.mean for each in score.criteria] == [1.5, 2.5, 3.5, 4.5, 4.5]
+    assert [each.sigma for each in score.criteria] == [0.5] * 5
+    assert [each.weight for each in score.criteria] == pytest.approx([0.2] * 5)
+    assert score.overall == pytest.approx(3.3)
+    assert score.failure is None
+    assert score.signature.startswith("harmonic|model:fake-model-1|gamma:0.75|replies:")
+
+
+def test_only_correctness_and_completeness_see_the_picture() -> None:
+    model = judge()
+    HarmonicEval(model).score([CAPTION], [RED])
+    assert {criterion(p): len(p.pictures) for p in model.prompts} == {
+        name: int(name in SEEN) for name in CRITERIA
+    }
+
+
+def test_questions_are_seen_where_the_picture_is() -> None:
+    model = judge()
+    HarmonicEval(model).score(["A square."], [RED], "vqa", questions=["What is this?"])
+    for prompt in model.prompts:
+        assert ("What is this?" in prompt.text) == (criterion(prompt) in SEEN)
+        assert "caption" not in prompt.text
+    [correctness] = [p for p in model.prompts if criterion(p) == "correctness"]
+    assert "How accurately does the answer describe the image?" in correctness.text
+
+
+def test_the_papers_words() -> None:
+    model = judge()
+    HarmonicEval(model, criteria=["correctness"]).score([CAPTION], [RED])
+    assert model.prompts[0].prefix.startswith(
+        "Your task is to rate the candidate caption for the given image on a scale of 1 to 5 on "
+        "the following criterion and rating scale.\n\nEvaluation Criterion:\n\n- Correctness: How "
+        "accurately does the caption describe the image?\n\nRating Scale:\n\n- 1 Very Low "
+    )
+    assert "Caption: A red square.\n" in model.prompts[0].suffix
+
+
+def test_referring_expressions_are_about_the_red_box() -> None:
+    model = judge()
+    [score] = HarmonicEval(model).score(["the left square"], [RED], "reg")
+    assert any("red box" in p.text and "expression" in p.prefix for p in model.prompts)
+    assert "|task:reg|" in score.signature
+
+
+def test_a_surer_criterion_counts_more() -> None:
+    def grader(prompt: Prompt) -> float:
+        return 5.0 if criterion(prompt) == "fluency" else 1.5
+
+    scored = [HarmonicEval(judge(grader), g).score([CAPTION], [RED])[0] for g in (0, 0.5, 1)]
+    assert [score.overall for score in scored] == pytest.approx([5.0, 5.0, 2.2])
+
+
+def test_a_failed_criterion_fails_its_text_alone_and_the_others_are_kept() -> None:
+    def grader(prompt: Prompt) -> float | Failure:
+        return GONE if "Bad" in prompt.suffix and criterion(prompt) == "fluency" else 3.0
+
+    good, bad = HarmonicEval(judge(grader)).score([CAPTION, "Bad."], [RED, RED])
+    assert good.overall == 3.0
+    assert bad.overall is None
+    assert str(bad.failure) == "fluency: gone"
+    assert bad.means == dict.fromkeys(CRITERIA, 3.0) | {"fluency": None}
+    assert all(each.weight is None for each in bad.criteria)
+
+
+def test_what_cannot_be_asked_fails_with_its_reason(tmp_path: Path) -> None:
+    model = judge()
+    scores = HarmonicEval(model).score(
+        [CAPTION, None, 7, "\ud800", CAPTION, CAPTION],  # type: ignore[list-item]
+        [RED, RED, RED, RED, None, tmp_path / "none.png"],
+    )
+    assert scores[0].overall is not None
+    reasons = ["text is missing", "type int", "surrogate", "no picture", "cannot be read"]
+    for score, reason in zip(scores[1:], reasons, strict=True):
+        assert score.overall is None
+        assert reason in str(score.failure)
+    assert len(model.prompts) == 5
+
+
+def test_a_model_that_is_blind_gives_no_overall_score() -> None:
+    [score] = HarmonicEval(FakeModel(by_criterion)).score([CAPTION], [RED])
+    assert score.overall is None
+    assert "does not take pictures" in str(score.failure)
+    assert score.means["fluency"] == 4.5
+    [score] = HarmonicEval(FakeModel(by_criterion), criteria=["fluency"]).score([CAPTION], [None])
+    assert score.overall == 4.5, "which needs no picture"
+
+
+def test_equal_texts_about_equal_pictures_are_asked_once(tmp_path: Path) -> None:
+    model = judge()
+    harmonic = HarmonicEval(model, store=tmp_path / "store")
+    first, again, other = harmonic.score([CAPTION] * 3, [RED, RED.copy(), BLUE])
+    assert first == again
+    assert len(model.prompts) == 5 + 2, "what sees no picture is the same question"
+    many = harmonic.score([CAPTION] * 200, [RED] * 200)
+    assert len(model.prompts) == 7
+    assert many == [first] * 200
+    assert other.overall == first.overall
+
+
+def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
+    for expected in (5, 0):
+        model = judge()
+        HarmonicEval(model, store=tmp_path / "store").score([CAPTION], [RED])
+        assert len(model.prompts) == expected
+
+
+def test_neither_order_nor_company_changes_a_score() -> None:
+    texts = [f"A {color} square." for color in ("red", "green", "blue")] * 30
+    harmonic = HarmonicEval(FakeModel(lambda p: 1 + len(p.text) % 5 / 1.25, sees=True))
+    together = harmonic.score(texts, [RED] * 90)
+    assert together == [harmonic.score([text], [RED])[0] for text in texts[:3]] * 30
+
+
+def test_the_model_sleeps_between_calls_and_is_not_woken_for_nothing() -> None:
+    model = judge()
+    harmonic = HarmonicEval(model)
+    harmonic.score([], [])
+    harmonic.score([None], [RED])
+    assert model.events == []
+    harmonic.score([CAPTION] * 100, [RED] * 100)
+    assert model.events == ["wake", "sleep"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([CAPTION], []), "1 texts but 0 images"),
+        ((CAPTION, [RED]), "texts is one string"),
+        (([CAPTION], [RED], "painting"), "task is 'painting': choose one of captioning, vqa"),
+        (([CAPTION], [RED], "vqa"), "task vqa needs questions"),
+    ],
+)
+def test_bad_calls_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        HarmonicEval(judge()).score(*arguments)
+
+
+def test_questions_without_a_task_for_them_are_refused() -> None:
+    with pytest.raises(InputError, match="has no questions"):
+        HarmonicEval(judge()).score([CAPTION], [RED], questions=["What?"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gamma": 1.5}, "gamma is 1.5"),
+        ({"gamma": float("nan")}, "gamma is nan"),
+        ({"criteria": ["beauty"]}, "correctness, completeness"),
+        ({"criteria": "clarity"}, "give a list"),
+        ({"criteria": ["clarity", "clarity"]}, "once"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        HarmonicEval(judge(), **settings)
+
+
+def test_what_is_not_a_model_is_refused() -> None:
+    with pytest.raises(InputError, match="no model 'gpt'"):
+        HarmonicEval("gpt")
+    with pytest.raises(InputError, match="give a name, a settings file or a Model"):
+        HarmonicEval(3)  # type: ignore[arg-type]
+
+
+def test_signatures_tell_what_changes_scores() -> None:
+    signatures = {
+        HarmonicEval(judge()).signature,
+        HarmonicEval(judge(), 0.5).signature,
+        HarmonicEval(judge(), criteria=SEEN).signature,
+        HarmonicEval(FakeModel(name="other", sees=True)).signature,
+        HarmonicEval(judge()).signature_for("vqa"),
+    }
+    assert len(signatures) == 5
+
+
+def test_it_pickles() -> None:
+    harmonic = HarmonicEval(judge())
+    copy = pickle.loads(pickle.dumps(harmonic))
+    assert copy.score([CAPTION], [RED]) == harmonic.score([CAPTION], [RED])

@@ -1,0 +1,84 @@
+"""Rubrics as files, and the prompts that they make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from posh_reward import ConfigError, InputError
+from posh_reward.metrics.rubric.asking import opening
+from posh_reward.metrics.rubric.rubric import load_rubric, rubric_names
+
+METRICS: list[dict[str, Any]] = [
+    {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}},
+]
+
+
+def test_the_papers_rubric_has_its_ranges() -> None:
+    rubric = load_rubric("animals")
+    ranges = {metric.name: (metric.lowest, metric.highest) for metric in rubric.metrics}
+    assert ranges == {"M1": (0, 2), "M2": (0, 3), "M3": (0, 5), "M4": (0, 2), "M5": (0, 3)}
+    assert (rubric.lowest, rubric.highest, len(rubric.examples)) == (0, 15, 3)
+
+
+@pytest.mark.parametrize("name", rubric_names())
+def test_every_shipped_rubric_loads(name: str) -> None:
+    assert load_rubric(name).name == name
+
+
+def test_the_prompt_has_criteria_steps_form_and_examples() -> None:
+    text = opening(load_rubric("animals"))
+    assert text.startswith("Evaluation Task\n\nYou are an expert judge evaluating the Retrieval ")
+    assert "3. M3: Correct Identification of Species (0-5 points)\n   - 5 points: The" in text
+    assert "\n1. Extract the words" in text
+    assert '"M1": {"score": <one of 0, 1, 2>, "feedback": "<why>"}' in text
+    assert text.count("Ground Truth:\n") == 3
+    assert text.index("Criteria") < text.index("Steps") < text.index("Output") < text.index("Exam")
+
+
+def test_a_rubric_of_ones_own_in_yaml_or_json(tmp_path: Path) -> None:
+    settings = {"metrics": METRICS, "question": "What is there?"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(settings))
+    (tmp_path / "mine.json").write_text(json.dumps(settings))
+    first, second = (load_rubric(tmp_path / f"mine.{ending}") for ending in ("yaml", "json"))
+    assert first == second
+    assert first.name == "mine"
+    assert (first.lowest, first.highest) == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "rubric has no metrics"),
+        ({"metric": METRICS}, "no setting 'metric' .did you mean 'metrics'"),
+        ({"metrics": {"a": 1}}, "metrics is .* give a list"),
+        ({"metrics": ["a"]}, "rubric: metric 1 is 'a': give a mapping"),
+        ({"metrics": METRICS * 2}, "two metrics have the same name: truth, truth"),
+        ({"metrics": [{"name": "a", "title": "A"}]}, "metric 1: points is None: give a mapping"),
+        ({"metrics": [METRICS[0] | {"points": {"two": "x"}}]}, "'two' points: give a whole number"),
+        ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least two"),
+        ({"metrics": [METRICS[0] | {"title": 3}]}, "metric 1: title is 3: give a text"),
+        ({"metrics": METRICS, "steps": [""]}, "step 1 is '': give a text"),
+        (
+            {
+                "metrics": METRICS,
+                "examples": [{"truth": "t", "answer": "a", "scores": {"truth": 5}, "feedback": {}}],
+            },
+            "example 1: truth has 5 points: give one of 1, -1",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_rubric_is_said_where_it_is(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_rubric(settings)
+
+
+def test_an_unknown_rubric_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"no rubric 'animal' \(did you mean 'animals'\?\)"):
+        load_rubric("animal")

@@ -1,0 +1,196 @@
+"""HarmonicEval as a reward, alone and together with POSH."""
+
+from __future__ import annotations
+
+import logging
+import math
+import pickle
+from collections import Counter
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward import (
+    ConfigError,
+    HarmonicEval,
+    HarmonicReward,
+    InputError,
+    JudgeError,
+    PoSh,
+    PoshReward,
+)
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.reward.objectives import together
+from posh_reward.reward.shaping import WORST, Shaping
+from posh_reward.types import Failure, Request
+
+PICTURE = Image.new("RGB", (8, 8), "red")
+REFERENCE = "A tall woman in a red dress holds a basket."
+TEXTS = ["A woman in a red dress.", "A man with a green hat."]
+GONE = Failure("engine", "gone")
+
+
+def by_text(prompt: Prompt) -> float | Failure:
+    """4.5 for what is red, 2 for what is green; a blue thing breaks the judge."""
+    return GONE if "blue" in prompt.suffix else 4.5 if "red" in prompt.suffix else 2.0
+
+
+def reward_of(grader: Any = by_text, **settings: Any) -> HarmonicReward:
+    return HarmonicReward(HarmonicEval(FakeModel(grader, sees=True)), **settings)
+
+
+def call(reward: Any, texts: list[Any], **columns: Any) -> list[float | None]:
+    given = {"image": [PICTURE] * len(texts), "reference": [REFERENCE] * len(texts)} | columns
+    rewards: list[float | None] = reward(
+        prompts=["Describe."] * len(texts),
+        completions=texts,
+        completion_ids=[[1]] * len(texts),
+        trainer_state=None,
+        **given,
+    )
+    return rewards
+
+
+def test_the_overall_score_over_five() -> None:
+    assert call(reward_of(), TEXTS) == pytest.approx([0.9, 0.4])
+    turns = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    assert call(reward_of(), turns) == pytest.approx([0.9, 0.4])
+
+
+def test_trls_two_columns_of_pictures_and_one_by_name() -> None:
+    for columns in ({"images": [[PICTURE]] * 2}, {"images": [PICTURE] * 2}):
+        assert call(reward_of(), TEXTS, image=[None] * 2, **columns) == pytest.approx([0.9, 0.4])
+    named = reward_of(image_column="painting")
+    assert call(named, TEXTS, painting=[PICTURE] * 2) == pytest.approx([0.9, 0.4])
+
+
+def test_without_pictures_the_remedy_is_named() -> None:
+    with pytest.raises(InputError, match=r"columns: reference\).*image_column"):
+        reward_of()(completions=TEXTS, reference=[REFERENCE] * 2)
+
+
+def test_a_row_without_its_picture_has_no_reward() -> None:
+    rewards = call(reward_of(), TEXTS, image=[PICTURE, None])
+    assert rewards == [pytest.approx(0.9), None]
+    assert call(reward_of(), TEXTS, images=[[PICTURE, PICTURE], [PICTURE]])[0] is None
+
+
+def test_questions_come_from_their_column() -> None:
+    answers = reward_of(task="vqa")
+    assert call(answers, TEXTS, question=["Who?"] * 2) == pytest.approx([0.9, 0.4])
+    assert "|task:vqa|" in answers.signature
+    with pytest.raises(InputError, match=r"no column 'question'.*question_column"):
+        call(answers, TEXTS)
+
+
+def test_names_never_change_and_failures_are_none_with_their_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reward = reward_of()
+    logged: list[dict[str, Any]] = []
+    for texts in (TEXTS, ["A blue hat.", None]):
+        seen: dict[str, Any] = {}
+        with caplog.at_level(logging.WARNING):
+            call(reward, texts, log_metric=seen.__setitem__, log_extra=seen.__setitem__)
+        logged.append(seen)
+    good, bad = logged
+    assert list(good) == list(bad)
+    assert good["harmonic/overall"] == pytest.approx(3.25)
+    assert {"harmonic/fluency", "harmonic/fluency_sigma", "harmonic/seconds"} <= set(good)
+    assert good["harmonic_correctness"] == [4.5, 2.0]
+    assert math.isnan(bad["harmonic/overall"])
+    assert bad["harmonic_failure"] == ["correctness: gone", "the text is missing"]
+    assert "2 of 2 completions have no reward" in caplog.text
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", "\u200b", "...", "<think>A woman.</think>"])
+def test_saying_nothing_gets_the_worst_reward(nothing: str) -> None:
+    assert call(reward_of(lambda prompt: 5.0), [nothing]) == [WORST]
+
+
+def test_a_dead_judge_ends_the_run() -> None:
+    reward = reward_of(lambda prompt: GONE, max_failed_calls=2)
+    assert call(reward, TEXTS) == [None, None]
+    with pytest.raises(JudgeError, match=r"2 calls in a row.*gone"):
+        call(reward, TEXTS)
+    reward.begin(supervised=True)
+    for _ in range(3):
+        assert call(reward, TEXTS) == [None, None]
+    assert reward.stopping
+
+
+def test_a_judge_that_cannot_work_is_found_before_the_first_step() -> None:
+    reward_of().check()
+    reward_of(task="vqa").check()
+    with pytest.raises(JudgeError, match="does not take pictures"):
+        HarmonicReward(HarmonicEval(FakeModel())).check()
+
+
+def test_it_pickles_and_has_a_name_of_its_own() -> None:
+    copy = pickle.loads(pickle.dumps(reward_of()))
+    assert copy.__name__ == "harmonic"
+    assert call(copy, TEXTS) == pytest.approx([0.9, 0.4])
+
+
+def broken_by_hats(request: Request) -> float | Failure:
+    return GONE if "hat" in request.source.text + request.target.text else 3.0
+
+
+class Both:
+    """POSH and HarmonicEval as TRL calls them: one after the other."""
+
+    def __init__(self, shaping: Shaping | None = None) -> None:
+        self.posh = PoshReward(PoSh(FakeJudge(broken_by_hats)), shaping)
+        self.harmonic = reward_of()
+        self.functions = together(self.posh, self.harmonic)
+        self.logged: Counter[str] = Counter()
+
+    def __call__(self, texts: list[Any]) -> list[list[float | None]]:
+        def log(name: str, values: object) -> None:
+            self.logged[name] += 1
+
+        return [call(f, texts, log_metric=log, log_extra=log) for f in self.functions]
+
+
+def test_together_a_row_that_either_fails_has_no_reward_from_both() -> None:
+    both = Both()
+    assert [f.__name__ for f in both.functions] == ["posh_reward", "harmonic_reward"]
+    texts = ["A red dress.", "A green hat.", "A blue dress."]
+    posh, harmonic = both(texts)
+    assert [value is None for value in posh] == [False, True, True]
+    assert [value is None for value in harmonic] == [False, True, True]
+    assert posh[0] == call(both.posh, texts)[0]
+    assert harmonic[0] == call(both.harmonic, texts)[0]
+
+
+def test_together_each_is_scored_and_logged_once_a_call() -> None:
+    both = Both()
+    for calls in (1, 2):
+        both(["A red dress."])
+        assert {both.logged["posh/f1"], both.logged["harmonic/overall"]} == {calls}
+    assert set(both.logged.values()) == {2}
+
+
+def test_together_with_precision_and_recall_there_are_three() -> None:
+    both = Both(Shaping("separate"))
+    names = [f.__name__ for f in both.functions]
+    assert names == ["posh_precision_reward", "posh_recall_reward", "harmonic_reward"]
+    values = both(["A red dress.", "A blue dress."])
+    assert [value[1] for value in values] == [None] * 3
+    assert None not in [value[0] for value in values]
+
+
+def test_together_copies_share_their_scoring() -> None:
+    both = Both()
+    expected = both(["A red dress."])
+    both.functions = pickle.loads(pickle.dumps(both.functions))
+    assert both(["A red dress."]) == expected
+    assert set(both.logged.values()) == {2}
+
+
+def test_two_rewards_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="harmonic, harmonic"):
+        together(reward_of(), reward_of())
