@@ -11,8 +11,8 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.reward.columns import completion_text, images_of
 from posh_reward.reward.shaping import WORST, Shaping
-from posh_reward.reward.trl import completion_text
 from posh_reward.types import Failure, Request
 
 REFERENCE = "A tall woman in a red dress holds a basket."
@@ -202,3 +202,16 @@ def test_a_call_of_a_tool_does_not_cost_the_answer_its_reward(reward: PoshReward
 def test_fewer_than_one_failed_call_is_refused() -> None:
     with pytest.raises(InputError, match="max_failed_calls is 0"):
         PoshReward(max_failed_calls=0)
+
+
+def test_pictures_are_found_in_either_of_the_columns_that_trl_passes() -> None:
+    one, other = object(), object()
+    assert images_of({"image": [one, None]}, 2) == [one, None]
+    assert images_of({"images": [[one], [], None], "image": [other] * 3}, 3) == [one, None, None]
+    assert images_of({"images": [[one, other]]}, 1) == [[one, other]], "for the metric to refuse"
+    assert images_of({"reference": [REFERENCE]}, 1) is None
+    assert images_of({"painting": [one], "image": [other]}, 1, "painting") == [one]
+    with pytest.raises(InputError, match=r"no column 'painting'.*image_column"):
+        images_of({"image": [one]}, 1, "painting")
+    with pytest.raises(InputError, match="2 completions but 1 values in column 'image'"):
+        images_of({"image": [one]}, 2)
