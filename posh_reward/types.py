@@ -11,7 +11,8 @@ Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Request`` -> `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, fields
 from itertools import count
 from operator import mul
 from typing import Literal
@@ -184,6 +185,8 @@ class Request:
     """Index of the object entity; None unless a relation."""
     raw: str | None = None
     """What ``identifier`` was rewritten from; None if it was not."""
+    picture: Picture | None = None
+    """Where it is looked for in place of ``target``; None unless a picture is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,8 @@ class Usage:
 
     requests: int = 0
     """Questions that were to be graded."""
+    pictures: int = 0
+    """Of these, those about a picture."""
     rewrites: int = 0
     """Phrases that were to be rewritten."""
     cache_hits: int = 0
@@ -246,6 +251,24 @@ class Usage:
     """Failed judgments by reason."""
     seconds: float = 0.0
     """Wall time of the calls that gave answers."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """The two together, as a new total."""
+        names = [each.name for each in fields(self) if each.name != "failures"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Usage(**sums, failures=dict(Counter(self.failures) + Counter(other.failures)))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the picture said of an element that the reference does not support."""
+
+    grade: float | None
+    """1-5; None if the picture could not be asked, or does not tell."""
+    stated: float
+    """The reference's grade, 1-5: the lowest if the reference was not asked either."""
+    failure: Failure | None = None
+    """Why there is no grade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +290,16 @@ class Element:
     asked: bool = True
     """False where the grade follows from an absent entity, without a question."""
     failure: Failure | None = None
+    seen: Seen | None = None
+    """What the picture said; None if it was not asked. ``grade`` is the larger of the two."""
+
+    @property
+    def witness(self) -> Literal["reference", "picture"] | None:
+        """What the grade comes from; None where only the reference was asked."""
+        if self.seen is None:
+            return None
+        raised = self.seen.grade is not None and self.seen.grade > self.seen.stated
+        return "picture" if raised else "reference"
 
 
 @dataclass(frozen=True, slots=True)

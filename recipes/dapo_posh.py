@@ -75,6 +75,13 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     preset: str | None = field(
         default=None, metadata={"help": "Wording of the questions; released by default."}
     )
+    witness: str | None = field(
+        default=None,
+        metadata={
+            "help": "Who is asked about the picture where the reference does not support a detail: "
+            "judge (one that sees), a settings file, or drawn pictures' name; nobody by default."
+        },
+    )
     store: str | None = field(
         default=None, metadata={"help": "File that keeps graphs and LLM judges' answers."}
     )
@@ -151,6 +158,7 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
             parser=script.parser,
             coref=script.coref,
             preset=script.preset,
+            witness=script.witness,
             store=script.store,
         ),
         Shaping(

@@ -37,8 +37,8 @@ def metric_of(flags: argparse.Namespace) -> PoSh:
     """The metric that the flags and their configuration file describe."""
     from posh_reward.metrics.load import load_metric
 
-    names = ("judge", "parser", "coref", "preset", "store")
-    return load_metric(flags.config, **{name: getattr(flags, name) for name in names})
+    names = ("judge", "parser", "coref", "preset", "witness", "store")
+    return load_metric(flags.config, **{name: getattr(flags, name, None) for name in names})
 
 
 def explain(flags: argparse.Namespace) -> int:
@@ -51,7 +51,8 @@ def explain(flags: argparse.Namespace) -> int:
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
-    scores = posh.score([text(flags.generation)], [text(flags.reference)])[0]
+    images = [flags.image] if posh.wants_pictures else None
+    scores = posh.score([text(flags.generation)], [text(flags.reference)], images)[0]
     if not reads_like_english(scores.reference):
         print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)

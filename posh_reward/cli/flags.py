@@ -93,6 +93,7 @@ def _score(command: argparse.ArgumentParser) -> None:
         "such a column. With several models a leaderboard is printed")  # fmt: skip
     add("--image", metavar="COLUMN", help="the picture's path or row, carried along; default: "
         "image, if there is such a column")  # fmt: skip
+    _witness(command, "the column image is looked at")
     add("--elements", action="store_true", help="add each element with its grade and its place")
     add("--batch", type=_positive, default=32, metavar="N", help="pairs that are scored and "
         "written at a time; default: 32")  # fmt: skip
@@ -106,6 +107,8 @@ def _explain(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--generation", metavar="TEXT", required=True, help="what was written")
     add("--reference", metavar="TEXT", required=True, help="what it is compared with")
+    add("--image", metavar="FILE", help="the picture, for a witness")
+    _witness(command, "looks at --image")
     add("--worst", type=_positive, default=10, metavar="N", help="elements to list; default: 10")
     add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
         "respects NO_COLOR")  # fmt: skip
@@ -161,8 +164,8 @@ def _metric(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("metric", "a flag wins over the configuration file")
     add = group.add_argument
     add("--config", metavar="FILE", help="published, which is POSH as it was published; or YAML "
-        "or JSON: judge, parser, coref, preset, store, weights, max_characters, "
-        "pairs_at_once")  # fmt: skip
+        "or JSON: judge, parser, coref, preset, witness, supported, store, weights, "
+        "max_characters, pairs_at_once")  # fmt: skip
     add("--judge", metavar="NAME", help="default: embedded, which needs no download; or vllm "
         "(Qwen3-14B) or transformers (Qwen3-1.7B); or a settings file")  # fmt: skip
     add("--parser", metavar="NAME", help="default: embedded; or an installed spaCy pipeline")
@@ -176,6 +179,16 @@ def _metric(command: argparse.ArgumentParser) -> None:
     )
     add("--store", metavar="FILE", help="keeps scene graphs and language models' answers for other "
         "runs; made if it is not there")  # fmt: skip
+
+
+def _witness(command: argparse.ArgumentParser, where: str) -> None:
+    command.add_argument(
+        "--witness",
+        metavar="NAME",
+        help="who is asked about the picture where the reference does not support what was "
+        f"written ({where}): judge, for a judge that sees; a settings file of a model that does; "
+        "or the name of drawn pictures, such as scenes:plain=1. Default: nobody",
+    )
 
 
 def _positive(text: str) -> int:

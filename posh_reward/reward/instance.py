@@ -10,6 +10,7 @@ the environment names, if any::
     metric: published         # or a mapping of arguments of PoSh, such as {judge: judge.yaml}
     shaping: {precision_weight: 4}
     reference_column: caption
+    image_column: picture     # for a metric with a witness
     max_failed_calls: 10
 
 With ``shaping: {objective: separate}`` there are two functions, which share one scoring call::
@@ -48,6 +49,7 @@ def make_reward(
     metric: str | Mapping[str, Any] | None = None,
     shaping: Mapping[str, Any] | None = None,
     reference_column: str = "reference",
+    image_column: str | None = None,
     max_failed_calls: int = 10,
 ) -> PoshReward:
     """The reward that settings describe.
@@ -56,6 +58,7 @@ def make_reward(
         metric: what ``metrics.load.load_metric`` takes; None for the embedded judge.
         shaping: fields of ``Shaping``.
         reference_column: as in ``PoshReward``.
+        image_column: as in ``PoshReward``.
         max_failed_calls: as in ``PoshReward``.
 
     Raises:
@@ -66,6 +69,7 @@ def make_reward(
         load_metric(metric),
         Shaping(**checked(Shaping, shaping or {}, "shaping")),
         reference_column=reference_column,
+        image_column=image_column,
         max_failed_calls=max_failed_calls,
     )
 

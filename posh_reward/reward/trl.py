@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posh_reward.errors import JudgeError
+from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.posh.metric import PoSh
-from posh_reward.reward.columns import column_of
+from posh_reward.reward.columns import column_of, images_of
 from posh_reward.reward.contract import MetricReward
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import Shaping, shape, shape_axes
@@ -20,7 +20,8 @@ class PoshReward(MetricReward[Scores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
 
     The dataset has a column with each image's reference, which is parsed once for all its
-    generations. What else holds is said in ``MetricReward``.
+    generations, and for a metric with a witness a column of pictures. What else holds is said in
+    ``MetricReward``.
 
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
@@ -29,6 +30,7 @@ class PoshReward(MetricReward[Scores]):
             ``reward_funcs=reward.functions()``, and ``objectives.settle_aggregation`` makes it add
             them as it should.
         reference_column: the dataset's column of references.
+        image_column: its column of pictures, for a witness; by default ``images`` or ``image``.
         max_failed_calls: after this many calls in a row in which most completions failed, stop.
 
     Raises:
@@ -50,11 +52,13 @@ class PoshReward(MetricReward[Scores]):
         shaping: Shaping | None = None,
         *,
         reference_column: str = "reference",
+        image_column: str | None = None,
         max_failed_calls: int = 10,
     ) -> None:
         self.posh = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
+        self.image_column = image_column
         super().__init__(max_failed_calls)
 
     @property
@@ -74,14 +78,32 @@ class PoshReward(MetricReward[Scores]):
         """Scores one pair, so that a judge that cannot work fails before the first step.
 
         Raises:
-            JudgeError: it gave no score; the message has the reason.
+            JudgeError: it gave no score, or a witness cannot be asked; the message says why.
         """
-        [score] = self.posh.score(["A man in a red coat."], ["A tall man in a red coat."])
+        pictures = [_blank()] if self.posh.wants_pictures else None
+        [score] = self.posh.score(
+            ["A man in a red coat with a dog."], ["A tall man in a red coat."], pictures
+        )
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
+        for each in score.elements:
+            failure = each.seen.failure if each.seen is not None else None
+            if failure is not None and failure.kind == "prompt":
+                raise JudgeError(f"the witness could not be asked about a picture: {failure}")
 
     def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
-        return (column_of(columns, self.reference_column, expected, "reference_column"),)
+        references = column_of(columns, self.reference_column, expected, "reference_column")
+        if not self.posh.wants_pictures:
+            return (references,)
+        images = images_of(columns, expected, self.image_column)
+        if images is None:
+            there = ", ".join(sorted(columns))
+            raise InputError(
+                f"the metric has a witness, but no column of pictures reached the reward (columns: "
+                f"{there}): name it with image_column, and keep it in the dataset "
+                "(remove_unused_columns=False)"
+            )
+        return references, images
 
     def _score(self, texts: list[Any], *given: Any) -> list[Scores]:
         return self.posh.score(texts, *given)
@@ -97,3 +119,10 @@ class PoshReward(MetricReward[Scores]):
         if self.shaping.objective != "separate":
             return (shape(score, self.shaping),)
         return shape_axes(score, self.shaping) or (None, None)
+
+
+def _blank() -> object:
+    """A picture to try a witness on."""
+    from PIL import Image
+
+    return Image.new("RGB", (168, 112), "white")

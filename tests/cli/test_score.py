@@ -10,6 +10,12 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes.drawing import draw
+from posh_reward.datasets.scenes.scene import generate
+from posh_reward.study.rows.formats import format_of
+from posh_reward.study.rows.reading import read_table
+from posh_reward.study.rows.scored import scores_of, typed
 from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
 
 
@@ -215,3 +221,29 @@ def test_the_summary_names_the_rows_without_a_score(
     assert "no score for 4 (ids 'p1', 'p2', 'p3', ...): the reference is empty" in said
     assert "no score for 1 (id 'p5'): the reference is missing" in said
     assert "0.2 to 1, higher is better; mistakes (precision in the paper): how much" in said
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_witness_looks_at_the_pictures_of_a_table(tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    scene = next(scene for scene in generate("test", 20, 7) if scene.slots[0])
+    draw(scene).save(tmp_path / "drawn.png")
+    texts = {"generation": wording.reference(scene), "reference": "There is a bridge."}
+    table = write_rows(tmp_path / "in.jsonl", [{**texts, "image": "drawn.png"}, texts])
+    out = tmp_path / f"out.{ending}"
+    flags = ("--witness", "scenes:train=0:heldout=20:seed=7", "--elements", "--image", "image")
+    assert run("score", table, "-o", out, *flags) == UNSCORED
+    with out.open("rb") as file:
+        first, second = read_table(file, "out", format_of(out.name))
+    assert float(first["mistakes"]) > 0.7
+    assert "|witness:oracle-1:scenes" in first["signature"]
+    assert [e.witness for e in scores_of(typed(first)).elements].count("picture") > 3
+    assert second["failure"] == "there is no picture"
+
+
+def test_a_witness_needs_a_column_of_pictures(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("score", table, "--witness", "scenes:train=0:heldout=1") == UNUSABLE
+    assert "no column 'image'" in capsys.readouterr().err

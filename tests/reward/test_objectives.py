@@ -31,9 +31,9 @@ class CountedPoSh(PoSh):
         super().__init__(judge or FakeJudge())
         self.calls = 0
 
-    def score(self, generations: Any, references: Any) -> list[Scores]:
+    def score(self, generations: Any, references: Any, images: Any = None) -> list[Scores]:
         self.calls += 1
-        return super().score(generations, references)
+        return super().score(generations, references, images)
 
 
 @dataclass

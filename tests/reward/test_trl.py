@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
 from posh_reward.reward.columns import completion_text, images_of
 from posh_reward.reward.shaping import WORST, Shaping
-from posh_reward.types import Failure, Request
+from posh_reward.types import Failure, Picture, Request
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
@@ -215,3 +215,28 @@ def test_pictures_are_found_in_either_of_the_columns_that_trl_passes() -> None:
         images_of({"image": [one]}, 1, "painting")
     with pytest.raises(InputError, match="2 completions but 1 values in column 'image'"):
         images_of({"image": [one]}, 2)
+
+
+def sighted(sees: Grader = lambda request: 5.0) -> PoshReward:
+    return PoshReward(PoSh(witness=FakeJudge(sees, "eyes")))
+
+
+def test_a_witness_gets_the_pictures_of_the_dataset(reward: PoshReward) -> None:
+    pictures = [Picture("a", None), None]
+    [raised, without] = sighted()(completions=TEXTS[::-1], reference=[REFERENCE] * 2, image=pictures)
+    [before, _] = call(reward, TEXTS[::-1])
+    assert raised is not None
+    assert before is not None
+    assert raised > before
+    assert without is None, "its picture is missing"
+    with pytest.raises(InputError, match="no column of pictures"):
+        sighted()(completions=TEXTS, reference=[REFERENCE] * 2)
+
+
+def test_a_witness_that_cannot_be_asked_fails_before_the_first_step() -> None:
+    sighted().check()
+    too_long = Failure("prompt", "longer than the context")
+    with pytest.raises(JudgeError, match="longer than the context"):
+        sighted(lambda request: too_long).check()
+    with pytest.raises(JudgeError, match="gone"):
+        sighted(lambda request: GONE).check()

@@ -5,5 +5,6 @@
     subjects   what can stand in a scene
     scene      which scenes there are, and which split each belongs to
     drawing    scene -> picture
+    things     scene -> what its drawing shows
     wording    scene -> description
 """

@@ -25,6 +25,10 @@ FIGURES = (
 """Names, in the order in which they are logged. Each is a mean over the scores that have it and
 NaN if none has, but for ``unparsed``, a sum: replies that were read as the lowest label."""
 
+WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
+"""What a metric with a witness logs as well: elements of a generation that the picture was asked
+about, in the mean; the share of them whose grade it raised; and how many it did not tell of."""
+
 COLUMNS = ("precision", "recall", "f1")
 """What is logged of each completion on its own."""
 
@@ -46,6 +50,19 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
         for kind in KINDS:
             values[f"{direction}_{kind}"] = mean([_sub(each, direction, kind) for each in judged])
     return {name: values[name] for name in FIGURES}
+
+
+def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
+    """What the picture said in one call, under the names of ``WITNESS`` and in their order."""
+    judged = [score for score in scores if score.f1 is not None]
+    asked = [[e for e in score.elements if e.seen is not None] for score in judged]
+    together = [element for some in asked for element in some]
+    values = (
+        mean([len(some) for some in asked]),
+        mean([float(element.witness == "picture") for element in together]),
+        float(sum(e.seen is not None and e.seen.grade is None for e in together)),
+    )
+    return dict(zip(WITNESS, values, strict=True))
 
 
 def columns(scores: Sequence[Scores]) -> dict[str, list[float | None]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.metrics.posh.asking import Answers, Ask, is_rewrites
 from posh_reward.metrics.posh.examine import Examination, Steps
-from posh_reward.metrics.posh.judges.judge import Judge, sound_grade
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, sound_grade
 from posh_reward.models.base import sound_reply
 from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
 
@@ -49,9 +49,18 @@ class Rewriter:
 
 
 def run_together(
-    examinations: Sequence[Steps], judge: Judge, rewriter: Rewrites
+    examinations: Sequence[Steps],
+    judge: Judge,
+    rewriter: Rewrites,
+    witness: Witness | None = None,
 ) -> list[Examination]:
     """Answers all examinations, one call to the judge per turn for all that are at it.
+
+    Args:
+        examinations: all at their beginning.
+        judge: answers questions about texts.
+        rewriter: rewrites phrases.
+        witness: answers questions about pictures; needed if there are any.
 
     Returns:
         The results, in the order of ``examinations``.
@@ -63,7 +72,7 @@ def run_together(
     while waiting:
         turn = min(ask.turn for ask in waiting.values())
         now = {index: waiting.pop(index) for index in list(waiting) if waiting[index].turn == turn}
-        for index, answer in _answer(now, judge, rewriter).items():
+        for index, answer in _answer(now, judge, rewriter, witness).items():
             _advance(index, examinations[index], answer, waiting, results)
     return [results[index] for index in range(len(examinations))]
 
@@ -82,14 +91,21 @@ def _advance(
         results[index] = end.value
 
 
-def _answer(asks: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[int, Answers]:
+def _answer(
+    asks: dict[int, Ask], judge: Judge, rewriter: Rewrites, witness: Witness | None
+) -> dict[int, Answers]:
+    """The answers of one turn, whose questions are all for the judge or all for the witness."""
     rewrites: dict[int, list[RewriteRequest]] = {}
     questions: dict[int, list[Request]] = {}
+    answerer: Witness = judge
     for index, ask in asks.items():
         if is_rewrites(ask.items):
             rewrites[index] = ask.items
         else:
             questions[index] = ask.items
+            if ask.items[0].picture is not None:
+                assert witness is not None, "pictures are asked about only where there is a witness"
+                answerer = witness
     return {
         **_in_one_call(
             rewrites,
@@ -98,7 +114,7 @@ def _answer(asks: dict[int, Ask], judge: Judge, rewriter: Rewrites) -> dict[int,
         ),
         **_in_one_call(
             questions,
-            lambda asked: [sound_grade(each) for each in judge.grade(asked)],
+            lambda asked: [sound_grade(each) for each in answerer.grade(asked)],
             lambda why: Verdict(None, why),
         ),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, replace
 from os import PathLike
 from typing import Any
@@ -14,18 +15,35 @@ from posh_reward.graph.serialise import READING_VERSION
 from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, mean_score, weights_of
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
-from posh_reward.metrics.posh.figures import columns, figures
+from posh_reward.metrics.posh.figures import columns, figures, witness_figures
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.judge import Judge, pace_of
-from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, pace_of
+from posh_reward.metrics.posh.judges.load import check_sees, load_judge, load_witness
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
+from posh_reward.metrics.posh.tasks import (
+    Pair,
+    Task,
+    check_lists,
+    read_pictures,
+    sound,
+    why_unscorable,
+)
+from posh_reward.metrics.posh.witness import SUPPORTED, Look
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.store import Store
-from posh_reward.types import Description, Failure, Scores, Usage
+from posh_reward.types import (
+    HIGHEST_GRADE,
+    LOWEST_GRADE,
+    Description,
+    Failure,
+    Picture,
+    Scores,
+    Usage,
+)
 
 
 class PoSh:
@@ -41,14 +59,19 @@ class PoSh:
             see ``presets.PRESET``.
         weights: how much entities, attributes and relations count in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
+        witness: who is asked about the picture where the reference does not support what was
+            written (docs/witness.md): a name, a settings file or a mapping
+            (``judges.load.load_witness``), a ``Witness``, or "judge" for a judge that sees. None:
+            nobody, as in the paper.
+        supported: the reference's grade from which on the picture is not asked.
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
             across runs and processes.
         max_characters: a longer text fails its pair.
         pairs_at_once: how many pairs share each call to the judge; bounds memory.
 
     Raises:
-        InputError: a name is unknown, a size is below 1, or the judge that was passed in does
-            not go with the preset or the store.
+        InputError: a name is unknown, a size is below 1, the judge that was passed in does
+            not go with the preset or the store, or the witness takes no pictures.
         ConfigError: settings of the judge or the weights cannot be used.
     """
 
@@ -60,6 +83,8 @@ class PoSh:
         preset: str = "released",
         *,
         weights: Weights | Mapping[str, float] = EQUAL,
+        witness: str | Mapping[str, Any] | Witness | None = None,
+        supported: float = SUPPORTED,
         store: str | PathLike[str] | Store | None = None,
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
@@ -77,9 +102,12 @@ class PoSh:
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
         asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
-        self._prompted = isinstance(asked, PromptJudge)
-        if isinstance(asked, PromptJudge):
-            _check_prompted(asked, preset, self.store)
+        self.witness = None if witness is None else _witness(witness, asked, preset, self.store)
+        self._supported = _check_supported(supported)
+        prompted = [each for each in (asked, self.witness) if isinstance(each, PromptJudge)]
+        self._prompted = bool(prompted)
+        for each in prompted:
+            _check_prompted(each, preset, self.store)
         self.weights = weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -103,23 +131,35 @@ class PoSh:
         }
         if self.weights != EQUAL:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
+        if self.witness is not None:
+            fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
         return signature(self.name, fields)
 
     @property
     def usage(self) -> Usage:
-        """What the judge has been asked so far."""
-        return self.judge.usage
+        """What the judge and the witness have been asked so far."""
+        if self.witness is None or _one_model(self.judge, self.witness):
+            return self.judge.usage
+        return self.judge.usage + self.witness.usage
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Whether ``score`` needs ``images``."""
+        return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """What a training log shows of one call; see ``figures.FIGURES``."""
-        return figures(scores)
+        """What a training log shows of one call; see ``figures.FIGURES`` and ``WITNESS``."""
+        return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
         """What a training log shows of each completion; see ``figures.COLUMNS``."""
         return columns(scores)
 
     def score(
-        self, generations: Sequence[str | None], references: Sequence[str | None]
+        self,
+        generations: Sequence[str | None],
+        references: Sequence[str | None],
+        images: Sequence[object] | None = None,
     ) -> list[Scores]:
         """Scores each generation against its reference, in order.
 
@@ -127,39 +167,50 @@ class PoSh:
         its neighbours. Equal pairs are judged once.
 
         What cannot be scored is decided here alone: a text that is missing (None, NaN), is not a
-        string, is too long or cannot be parsed, and an empty reference. An empty generation, or
-        one of white space, is scored as the release does: precision 1, since it makes no mistake,
-        and the recall that the judge finds. Its ``count("precision")`` is 0, by which the reward
-        knows it and gives it the worst.
+        string, is too long or cannot be parsed, an empty reference, and with a witness a picture
+        that is missing or cannot be read. An empty generation, or one of white space, is scored as
+        the release does: precision 1, since it makes no mistake, and the recall that the judge
+        finds. Its ``count("precision")`` is 0, by which the reward knows it and gives it the worst.
 
         Args:
             generations: descriptions to be scored.
             references: what each is scored against; as many as ``generations``.
+            images: the picture that each describes, in any form that ``models.pictures`` reads.
+                Needed with a witness; without one they are not looked at.
 
         Raises:
-            InputError: the two lists differ in length, or one is a bare string.
-            JudgeError: the judge cannot work at all.
+            InputError: the lists differ in length, one is a bare string, or there is a witness and
+                no ``images``.
+            JudgeError: the judge or the witness cannot work at all.
         """
-        _check_lists(generations, references)
-        pairs = list(zip(generations, references, strict=True))
-        distinct = list(dict.fromkeys(pair for pair in pairs if _hashable(pair)))
-        scored: dict[object, Scores] = {}
+        check_lists(generations, references)
+        pictures: Sequence[Picture | Failure | None] = [None] * len(generations)
+        if self.witness is not None:
+            pictures = read_pictures(images, len(generations))
+        tasks = list(map(Task, generations, references, pictures))
+        distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
+        scored: dict[Task, Scores] = {}
         with patient_collector():
             for start in range(0, len(distinct), self._pairs_at_once):
                 chunk = distinct[start : start + self._pairs_at_once]
                 scored.update(zip(chunk, self._score_chunk(chunk), strict=True))
-        return [scored[pair] if _hashable(pair) else self._score_chunk([pair])[0] for pair in pairs]
+        return [scored[task] if task.hashable else self._score_chunk([task])[0] for task in tasks]
 
-    def _score_chunk(self, pairs: list[tuple[str | None, str | None]]) -> list[Scores]:
-        generations = self._read([generation for generation, _ in pairs])
-        references = self._read([reference for _, reference in pairs], keep=True)
-        sound = [_sound(g, r) for g, r in zip(generations, references, strict=True)]
-        examined = self._examine([pair for pair in sound if pair is not None])
+    def _score_chunk(self, tasks: list[Task]) -> list[Scores]:
+        generations = self._read([task.generation for task in tasks])
+        references = self._read([task.reference for task in tasks], keep=True)
+        pairs = [
+            sound(generation, reference, task.picture)
+            for generation, reference, task in zip(generations, references, tasks, strict=True)
+        ]
+        examined = self._examine([pair for pair in pairs if pair is not None])
         return [
-            Scores.failed(_why_unscorable(generation, reference), self.signature)
+            Scores.failed(why_unscorable(generation, reference, task.picture), self.signature)
             if pair is None
-            else self._scores(*pair, *next(examined))
-            for pair, generation, reference in zip(sound, generations, references, strict=True)
+            else self._scores(pair.generation, pair.reference, *next(examined))
+            for pair, generation, reference, task in zip(
+                pairs, generations, references, tasks, strict=True
+            )
         ]
 
     def _read(
@@ -173,27 +224,23 @@ class PoSh:
             for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)
         ]
 
-    def _examine(
-        self, pairs: list[tuple[Description, Description]]
-    ) -> Iterator[tuple[Examination, Examination]]:
+    def _examine(self, pairs: list[Pair]) -> Iterator[tuple[Examination, Examination]]:
         """(precision, recall) of each pair; the judge is awake only meanwhile."""
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
-        self.judge.wake()
-        try:
+        with _awake(self.judge, self.witness):
             pace = pace_of(self.judge)
             steps = [
                 examination
-                for generation, reference in pairs
+                for text, reference, picture in pairs
                 for examination in (
-                    examine(generation, reference, "precision", pace=pace, mended=mended),
-                    examine(reference, generation, "recall", pace=pace, mended=mended),
+                    examine(text, reference, "precision", pace=pace, mended=mended,
+                            look=None if picture is None else Look(picture, self._supported)),
+                    examine(reference, text, "recall", pace=pace, mended=mended),
                 )
-            ]
-            results = run_together(steps, self.judge, self._rewriter)
-        finally:
-            self.judge.sleep()
+            ]  # fmt: skip
+            results = run_together(steps, self.judge, self._rewriter, self.witness)
         return zip(results[::2], results[1::2], strict=True)
 
     def _scores(
@@ -218,6 +265,43 @@ class PoSh:
         )
 
 
+def _witness(
+    which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
+) -> Witness:
+    """The witness that the settings name.
+
+    Raises:
+        InputError: there is no such witness, or it cannot look at pictures.
+    """
+    if isinstance(which, str) and which == "judge":
+        return check_sees(judge)
+    if isinstance(which, str | Mapping):
+        return check_sees(load_witness(which, preset, store))
+    return check_sees(which)
+
+
+@contextmanager
+def _awake(judge: Judge, witness: Witness | None) -> Iterator[None]:
+    """Both are ready meanwhile; a model that is both is woken once."""
+    with ExitStack() as stack:
+        both = (judge,) if witness is None or _one_model(judge, witness) else (judge, witness)
+        for each in both:
+            each.wake()
+            stack.callback(each.sleep)
+        yield
+
+
+def _one_model(judge: Judge, witness: Witness) -> bool:
+    """Whether the same model, with one total, answers for both."""
+    return judge.usage is witness.usage
+
+
+def _check_supported(grade: float) -> float:
+    if not LOWEST_GRADE < grade <= HIGHEST_GRADE:
+        raise InputError(f"supported is {grade}: give a grade above 1, up to 5")
+    return grade
+
+
 def _check_prompted(judge: PromptJudge, preset: str, store: Store | None) -> None:
     """A judge that was passed in, ready made, has to go with the metric's preset and store."""
     if judge.preset != preset:
@@ -235,34 +319,3 @@ def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise InputError(f"{name} is {size}: give a number from 1")
-
-
-def _check_lists(generations: Sequence[object], references: Sequence[object]) -> None:
-    for name, texts in (("generations", generations), ("references", references)):
-        if isinstance(texts, str | bytes):
-            raise InputError(f"{name} is one string: pass a list of texts, [{texts[:40]!r}]")
-    if len(generations) != len(references):
-        raise InputError(
-            f"{len(generations)} generations but {len(references)} references: "
-            "pass one reference for each generation"
-        )
-
-
-def _sound(
-    generation: Description | Failure, reference: Description | Failure
-) -> tuple[Description, Description] | None:
-    """The pair, if it can be examined: an empty reference says nothing to compare with."""
-    if isinstance(generation, Failure) or isinstance(reference, Failure):
-        return None
-    return (generation, reference) if reference.text else None
-
-
-def _why_unscorable(generation: Description | Failure, reference: Description | Failure) -> Failure:
-    for name, text in (("reference", reference), ("generation", generation)):
-        if isinstance(text, Failure):
-            return replace(text, detail=f"the {name} {text.detail}")
-    return Failure("text", "the reference is empty")
-
-
-def _hashable(pair: tuple[object, object]) -> bool:
-    return all(isinstance(text, str) for text in pair)

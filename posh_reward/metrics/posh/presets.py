@@ -45,7 +45,14 @@ def question(request: Request, preset: str = "released") -> str:
 
 
 def prompt(request: Request, preset: str = "released") -> Prompt:
-    """The whole message: descriptions, question, guide and instruction."""
+    """The whole message: descriptions or the picture, question, guide and instruction.
+
+    A picture is asked about without the description that the element comes from: its identifier
+    tells it from the others, what is shared is the picture alone, and nothing suggests an answer.
+    """
+    if request.picture is not None:
+        opening = _opening(preset, "prompt.picture", "", "")
+        return Prompt(opening, "".join(_asking(request, preset)), (request.picture,))
     source, target = _shown(request.source, preset), _shown(request.target, preset)
     reference, generation = (
         (target, source) if request.direction == "precision" else (source, target)
@@ -68,8 +75,9 @@ def _asking(request: Request, preset: str) -> tuple[str, str]:
     That is the question, unless the rest of the prompt happens to hold it: of "a *weak hint*
     glows" it asks about the "weak hint", with "2: the weak hint" in the scoring guide.
     """
-    template = _sections(preset)[f"{request.kind}.{request.direction}"]
-    _, after = _around(preset, f"prompt.{request.direction}", "{question}")
+    asker = request.direction if request.picture is None else "picture"
+    template = _sections(preset)[f"{request.kind}.{asker}"]
+    _, after = _around(preset, f"prompt.{asker}", "{question}")
     raw = None if PRESET[preset].mended else request.raw
     identifier = request.identifier if raw is None else raw
     asked = template.format(

@@ -17,6 +17,7 @@ from posh_reward.types import (
     Direction,
     Failure,
     Kind,
+    Picture,
     Reply,
     Request,
     RewriteRequest,
@@ -48,12 +49,13 @@ class Knowledge:
         other: str | None = None,
         other_entity: int | None = None,
         raw: str | None = None,
+        picture: Picture | None = None,
     ) -> Request:
         """A question about one of the source's entities."""
-        source, target = self.source, self.target
         return Request(
-            self.direction, kind, identifier, source, target, entity, text, other, other_entity, raw
-        )
+            self.direction, kind, identifier, self.source, self.target, entity, text, other,
+            other_entity, raw, picture,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

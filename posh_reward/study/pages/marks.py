@@ -13,13 +13,17 @@ from posh_reward.metrics.posh.presets import PRESETS, question
 from posh_reward.metrics.signature import field_of
 from posh_reward.types import Description, Direction, Element, Kind, Request, SceneGraph, Scores
 
-Level = Literal["absent", "weak", "partial", "clear", "failed", "none"]
+Level = Literal["absent", "weak", "partial", "clear", "failed", "seen", "none"]
 
 UNASKED = {
     "attribute": '"{text}" was not asked about: "{identifier}" is absent.',
     "relation": '"{text}" was not asked about: "{identifier}" or "{other}" is absent.',
 }
 FAILED = '"{text}" could not be judged: {failure}'
+SHOWN = "In the picture, not in the reference. "
+NOT_SHOWN = "Neither in the reference nor in the picture. "
+UNTOLD = "Not in the reference, and the picture does not tell. "
+"""What was found out about an element that a picture was asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,11 @@ class Stretch:
         """How badly the worst of its elements was found."""
         if not self.elements:
             return "none"
-        return "failed" if self.lowest is None else level_of(self.lowest)
+        if self.lowest is None:
+            return "failed"
+        level = level_of(self.lowest)
+        shown = any(element.witness == "picture" for element in self.elements)
+        return "seen" if level == "clear" and shown else level
 
     @property
     def marked(self) -> bool:
@@ -49,7 +57,9 @@ class Stretch:
 
     @property
     def digit(self) -> str:
-        """The lowest grade, rounded down so that 1 is absent, 2 weak, 3 partial."""
+        """The lowest grade, rounded down so that 1 is absent, 2 weak, 3 partial; "*": seen."""
+        if self.level == "seen":
+            return "*"
         return "?" if self.lowest is None else str(int(self.lowest))
 
 
@@ -126,9 +136,18 @@ def wording(element: Element, preset: str = PRESETS[0]) -> str:
     """What was asked about an element, with its ``{text}`` and names still to be filled in."""
     if element.failure is not None:
         return FAILED
+    if element.seen is not None:
+        return _verdict(element) + _question(element.kind, element.direction, preset)
     if not element.asked and element.kind in UNASKED:
         return UNASKED[element.kind]
     return _question(element.kind, element.direction, preset)
+
+
+def _verdict(element: Element) -> str:
+    """What both witnesses said, in a sentence."""
+    if element.witness == "picture":
+        return SHOWN
+    return NOT_SHOWN if element.seen is not None and element.seen.grade is not None else UNTOLD
 
 
 @cache

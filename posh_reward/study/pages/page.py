@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
 
+from posh_reward.metrics.signature import field_of
 from posh_reward.study.pages.marks import (
     Stretch,
     asked,
@@ -40,7 +41,10 @@ KEY = (
     '<li><mark class="absent">absent<sup>1</sup></mark> not in the other text, or contradicted'
     ' by it</li><li><mark class="weak">weak<sup>2</sup></mark> hinted at</li>'
     '<li><mark class="partial">partial<sup>3</sup></mark> in part</li>'
-    "<li>unmarked: clear (4, 5), or not an element</li></ul>"
+    "{seen}<li>unmarked: clear (4, 5), or not an element</li></ul>"
+)
+SEEN_KEY = (
+    '<li><mark class="seen">seen<sup>*</sup></mark> clear in the picture, not in the reference</li>'
 )
 
 
@@ -79,7 +83,7 @@ def page(
         "lead": escape(LEAD),
         "style": template("posh.css") + template("shell.css"),
         "figure": _figure(figure, figure_text),
-        "key": KEY,
+        "key": key(signatures),
         "items": f'<div class="pairs">{articles}</div>' if in_pairs else articles,
         "footer": "<br>".join(map(escape, [NAMES, *signatures])),
     }
@@ -90,9 +94,15 @@ def fragment(scores: Scores) -> str:
     """A piece of HTML with its own style: one pair in a notebook, or inside another page."""
     return (
         f'<div class="posh" style="padding: 1rem; border-radius: 8px"><style>{template("posh.css")}'
-        f"</style>{KEY}{_body(scores)}<footer>{EXPLAINED}.<br>{escape(scores.signature)}</footer>"
+        f"</style>{key([scores.signature])}{_body(scores)}<footer>{EXPLAINED}.<br>{escape(scores.signature)}</footer>"
         "</div>"
     )
+
+
+def key(signatures: Iterable[str]) -> str:
+    """What the marks mean; those of a picture only where one was asked."""
+    witnessed = any(field_of(each, "witness") is not None for each in signatures)
+    return fill(KEY, {"seen": SEEN_KEY if witnessed else ""})
 
 
 def template(name: str, package: str = "posh_reward.study.pages") -> str:

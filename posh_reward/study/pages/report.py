@@ -19,7 +19,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.study.pages.marks import Stretch, preset_of, stretches, wording, worst_first
 from posh_reward.study.pages.overview import overview
-from posh_reward.study.pages.page import KEY, NAMES, TITLES, fill, template
+from posh_reward.study.pages.page import NAMES, TITLES, fill, key, template
 from posh_reward.study.pages.pictures import Pictures
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.scored import AXES, EXPLAINED, elements_in, scores_of, typed
@@ -126,7 +126,7 @@ def report(
         "title": escape(title),
         "lead": escape(_lead(contents)),
         "overview": overview(contents.tally, _gain(contents.groups, models)),
-        "key": KEY,
+        "key": key(contents.signatures),
         "footer": "<br>".join(map(escape, [NAMES, *contents.signatures])),
         **_columns(models),
         "models": script_json([model or "(no model)" for model in models]),
@@ -191,11 +191,12 @@ def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
 def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
     if not stretch.marked:
         return [stretch.text]
-    return [
+    run = [
         stretch.text,
         _rounded(stretch.lowest),
         sorted(places[id(element)] for element in stretch.elements),
     ]
+    return [*run, 1] if stretch.level == "seen" else run
 
 
 def _element(element: Element, wording_place: int) -> list[Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 
+from posh_reward.metrics.signature import field_of
 from posh_reward.study.pages.marks import (
     Stretch,
     asked,
@@ -19,7 +20,14 @@ from posh_reward.study.rows.plain import safe
 from posh_reward.study.rows.scored import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores
 
-COLORS = {"absent": "31;1", "weak": "33", "partial": "36", "failed": "35", "clear": "32"}
+COLORS = {
+    "absent": "31;1",
+    "weak": "33",
+    "partial": "36",
+    "failed": "35",
+    "clear": "32",
+    "seen": "32",
+}
 """ANSI codes. Each mark also carries its grade, for those who do not see the colour."""
 BOLD, DIM, UNDERLINED = "1", "2", "4"
 RAISED = str.maketrans("123", "¹²³")
@@ -43,7 +51,7 @@ def explain(scores: Scores, *, color: bool, width: int = 80, worst: int = 10) ->
     sections = [
         _text(scores, "precision", "with its mistakes marked", color),
         _text(scores, "recall", "with its omissions marked", color),
-        _key(),
+        _key(scores),
         *([_worst(scores, worst)] if scores.elements else []),
         _figures(scores),
     ]
@@ -74,11 +82,13 @@ def _mark(stretch: Stretch, color: bool) -> list[Piece]:
     return [(text, f"{code};{UNDERLINED}"), (stretch.digit.translate(RAISED), code)]
 
 
-def _key() -> list[Paragraph]:
+def _key(scores: Scores) -> list[Paragraph]:
     marks = {"absent": "1", "weak": "2", "partial": "3"}
     pieces: list[Piece] = [("Marks: ", DIM)]
     for level, digit in marks.items():
         pieces += [(digit, COLORS[level]), (f" {level}, ", DIM)]
+    if field_of(scores.signature, "witness") is not None:
+        pieces += [("*", COLORS["seen"]), (" clear in the picture, not in the reference, ", DIM)]
     return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 
 

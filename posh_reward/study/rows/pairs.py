@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -23,7 +24,8 @@ class Columns:
     model: str | None = None
     """Who wrote the generation; carried along. None: a column ``model``, if there is one."""
     image: str | None = None
-    """The picture's path or row; carried along. None: a column ``image``, if there is one."""
+    """The picture's path or row; carried along, and shown to a metric's witness. None: a column
+    ``image``, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Pair:
     reference: Any
     model: str | None = None
     image: str | int | None = None
+    picture: Any = None
+    """What the table has of the picture, for a metric that looks at it; not carried along."""
 
     @property
     def head(self) -> Row:
@@ -132,12 +136,14 @@ def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
         InputError: an id or a model cannot be used.
     """
     for number, row in enumerate(rows, start=1):
+        picture = row.get(columns.image or "image")
         yield Pair(
             number if columns.id is None else _id(row.get(columns.id)),
             row.get(columns.generation),
             row.get(columns.reference),
             _model(row, columns),
-            _place(row.get(columns.image or "image")),
+            _place(picture),
+            picture,
         )
 
 
@@ -163,3 +169,14 @@ def _place(value: object) -> str | int | None:
     if isinstance(value, Mapping):
         value = value.get("path")
     return value if isinstance(value, str | int) else None
+
+
+def with_pictures(pairs: Iterable[Pair], folder: Path) -> Iterator[Pair]:
+    """The pairs, each with its picture's path from here or, if it is there, from a folder."""
+    for pair in pairs:
+        path = pair.picture.get("path") if isinstance(pair.picture, Mapping) else pair.picture
+        held = isinstance(pair.picture, Mapping) and pair.picture.get("bytes") is not None
+        if not held and isinstance(path, str) and path and not Path(path).exists():
+            there = folder / path
+            pair = replace(pair, picture=str(there if there.exists() else path))
+        yield pair

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.study.rows.files import check_apart, open_table, shown, sink
 from posh_reward.study.rows.formats import STANDARD, format_of
 from posh_reward.study.rows.journal import Row, Sink
-from posh_reward.study.rows.pairs import Columns, Pair, checked, pairs_of, survey
+from posh_reward.study.rows.pairs import Columns, Pair, checked, pairs_of, survey, with_pictures
 from posh_reward.study.rows.scored import scored_row, scores_of
 from posh_reward.study.rows.standings import Tally
 from posh_reward.study.rows.writing import write_table
@@ -37,7 +37,10 @@ class Metric(Protocol):
     def score(
         self, generations: Sequence[str | None], references: Sequence[str | None], /
     ) -> list[Scores]:
-        """One record for each pair, in order."""
+        """One record for each pair, in order.
+
+        A metric that ``wants_pictures`` is given them too, as ``PoSh`` with a witness is.
+        """
         ...
 
 
@@ -79,13 +82,16 @@ def score_table(metric: Metric, source: str, output: str, how: How) -> Tally:
     source_format = format_of(source, how.format, how.delimiter)
     format = format_of(output)
     check_apart(source, output)
+    if wants_pictures(metric):  # otherwise a column of them may be missing
+        how = replace(how, columns=replace(how.columns, image=how.columns.image or "image"))
     total = None
     if source != STANDARD:
         with open_table(source, source_format) as rows:
             total = survey(rows, shown(source), how.columns)
     with sink(output, format, how.overwrite) as out, open_table(source, source_format) as rows:
         new = rows if total is not None else checked(rows, shown(source), how.columns)
-        tally = _score_into(out, metric, pairs_of(new, how.columns), output, how, total)
+        pairs = with_pictures(pairs_of(new, how.columns), Path(source).parent)
+        tally = _score_into(out, metric, pairs, output, how, total)
         if not format.appendable:
             write_table(out.rows(), Path(output), format)
             out.discard()
@@ -161,7 +167,7 @@ def score_pairs(
     kept_back: list[list[Row]] = []
     failed = 0
     while some := list(islice(pairs, batch)):
-        scores = metric.score([p.generation for p in some], [p.reference for p in some])
+        scores = score_together(metric, some)
         kept_back.append(
             [scored_row(p, s, elements=elements) for p, s in zip(some, scores, strict=True)]
         )
@@ -179,3 +185,16 @@ def score_pairs(
             yield from kept_back
             kept_back.clear()
     yield from kept_back
+
+
+def wants_pictures(metric: object) -> bool:
+    """Whether a metric has to be given the pictures, too."""
+    return bool(getattr(metric, "wants_pictures", False))
+
+
+def score_together(metric: Metric, pairs: Sequence[Pair]) -> list[Scores]:
+    """The scores of some pairs, with their pictures for a metric that looks at them."""
+    given: list[list[Any]] = [[p.generation for p in pairs], [p.reference for p in pairs]]
+    if wants_pictures(metric):
+        given.append([p.picture for p in pairs])
+    return metric.score(*given)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from reprlib import repr as short
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Row
@@ -27,7 +27,11 @@ from posh_reward.types import (
     FailureKind,
     Kind,
     Scores,
+    Seen,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,13 @@ def _failure(row: Mapping[str, Any]) -> Failure | None:
 
 
 def _element_row(element: Element) -> Row:
-    return {**asdict(element), **_failure_columns(element.failure)}
+    row = {**asdict(element), **_failure_columns(element.failure)}
+    seen = element.seen
+    if seen is None:  # the row of a metric without a witness is as it was before there were any
+        del row["seen"]
+    else:
+        row["seen"] = {"grade": seen.grade, "stated": seen.stated, **_failure_columns(seen.failure)}
+    return row
 
 
 def _element(row: object) -> Element:
@@ -148,20 +158,39 @@ def _element(row: object) -> Element:
         raise InputError(f"an element lacks {', '.join(lacking)}")
     if row["direction"] not in get_args(Direction) or row["kind"] not in get_args(Kind):
         raise InputError(f"an element is {short(row['direction'])}, {short(row['kind'])}")
-    grade = row["grade"]
-    if grade is not None and not (_is_number(grade) and LOWEST_GRADE <= grade <= HIGHEST_GRADE):
-        raise InputError(f"an element has the grade {short(grade)}, which is not 1 to 5")
     return Element(
         direction=row["direction"],
         kind=row["kind"],
         text=_text(row, "text"),
-        grade=grade,
+        grade=_grade(row["grade"]),
         spans=tuple(map(_span, _list(row["spans"], "spans"))),
         identifier=_text(row, "identifier"),
         other=_optional_text(row, "other"),
         asked=row.get("asked") is not False,
         failure=_failure(row),
+        seen=_seen(row.get("seen")),
     )
+
+
+def _seen(row: object) -> Seen | None:
+    """What the picture said, if it was asked."""
+    if row is None:
+        return None
+    if not isinstance(row, dict):
+        raise InputError(f"what the picture said is {short(row)}")
+    stated = _grade(row.get("stated"))
+    if stated is None:
+        raise InputError("what the picture said lacks the reference's grade (stated)")
+    return Seen(_grade(row.get("grade")), stated, _failure(row))
+
+
+def _grade(value: object) -> float | None:
+    """A grade as it is in a row; None if there is none."""
+    if value is None:
+        return None
+    if not _is_number(value) or not LOWEST_GRADE <= value <= HIGHEST_GRADE:
+        raise InputError(f"an element has the grade {short(value)}, which is not 1 to 5")
+    return value
 
 
 def _span(value: object) -> tuple[int, int]:
@@ -187,7 +216,7 @@ def _count(row: Mapping[str, Any], name: str) -> int:
     return int(value or 0)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeIs[float]:
     """Whether it is a finite number that a float can hold, which JSON's need not be."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

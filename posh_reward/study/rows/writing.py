@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from posh_reward.metrics.signature import field_of
 from posh_reward.study.rows.formats import Format
 from posh_reward.study.rows.formulas import guarded
 from posh_reward.study.rows.journal import Row, as_line
@@ -126,6 +127,9 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
         "spans": pa.list_(pa.list_(whole)), "identifier": text, "other": text,
         "asked": pa.bool_(), "failure": text, "failure_kind": text,
     }  # fmt: skip
+    if field_of(str(rows[0].get("signature")), "witness") is not None:
+        said = {"grade": real, "stated": real, "failure": text, "failure_kind": text}
+        element["seen"] = pa.struct(list(said.items()))
     known = {
         "id": text, "model": text, "image": text, "generation": text, "reference": text,
         "mistakes": real, "omissions": real, "overall": real, "generation_elements": whole,

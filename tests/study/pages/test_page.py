@@ -7,7 +7,8 @@ import pytest
 
 from posh_reward.study.pages.marks import asked, preset_of, stretches
 from posh_reward.study.pages.page import Item, page
-from posh_reward.types import Element, Failure, Kind, Scores
+from posh_reward.study.pages.terminal import explain
+from posh_reward.types import Element, Failure, Kind, Scores, Seen
 
 
 def element(text: str, start: int, end: int, grade: float | None, kind: Kind = "entity") -> Element:
@@ -105,3 +106,21 @@ def test_questions_are_worded_as_the_signature_says() -> None:
 def test_a_pair_without_a_score_says_why() -> None:
     failed = Scores.failed(Failure("text", "the reference is empty"), "s")
     assert "No score: the reference is empty" in page([Item("One", failed)])
+
+
+def test_a_mark_says_which_witness() -> None:
+    fan = replace(element("fan", 2, 5, 4.5), seen=Seen(4.5, 1.2))
+    dog = replace(element("dog", 6, 9, 1.2), seen=Seen(1.0, 1.2))
+    sky = replace(element("sky", 10, 13, 1.2), seen=Seen(None, 1.2, Failure("reply", "blurred")))
+    scores = replace(SCORES, signature="posh|witness:x|version:1", elements=(fan, dog, sky),
+                     generation="A fan dog sky.")  # fmt: skip
+    html = page([Item("one", scores)])
+    assert outline(html).marks[-3:] == ["seen", "absent", "absent"]
+    assert "In the picture, not in the reference. Is &quot;fan&quot;" in html
+    assert "Neither in the reference nor in the picture. Is &quot;dog&quot;" in html
+    assert "Not in the reference, and the picture does not tell. Is &quot;sky&quot;" in html
+    assert "clear in the picture, not in the reference" in html
+    assert "the picture" not in page([Item("one", SCORES)])
+    shown = explain(scores, color=False)
+    assert "[fan]* [dog]1 [sky]1" in shown
+    assert "* clear in the picture" in shown

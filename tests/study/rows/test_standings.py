@@ -12,11 +12,11 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.pairs import Pair
+from posh_reward.study.rows.pairs import Pair, with_pictures
 from posh_reward.study.rows.scored import scored_row, scores_of
 from posh_reward.study.rows.standings import difference, leaderboard, standings
 from posh_reward.study.statistics import bootstrap, bootstrap_mean, paired_difference
-from posh_reward.types import Element, Failure, Scores
+from posh_reward.types import Element, Failure, Scores, Seen
 
 LOST = Failure("engine", "timed out")
 ELEMENTS = (
@@ -24,17 +24,22 @@ ELEMENTS = (
     Element("precision", "entity", "dog", None, ((6, 9),), "dog", failure=LOST),
 )
 PAIR = Pair("1", "A red dog.", "A dog.", "sft", "pictures/1.png")
+SHOWN = Element("precision", "entity", "fan", 4.5, ((2, 5),), "fan", seen=Seen(4.5, 1.5))
+UNTOLD = Element("precision", "entity", "sky", 1.5, ((6, 9),), "sky", seen=Seen(None, 1.5, LOST))
+WITNESSED = Scores(0.6, 0.9, 0.7, "s", (SHOWN, UNTOLD), None, 0, "A fan sky.", "A dog.")
 SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
+ELEMENT = scored_row(PAIR, SCORES, elements=True)["elements"][0]
 
 
 @pytest.mark.parametrize(
     "scores",
-    [SCORES, Scores.failed(Failure("text", "the reference is empty"), "s")],
-    ids=["elements", "none"],
+    [SCORES, WITNESSED, Scores.failed(Failure("text", "the reference is empty"), "s")],
+    ids=["elements", "witness", "none"],
 )
 def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> None:
     path = tmp_path / "rows.jsonl"
-    pair = PAIR if scores.elements else Pair("1", "", "")
+    texts = scores.generation, scores.reference
+    pair = Pair("1", *texts, "sft", "pictures/1.png") if scores.elements else Pair("1", "", "")
     with closing(Journal(path)) as journal:
         journal.append([scored_row(pair, scores, elements=True)])
     [row] = read_journal(path)
@@ -50,6 +55,9 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
         ({"elements": [{"text": "red"}]}, "an element lacks direction, kind, grade, spans"),
         ({"elements": 7}, "elements is 7, not a list"),
         ({"generation": 7}, "generation is 7, not a text"),
+        ({"elements": [{**ELEMENT, "seen": {"grade": 6, "stated": 1}}]}, "the grade 6, which is"),
+        ({"elements": [{**ELEMENT, "seen": {"grade": 2}}]}, "lacks the reference's grade"),
+        ({"elements": [{**ELEMENT, "seen": 2}]}, "what the picture said is 2"),
     ],
 )
 def test_a_row_that_is_not_of_scores_says_why(change: dict[str, object], why: str) -> None:
@@ -125,3 +133,15 @@ def test_a_models_name_can_neither_steer_the_terminal_nor_forge_a_line() -> None
     shown = leaderboard([replace(it, model="\x1b[31mb\nposh-reward: all is well")])
     assert "\\x1b[31mb posh-reward: all is well" in shown
     assert "\x1b" not in shown
+
+
+def test_a_row_without_a_witness_is_as_it_was_before_there_were_any() -> None:
+    assert "seen" not in ELEMENT
+
+
+def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    kept = [{"bytes": b"x", "path": "a.png"}, "gone.png", None, 7, ""]
+    pairs = [Pair(1, "", "", picture=each) for each in ("a.png", {"path": "a.png"}, *kept)]
+    found = [pair.picture for pair in with_pictures(pairs, tmp_path)]
+    assert found == [str(tmp_path / "a.png")] * 2 + kept

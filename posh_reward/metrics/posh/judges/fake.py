@@ -44,6 +44,7 @@ class FakeJudge(Recorder):
         """One verdict per request; the grader decides which fail."""
         self.requests.extend(requests)
         self.usage.requests += len(requests)
+        self.usage.pictures += sum(each.picture is not None for each in requests)
         verdicts = [graded(self._grader(request)) for request in requests]
         for verdict in verdicts:
             if verdict.failure is not None:

@@ -10,8 +10,11 @@ from posh_reward.models.base import sound_verdict
 from posh_reward.types import LABELS, Reply, Request, RewriteRequest, Usage, Verdict
 
 
-class Judge(Protocol):
-    """Answers questions about descriptions. One bad request never spoils its neighbours."""
+class Witness(Protocol):
+    """Answers questions about pictures, as a judge that sees does, or one that knows the drawing.
+
+    A question that the picture does not settle is a failure of kind ``reply``, never a guess.
+    """
 
     @property
     def name(self) -> str:
@@ -27,10 +30,6 @@ class Judge(Protocol):
         """One verdict per request, in order; a failure is a verdict with its reason."""
         ...
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
-        """A fluent noun phrase for each raw identifier, in order."""
-        ...
-
     def sleep(self) -> None:
         """Free what can be freed between batches (GPU memory)."""
         ...
@@ -41,6 +40,14 @@ class Judge(Protocol):
 
     def close(self) -> None:
         """Release everything; the judge is not used again."""
+        ...
+
+
+class Judge(Witness, Protocol):
+    """Answers questions about descriptions. One bad request never spoils its neighbours."""
+
+    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+        """A fluent noun phrase for each raw identifier, in order."""
         ...
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.errors import InputError
+from posh_reward.metrics.posh.judges.cascade import Cascade
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.judge import Judge, Witness
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.models.load import MODELS, model_settings
 from posh_reward.settings import make
@@ -18,6 +21,9 @@ JUDGES = {
 }
 """Judges that read scene graphs: name -> ``module:class``. Language models are in
 ``models.load.MODELS``; the ``judge`` of a cascade may be any of both."""
+
+WITNESSES = {"oracle": "posh_reward.metrics.posh.judges.oracle:Oracle"}
+"""Witnesses that are no judges of texts; any model that sees is one, too."""
 
 
 def load_judge(
@@ -42,3 +48,44 @@ def load_judge(
         judge: Judge = make(JUDGES, options, "judge")
         return judge
     return PromptJudge(make(MODELS, options, "judge"), preset, store)
+
+
+def load_witness(
+    which: str | Mapping[str, Any], preset: str = "released", store: Store | None = None
+) -> Witness:
+    """The witness of that name, or the one that a settings file or mapping describes.
+
+    Args:
+        which: a name, a settings file or a mapping, as for ``load_judge``, of a model that sees or
+            of the oracle; or the name of drawn pictures, such as "scenes:train=2000:plain=1", for
+            the oracle that knows them.
+        preset: wording of the questions to language models.
+        store: where language models' answers are kept.
+
+    Raises:
+        InputError: there is none of that name, or the model does not take pictures.
+        ConfigError: the settings have a value that cannot be used.
+    """
+    if isinstance(which, str) and which.partition(":")[0] == "scenes":
+        which = {"name": "oracle", "dataset": which}
+    options = model_settings(which, (*WITNESSES, *MODELS), "witness")
+    if options["name"] in WITNESSES:
+        witness: Witness = make(WITNESSES, options, "witness")
+        return witness
+    return PromptJudge(make(MODELS, options, "witness"), preset, store)
+
+
+def check_sees(witness: Witness) -> Witness:
+    """Returns the witness, if it can look at pictures.
+
+    Raises:
+        InputError: it is not a witness, reads texts only, or asks a model that takes no pictures.
+    """
+    if not hasattr(witness, "grade"):
+        raise InputError(f"witness is {witness!r}: give a name, a settings file or a Witness")
+    blind = isinstance(witness, PromptJudge) and not witness.model.sees
+    if blind or isinstance(witness, EmbeddedJudge | Cascade):
+        raise InputError(
+            f"the witness {witness.name!r} does not take pictures: name a model that sees"
+        )
+    return witness

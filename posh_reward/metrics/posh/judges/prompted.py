@@ -16,7 +16,7 @@ REWRITE_TOKENS = 20
 
 
 class PromptJudge:
-    """Renders POSH's questions to prompts, and puts them to a model.
+    """Renders POSH's questions to prompts, and puts them to a model; one that sees is a witness.
 
     Args:
         model: who answers.
@@ -54,6 +54,7 @@ class PromptJudge:
 
     def grade(self, requests: Sequence[Request]) -> list[Verdict]:
         """One verdict per request, in order; a failure is a verdict with its reason."""
+        self.model.usage.pictures += sum(each.picture is not None for each in requests)
         return self._asker.choose([prompt(each, self.preset) for each in requests], LABELS)
 
     def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:

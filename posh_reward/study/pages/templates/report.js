@@ -31,10 +31,10 @@ const level = (grade) => grade === null ? "failed" : LEVELS[Math.floor(grade) - 
 // ---- one pair
 
 function marked(runs, elements) {
-  return runs.map(([text, lowest, indices]) => {
+  return runs.map(([text, lowest, indices, seen]) => {
     if (indices === undefined) return document.createTextNode(text);
-    const digit = make("sup", {}, lowest === null ? "?" : String(Math.floor(lowest)));
-    const mark = make("mark", { class: level(lowest), tabindex: "0" }, text, digit);
+    const digit = make("sup", {}, seen ? "*" : lowest === null ? "?" : String(Math.floor(lowest)));
+    const mark = make("mark", { class: seen ? "seen" : level(lowest), tabindex: "0" }, text, digit);
     mark.elements = indices.map((index) => elements[index]);
     return mark;
   });

@@ -1,0 +1,119 @@
+"""Questions about drawn pictures -> verdicts, from what was drawn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from posh_reward.datasets.load import scene_options
+from posh_reward.datasets.scenes.things import NOUNS, things
+from posh_reward.metrics.posh.judges.oracle.album import album
+from posh_reward.metrics.posh.judges.oracle.grounding import Grounding, ground
+from posh_reward.metrics.posh.judges.oracle.telling import FRONT, PLACES, has, joined, placed
+from posh_reward.types import Failure, Request, Usage, Verdict
+
+YES = Verdict((0.0, 0.0, 0.0, 0.0, 1.0))
+NO = Verdict((1.0, 0.0, 0.0, 0.0, 0.0))
+UNTOLD = Verdict(None, Failure("reply", "the drawing does not tell"))
+UNKNOWN = Verdict(None, Failure("reply", "the oracle does not know this picture"))
+NO_PICTURE = Verdict(None, Failure("prompt", "the oracle answers about pictures only"))
+
+
+class Oracle:
+    """A witness over drawn pictures. It answers 5 or 1, and what the drawing does not tell fails.
+
+    Args:
+        dataset: the name of the drawn pictures, with the options that they were loaded with
+            (``datasets.load.SceneOptions``): its scenes are drawn again when first asked about.
+
+    Raises:
+        InputError: an option of ``dataset`` is unknown.
+    """
+
+    def __init__(self, dataset: str = "scenes") -> None:
+        scene_options(dataset)  # a wrong name fails here, not in the first batch
+        self.usage = Usage()
+        self._dataset = dataset
+
+    @property
+    def name(self) -> str:
+        """Version of the rules, and the pictures that are known."""
+        return f"oracle-1:{self._dataset}"
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict per request, in order."""
+        start = time.perf_counter()
+        grounded: dict[tuple[str, str], Grounding | None] = {}
+        verdicts = [self._answer(request, grounded) for request in requests]
+        self.usage.requests += len(requests)
+        self.usage.pictures += sum(request.picture is not None for request in requests)
+        for verdict in verdicts:
+            if verdict.failure is not None:
+                reason = str(verdict.failure)
+                self.usage.failures[reason] = self.usage.failures.get(reason, 0) + 1
+        self.usage.seconds += time.perf_counter() - start
+        return verdicts
+
+    def _answer(
+        self, request: Request, grounded: dict[tuple[str, str], Grounding | None]
+    ) -> Verdict:
+        if request.picture is None:
+            return NO_PICTURE
+        key = request.source.text, request.picture.digest
+        if key not in grounded:
+            scene = album(self._dataset).get(request.picture.digest)
+            grounded[key] = None if scene is None else ground(request.source, things(scene))
+        seen = grounded[key]
+        if seen is None:
+            return UNKNOWN
+        told = tell(seen, request)
+        return UNTOLD if told is None else YES if told else NO
+
+    def sleep(self) -> None:
+        """Nothing to free: all of the album is small."""
+
+    def wake(self) -> None:
+        """Nothing to get ready."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def tell(seen: Grounding, request: Request) -> bool | None:
+    """Whether the drawing shows what is asked about; None if it does not tell."""
+    if request.kind == "entity":
+        return _there(seen, request.entity)
+    if request.kind == "attribute":
+        return _property(seen, request.entity, request.text or "")
+    assert request.other_entity is not None, "a relation has two ends"
+    return _relation(seen, request.entity, request.text or "", request.other_entity)
+
+
+def _there(seen: Grounding, entity: int) -> bool | None:
+    noun = seen.nouns[entity]
+    if noun in PLACES:  # every picture has a left, a middle and a right
+        return True
+    if entity in seen.of:
+        return True
+    return False if noun in NOUNS else None
+
+
+def _property(seen: Grounding, entity: int, text: str) -> bool | None:
+    if entity in seen.of and seen.nouns[entity] != FRONT:
+        return has(seen.things[seen.of[entity]], text)
+    return None
+
+
+def _relation(seen: Grounding, first: int, text: str, second: int) -> bool | None:
+    """A relation of two things, or of a thing and its place."""
+    one, other = seen.of.get(first), seen.of.get(second)
+    if seen.nouns[first] in (*PLACES, FRONT) and text in ("part of", "of"):
+        return True if other is not None else None  # "her right", "the front of the house"
+    if one is None:
+        return None
+    if seen.nouns[second] in PLACES:
+        return placed(seen.things[one], text, seen.slots[second])
+    if other is None:
+        return None
+    link = f"{text} front of" if seen.nouns[second] == FRONT else text
+    return joined(seen.things, one, link, other)

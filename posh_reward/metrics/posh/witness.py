@@ -1,0 +1,74 @@
+"""The picture as second witness: it is asked about what the reference does not support.
+
+A detail may be true and missing from the reference: POSH then calls it a mistake. The larger of the
+two grades counts, as in PROVE's truthfulness. First come entities, then attributes and relations of
+what either witness shows, also of entities that the reference lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from posh_reward.metrics.posh.asking import Asking, answered
+from posh_reward.metrics.posh.claims import Claim
+from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.metrics.posh.search import Knowledge
+from posh_reward.types import Picture, Request
+
+SUPPORTED = 3.0
+"""An element is asked of the picture when the reference's grade is below this. In POSH's guide 2 is
+a weak hint and 3 is partial: below 3 the reference at most hints at it."""
+
+
+class Look(NamedTuple):
+    """Which picture is asked, and about what."""
+
+    picture: Picture
+    below: float = SUPPORTED
+    """The reference's grade below which an element is asked of the picture."""
+
+
+def look_at(look: Look, known: Knowledge, claims: Sequence[Claim]) -> Asking[None]:
+    """Asks the picture about the claims that the other text does not support.
+
+    Args:
+        look: the picture.
+        known: what the three passes have found out.
+        claims: all elements, with the other text's grades; their grades are raised in place.
+    """
+    entities = [claim for claim in claims if claim.kind == "entity"]
+    yield from _ask(look, known, [each for each in entities if each.below(look.below)], 4)
+    absent = {each.ends[0] for each in entities if each.grade is None or each.below(PRESENT)}
+    yield from _ask(
+        look,
+        known,
+        [
+            each
+            for each in claims
+            if each.kind != "entity" and each.below(look.below) and absent.isdisjoint(each.ends)
+        ],
+        5,
+    )
+
+
+def _ask(look: Look, known: Knowledge, claims: Sequence[Claim], number: int) -> Asking[None]:
+    """One pass: puts a question about each claim to the picture, and hears the answers."""
+    asked = [_question(look, known, claim) for claim in claims]
+    verdicts = yield from answered((number, 0), asked)
+    for claim, verdict in zip(claims, verdicts, strict=True):
+        claim.see(verdict)
+        known.unparsed += verdict.unparsed
+
+
+def _question(look: Look, known: Knowledge, claim: Claim) -> Request:
+    first, *others = claim.ends
+    return known.request(
+        claim.kind,
+        first,
+        claim.identifier,
+        None if claim.kind == "entity" else claim.text,
+        claim.other,
+        others[0] if others else None,
+        picture=look.picture,
+    )

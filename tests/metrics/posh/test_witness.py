@@ -1,0 +1,250 @@
+"""The picture as second witness: asked about what the reference does not support, and only that."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from posh_reward import InputError, PoSh
+from posh_reward.metrics.posh.examine import Examination, examine
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
+from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.presets import PRESETS, prompt
+from posh_reward.metrics.posh.witness import Look
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.types import Element, Failure, Picture, Request, Scores, Verdict
+from tests.graphs import attribute, description, entity, relation
+
+PICTURE = Picture("a", None)
+OTHER_PICTURE = Picture("b", None)
+SOURCE = description(
+    "A tall woman holds a red fan. A dog sleeps.",
+    [
+        entity("woman", attribute("tall")),
+        entity("fan", attribute("red")),
+        entity("dog", attribute("sleeps")),
+    ],
+    [relation(0, "near", 1), relation(2, "beside", 0)],
+)
+TARGET = description("A woman.")
+
+
+def stated(request: Request) -> float:
+    """A reference that has the woman, and half of what she is like."""
+    if request.kind == "entity":
+        return 5.0 if "woman" in request.identifier else 1.0
+    return 3.5
+
+
+class Watcher(FakeJudge):
+    """A witness that counts its calls."""
+
+    calls = 0
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        self.calls += 1
+        return super().grade(requests)
+
+
+def run(sees: Grader, *, pairs: int = 1, below: float = 3.0) -> tuple[Examination, Watcher]:
+    judge, witness = FakeJudge(stated), Watcher(sees)
+    look = Look(PICTURE, below)
+    steps = [examine(SOURCE, TARGET, "precision", look=look) for _ in range(pairs)]
+    return run_together(steps, judge, Rewriter(judge), witness)[0], witness
+
+
+def by_text(examination: Examination) -> dict[str, Element]:
+    return {element.text: element for element in examination.elements}
+
+
+def test_the_larger_of_the_two_grades_counts_and_the_element_keeps_both() -> None:
+    elements = by_text(run(lambda request: 4.5 if "fan" in request.identifier else 1.0)[0])
+    fan, dog, woman = elements["fan"], elements["dog"], elements["woman"]
+    assert (fan.grade, fan.witness) == (4.5, "picture")
+    assert fan.seen is not None
+    assert (fan.seen.stated, fan.seen.grade) == (1.0, 4.5)
+    assert (dog.grade, dog.witness) == (1.0, "reference")
+    assert (woman.grade, woman.witness, woman.seen) == (5.0, None, None)
+
+
+def test_what_the_reference_supports_is_not_asked_of_the_picture() -> None:
+    _, witness = run(lambda request: 5.0)
+    asked = {request.text or request.identifier for request in witness.requests}
+    assert asked == {"fan", "dog", "near", "red", "beside", "sleeps"}
+
+
+def test_things_are_asked_about_before_what_belongs_to_them() -> None:
+    _, witness = run(lambda request: 5.0)
+    assert [request.kind == "entity" for request in witness.requests] == [True] * 2 + [False] * 4
+
+
+def test_a_higher_bar_asks_more() -> None:
+    few, many = (len(run(lambda r: 5.0, below=bar)[1].requests) for bar in (3.0, 4.0))
+    assert (few, many) == (6, 7)
+
+
+def test_what_belongs_to_a_thing_that_only_the_picture_shows_is_asked_of_the_picture() -> None:
+    elements = by_text(run(lambda request: 1.0 if "dog" in request.identifier else 5.0)[0])
+    assert (elements["red"].grade, elements["red"].witness) == (5.0, "picture")
+    assert (elements["near"].grade, elements["near"].asked) == (5.0, False)
+    assert (elements["sleeps"].grade, elements["sleeps"].seen) == (1.0, None)
+    assert (elements["beside"].grade, elements["beside"].seen) == (1.0, None)
+
+
+def test_a_picture_that_does_not_tell_leaves_the_reference_s_grade() -> None:
+    untold = Failure("reply", "cannot tell")
+    examination, _ = run(lambda request: untold)
+    fan = by_text(examination)["fan"]
+    assert (fan.grade, fan.witness, fan.failure) == (1.0, "reference", None)
+    assert fan.seen is not None
+    assert (fan.seen.grade, fan.seen.failure) == (None, untold)
+    assert examination.failure is None
+
+
+def test_a_witness_that_is_gone_is_a_failure_and_not_a_low_grade() -> None:
+    gone = Failure("engine", "timed out")
+    examination, _ = run(lambda request: gone)
+    assert by_text(examination)["fan"].grade is None
+    assert examination.failure == gone
+
+
+def test_all_pairs_share_two_calls() -> None:
+    _, witness = run(lambda request: 5.0, pairs=20)
+    assert witness.calls == 2
+
+
+GENERATION = "A woman in a red coat stands near a dog."
+REFERENCE = "A woman stands."
+
+
+def sighted(sees: Grader = lambda request: 5.0) -> PoSh:
+    return PoSh(witness=FakeJudge(sees, "eyes-1"))
+
+
+def score(posh: PoSh, image: object = PICTURE) -> Scores:
+    return posh.score([GENERATION], [REFERENCE], [image])[0]
+
+
+def test_without_a_witness_pictures_are_not_looked_at() -> None:
+    posh = PoSh()
+    assert posh.score([GENERATION], [REFERENCE], [object()]) == posh.score(
+        [GENERATION], [REFERENCE]
+    )
+    assert "witness" not in posh.signature
+    assert not posh.wants_pictures
+
+
+def test_precision_rises_and_recall_stays() -> None:
+    [blind], seeing = PoSh().score([GENERATION], [REFERENCE]), score(sighted())
+    assert blind.precision is not None
+    assert seeing.precision is not None
+    assert seeing.precision > blind.precision
+    assert seeing.recall == blind.recall
+    assert "|witness:eyes-1|supported:3|" in seeing.signature
+
+
+def test_a_picture_that_shows_none_of_it_changes_no_score() -> None:
+    [blind], seeing = PoSh().score([GENERATION], [REFERENCE]), score(sighted(lambda r: 1.0))
+    assert (blind.precision, blind.recall, blind.f1) == (
+        seeing.precision,
+        seeing.recall,
+        seeing.f1,
+    )
+
+
+def test_a_missing_picture_fails_its_pair_alone() -> None:
+    posh = sighted()
+    scores = posh.score([GENERATION] * 3, [REFERENCE] * 3, [None, PICTURE, "no such file.png"])
+    assert [each.precision is None for each in scores] == [True, False, True]
+    assert str(scores[0].failure) == "there is no picture"
+    assert scores[2].failure is not None
+    assert scores[2].failure.kind == "text"
+
+
+def test_one_text_about_two_pictures_is_asked_of_each() -> None:
+    posh = sighted(lambda r: 5.0 if r.picture is not None and r.picture.digest == "a" else 1.0)
+    first, second, third = posh.score(
+        [GENERATION] * 3, [REFERENCE] * 3, [PICTURE, OTHER_PICTURE, PICTURE]
+    )
+    assert first == third
+    assert first.precision != second.precision
+
+
+def test_the_questions_about_pictures_are_counted() -> None:
+    posh = sighted()
+    scores = score(posh)
+    seen = sum(element.seen is not None for element in scores.elements)
+    assert posh.usage.pictures == seen > 0
+    assert posh.usage.requests > seen
+    logged = posh.figures([scores])
+    assert logged["picture_asked"] == seen
+    assert logged["picture_raised"] == 1.0
+    assert logged["picture_unanswered"] == 0.0
+    assert list(posh.figures([])) == list(logged)
+    assert "picture_asked" not in PoSh().figures([])
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_picture_is_asked_about_in_words_with_the_picture_before_them(preset: str) -> None:
+    ask = partial(Request, "precision", source=SOURCE, target=TARGET, entity=0, picture=PICTURE)
+    thing = prompt(ask("entity", "tall woman"), preset)
+    red = prompt(ask("attribute", "fan", text="red"), preset)
+    near = prompt(ask("relation", "woman", text="near", other="fan"), preset)
+    assert 'Q: Is "tall woman" shown in the picture?' in thing.text
+    assert 'Q: Is "fan" shown as "red" in the picture?' in red.text
+    assert 'between "woman" and "fan" shown as "near" in the picture?' in near.text
+    for each in (thing, red, near):
+        assert each.pictures == (PICTURE,)
+        assert each.prefix == thing.prefix
+        assert SOURCE.text not in each.text
+        assert TARGET.text not in each.text
+
+
+def seeing_model(grade: Callable[[Prompt], float] = lambda prompt: 5.0) -> FakeModel:
+    return FakeModel(grade, sees=True)
+
+
+def test_a_judge_that_sees_is_its_own_witness_and_is_counted_once() -> None:
+    model = seeing_model(lambda prompt: 5.0 if prompt.pictures else 2.5)
+    posh = PoSh(PromptJudge(model), witness="judge")
+    assert score(posh).precision == 1.0
+    assert posh.usage is model.usage
+    assert 0 < model.usage.pictures < model.usage.requests
+    assert model.events == ["wake", "sleep"]
+
+
+def test_a_witness_of_its_own_sleeps_when_the_judge_does() -> None:
+    model = seeing_model()
+    score(PoSh(witness=PromptJudge(model)))
+    assert model.events == ["wake", "sleep"]
+
+
+@pytest.mark.parametrize(
+    "blind", [PromptJudge(FakeModel()), EmbeddedJudge(), "judge", "fake-model"]
+)
+def test_who_cannot_see_is_no_witness(blind: PromptJudge | EmbeddedJudge | str) -> None:
+    with pytest.raises(InputError, match="name a model that sees"):
+        PoSh(witness=blind)
+
+
+@pytest.mark.parametrize("images", [None, [PICTURE, PICTURE]])
+def test_a_witness_needs_one_picture_for_each_pair(images: list[object] | None) -> None:
+    with pytest.raises(InputError, match="images"):
+        sighted().score([GENERATION], [REFERENCE], images)
+
+
+@pytest.mark.parametrize("grade", [1.0, 5.5, float("nan")])
+def test_the_bar_is_a_grade(grade: float) -> None:
+    with pytest.raises(InputError, match="supported"):
+        PoSh(witness="oracle", supported=grade)
+
+
+def test_a_metric_with_a_witness_reaches_worker_processes() -> None:
+    posh = pickle.loads(pickle.dumps(PoSh(witness="scenes:train=1:heldout=1")))
+    assert "witness:oracle-1:scenes:train=1:heldout=1|" in posh.signature
