@@ -18,6 +18,7 @@ from posh_reward.models.server import ServerModel
 from posh_reward.models.vllm import VllmModel
 from tests.models.children import Make
 from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.models.tiny_vl import seeing_model, seeing_tokenizer
 
 NAMED: dict[type, dict[str, tuple[object, object]]] = {
     EmbeddedJudge: {},
@@ -31,6 +32,7 @@ NAMED: dict[type, dict[str, tuple[object, object]]] = {
         "revision": (None, None),  # for a folder its fingerprint; a commit: test_transformers.py
         "dtype": ("float32", "bfloat16"),
         "reading": ("labels", "top-20"),
+        "max_pixels": (1_000_000, 500_000),
     },
     VllmModel: {
         "model": ("someone/tiny", "someone/other"),
@@ -99,11 +101,13 @@ def test_a_vllm_models_name_tells_its_settings(make: Make) -> None:
 
 
 def test_a_transformers_models_name_tells_its_settings(tmp_path: Path) -> None:
-    tokenizer = byte_tokenizer()
+    tokenizer = seeing_tokenizer()
     for folder, layers in (("one", 1), ("other", 2)):
-        tiny_model(tokenizer, num_hidden_layers=layers).save_pretrained(tmp_path / folder)
+        seeing_model(tokenizer, num_hidden_layers=layers).save_pretrained(tmp_path / folder)
+    tiny_model(byte_tokenizer()).save_pretrained(tmp_path / "blind")
 
     def make(model: str = "one", **options: Any) -> TransformersModel:
         return TransformersModel(str(tmp_path / model), device="cpu", **options)
 
     assert differing(make, TransformersModel) == []
+    assert "pixels" not in make("blind").name, "of a model that does not see they are irrelevant"
