@@ -6,10 +6,11 @@
     ask        each distinct prompt once, answers kept in a store, counted
     load       name -> model
     packed/      `name: transformers`   in this process, what prompts share computed once
+    vision/      the same, for prompts with pictures
     vllm/        `name: vllm`           in a child process that may die
     server/      `name: server`         over HTTP
     fake         for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
-    pictures   files, bytes, PIL images -> pictures of prompts
+    pictures   files, bytes, PIL images -> pictures of prompts, in a model's sizes
     revision   which weights a name stands for
 """

@@ -97,10 +97,10 @@ class Asker:
     def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
         """Answers from the store or the model; equal prompts share one, failures are not kept.
 
-        Prompts go to the model in alphabetical order: those with equal beginnings are
-        neighbours, and the order of the requests does not matter.
+        Prompts go to the model by their pictures, then in alphabetical order: those with equal
+        beginnings are neighbours, and the order of the requests does not matter.
         """
-        distinct = sorted(set(prompts))
+        distinct = sorted(set(prompts), key=lambda prompt: (prompt.pictures, prompt))
         known = self._recall(distinct, asking)
         if not self.model.sees:
             known |= {each: asking.failed(BLIND) for each in distinct if each.pictures}

@@ -49,8 +49,10 @@ class Model(Protocol):
     One bad prompt never spoils its neighbours.
     """
 
-    sees: bool
-    """Whether it takes prompts with pictures."""
+    @property
+    def sees(self) -> bool:
+        """Whether it takes prompts with pictures."""
+        ...
 
     @property
     def few_calls(self) -> bool:
@@ -75,7 +77,7 @@ class Model(Protocol):
         """The distribution of each prompt's next token over the labels, renormalised.
 
         Args:
-            prompts: distinct; those with equal prefixes stand together.
+            prompts: distinct; those with equal pictures and prefixes stand together.
             labels: one short text each, such as ``"1"``.
 
         Returns:

@@ -21,7 +21,8 @@ MARK = "\u2402message\u2403"
 class Chat:
     """One user message, no system message, thinking off: the form that POSH asks in.
 
-    A description that holds the text of a special or an added token keeps it as text. A shared
+    Pictures precede the text, where the template puts one placeholder for each. A description that
+    holds the text of a special or an added token, such as a placeholder, keeps it as text. A shared
     prefix is tokenised once, unless the tokenizer would join it to what follows.
 
     Args:
@@ -32,18 +33,18 @@ class Chat:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._plain = plain_tokenizer(tokenizer)
         self._starts: dict[str, list[int] | None] = {}
-        before, after = template_halves(tokenizer)
-        self._head = self._ids(before, special=True)
-        self._tail = self._ids(after, special=True)
+        self._frames: dict[int, tuple[list[int], list[int]]] = {}
+        self._frame(0)
 
     @property
     def turn_end(self) -> int | None:
         """The token that the template closes a turn with; None if it closes it with text."""
-        first = self._tail[0] if self._tail else None
-        return first if first in self._tokenizer.all_special_ids else None
+        _, tail = self._frame(0)
+        first = tail[0] if tail else None
+        return first if first in self.tokenizer.all_special_ids else None
 
     def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of each prompt, from the first of the template to the last."""
@@ -56,10 +57,22 @@ class Chat:
         """
         starts = self._prefixes(prompts)
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
-        heads = [self._head + (starts[prompt.prefix] or []) for prompt in prompts]
-        return [
-            (head + rest + self._tail, len(head)) for head, rest in zip(heads, rests, strict=True)
-        ]
+        found = []
+        for prompt, rest in zip(prompts, rests, strict=True):
+            before, after = self._frame(len(prompt.pictures))
+            head = before + (starts[prompt.prefix] or [])
+            found.append((head + rest + after, len(head)))
+        return found
+
+    def _frame(self, pictures: int) -> tuple[list[int], list[int]]:
+        """Ids of what the template puts before and after a message with so many pictures."""
+        if pictures not in self._frames:
+            before, after = template_halves(self.tokenizer, pictures)
+            self._frames[pictures] = (
+                self._ids(before, special=True),
+                self._ids(after, special=True),
+            )
+        return self._frames[pictures]
 
     def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
         """Ids of each prefix; recent ones are remembered, since they come in waves."""
@@ -88,7 +101,7 @@ class Chat:
         if not special and self._plain is not None:
             encoded = self._plain.encode_batch_fast(texts, add_special_tokens=False)
             return [each.ids for each in encoded]
-        ids: list[list[int]] = self._tokenizer(
+        ids: list[list[int]] = self.tokenizer(
             texts, add_special_tokens=False, split_special_tokens=not special
         )["input_ids"]
         return ids
@@ -119,8 +132,12 @@ def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
     return plain
 
 
-def template_halves(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+def template_halves(tokenizer: PreTrainedTokenizerBase, pictures: int = 0) -> tuple[str, str]:
     """What the chat template puts before and after the user's message, thinking off.
+
+    Args:
+        tokenizer: with a chat template.
+        pictures: how many precede the text; their placeholders are in the first half.
 
     Raises:
         ConfigError: there is no template, or one that drops the message.
@@ -130,8 +147,9 @@ def template_halves(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
             f"the tokenizer of {tokenizer.name_or_path or 'this model'} has no chat template: "
             "choose an instruction-tuned model"
         )
+    parts = [*({"type": "image"} for _ in range(pictures)), {"type": "text", "text": MARK}]
     rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": MARK}],
+        [{"role": "user", "content": parts if pictures else MARK}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,

@@ -1,15 +1,17 @@
-"""Pictures in any of the forms that datasets give them -> pictures to show a model."""
+"""Pictures in any form that datasets give them -> pictures to show a model, in its sizes."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from hashlib import sha256
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from posh_reward.errors import InputError
 from posh_reward.types import Failure, Picture
 
 if TYPE_CHECKING:
@@ -19,6 +21,27 @@ LARGEST = 100_000_000
 """Bytes of a file that is opened."""
 NO_PILLOW = Failure("engine", "pictures need Pillow: pip install pillow")
 MISSING = Failure("text", "there is no picture")
+
+SEEING = ("qwen2_5_vl", "qwen3_vl")
+"""``model_type`` of the checkpoints that see."""
+MAX_PIXELS = 1280 * 28 * 28
+"""A megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL."""
+LONGEST_SIDE = 200
+"""The longest that a picture may be, in heights, or the highest, in widths."""
+
+
+class Sizes(NamedTuple):
+    """The sizes in which a model sees pictures."""
+
+    factor: int
+    """Sides are multiples of this many pixels; each such square is one token."""
+    min_pixels: int
+    max_pixels: int
+
+    def tokens(self, width: int, height: int) -> int:
+        """How many tokens a picture becomes once it is settled."""
+        width, height = settled_size(width, height, *self)
+        return width * height // self.factor**2
 
 
 def picture_of(given: object) -> Picture | Failure:
@@ -74,3 +97,62 @@ def _seen(image: Image.Image) -> Picture | Failure:
     upright = ImageOps.exif_transpose(image).convert("RGB")
     size = ",".join(map(str, upright.size)).encode()
     return Picture(sha256(size + upright.tobytes()).hexdigest(), upright)
+
+
+def settled_size(
+    width: int, height: int, factor: int, min_pixels: int, max_pixels: int
+) -> tuple[int, int]:
+    """The width and height that Qwen's processors would give a picture.
+
+    Sides are rounded to multiples of ``factor``; a picture outside the limits is scaled into them,
+    with its shape kept as far as multiples allow.
+
+    Raises:
+        InputError: it is too long and thin for them.
+    """
+    if max(width, height) > LONGEST_SIDE * min(width, height):
+        raise InputError(
+            f"a picture of {width} x {height} pixels is too long and thin: crop it to less than "
+            f"{LONGEST_SIDE} times its shorter side"
+        )
+    sides = [round(side / factor) * factor for side in (width, height)]
+    if math.prod(sides) > max_pixels:
+        shrunk = math.sqrt(width * height / max_pixels)
+        sides = [
+            max(factor, math.floor(side / shrunk / factor) * factor) for side in (width, height)
+        ]
+    elif math.prod(sides) < min_pixels:
+        grown = math.sqrt(min_pixels / (width * height))
+        sides = [math.ceil(side * grown / factor) * factor for side in (width, height)]
+    return sides[0], sides[1]
+
+
+def settled(picture: Image.Image, factor: int, min_pixels: int, max_pixels: int) -> Image.Image:
+    """The picture in RGB and in its settled size; a processor then leaves it as it is.
+
+    Raises:
+        InputError: it is too long and thin.
+    """
+    from PIL.Image import Resampling
+
+    size = settled_size(*picture.size, factor, min_pixels, max_pixels)
+    picture = picture.convert("RGB")
+    return picture if picture.size == size else picture.resize(size, Resampling.BICUBIC)
+
+
+def settled_picture(picture: Picture, sizes: Sizes) -> Image.Image | Failure:
+    """The picture as a model sees it; a failure if it cannot be shown."""
+    try:
+        from PIL import Image
+
+        if not isinstance(picture.image, Image.Image):
+            return Failure("prompt", f"{type(picture.image).__name__} is not a PIL image")
+        return settled(picture.image, *sizes)
+    except Exception as error:  # reading a file late may raise anything
+        return unshown(error)
+
+
+def unshown(error: Exception) -> Failure:
+    """The failure of prompts whose picture cannot be shown, for this reason."""
+    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return Failure("prompt", f"the picture cannot be shown: {said}"[:300])

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.models.pictures import settled
+
 if TYPE_CHECKING:
     from datasets import Dataset
-    from PIL.Image import Image
     from transformers import ProcessorMixin
 
 
@@ -33,15 +34,3 @@ def settle_pictures(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
             input_columns=["image"],
             desc="settling picture sizes",
         )
-
-
-def settled(picture: Image, factor: int, min_pixels: int, max_pixels: int) -> Image:
-    """The picture with sides that are multiples of ``factor`` pixels, within the limits."""
-    from PIL.Image import Resampling
-    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
-
-    height, width = smart_resize(picture.height, picture.width, factor, min_pixels, max_pixels)
-    picture = picture.convert("RGB")
-    if picture.size == (width, height):
-        return picture
-    return picture.resize((width, height), Resampling.BICUBIC)

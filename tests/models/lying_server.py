@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/detokenize":
             return self.send({"prompt": "".join(DIGITS.get(i, "?") for i in body["tokens"])})
         number = self.server.note(body)
-        lie = self.server.liar(number, body["messages"][0]["content"])
+        lie = self.server.liar(number, text_of(body))
         honest = reply_to(body, self.server.knows_ids)
         return lie(self, honest) if lie else self.send(honest)
 
@@ -120,9 +120,16 @@ class LyingServer(ThreadingHTTPServer):
         self._thread.join()
 
 
+def text_of(body: dict[str, Any]) -> str:
+    """The text of a request's message, whether or not pictures come with it."""
+    content = body["messages"][0]["content"]
+    text: str = content if isinstance(content, str) else content[-1]["text"]
+    return text
+
+
 def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
     """What the fake model would say, in the form of a chat completion."""
-    text = body["messages"][0]["content"]
+    text = text_of(body)
     usage = {"prompt_tokens": 10, "completion_tokens": 1}
     usage["prompt_tokens_details"] = {"cached_tokens": 8}  # type: ignore[assignment]
     if not body.get("logprobs"):

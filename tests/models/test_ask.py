@@ -36,6 +36,13 @@ def test_equal_pictures_are_asked_about_once() -> None:
     assert len(model.prompts) == 2  # one in each call
 
 
+def test_questions_about_one_picture_reach_the_model_together() -> None:
+    model = FakeModel(seen, sees=True)
+    prompts = [Prompt("", thing, (each,)) for thing in "abc" for each in (BOAT, DOG)]
+    Asker(model).choose([*prompts, Prompt("", "b")], LABELS)
+    assert [prompt.pictures for prompt in model.prompts] == [(), *[(BOAT,)] * 3, *[(DOG,)] * 3]
+
+
 def test_a_model_that_does_not_see_fails_what_it_would_have_to_see() -> None:
     model = FakeModel(lambda prompt: 4.0)
     blind, sound = Asker(model).choose([Prompt("", "A boat?", (BOAT,)), Prompt("", "A?")], LABELS)

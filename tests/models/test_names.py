@@ -18,6 +18,7 @@ from posh_reward.models.server import ServerModel
 from posh_reward.models.vllm import VllmModel
 from tests.models.children import Make
 from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.models.tiny_vl import seeing_model, seeing_tokenizer
 
 NAMED: dict[type, dict[str, tuple[object, object]]] = {
     EmbeddedJudge: {},
@@ -31,6 +32,7 @@ NAMED: dict[type, dict[str, tuple[object, object]]] = {
         "revision": (None, None),  # for a folder its fingerprint; a commit: test_transformers.py
         "dtype": ("float32", "bfloat16"),
         "reading": ("labels", "top-20"),
+        "max_pixels": (1_000_000, 500_000),
     },
     VllmModel: {
         "model": ("someone/tiny", "someone/other"),
@@ -43,6 +45,8 @@ NAMED: dict[type, dict[str, tuple[object, object]]] = {
         "model": ("a", "b"),
         "revision": ("a", "b"),
         "reading": ("labels", "top-20"),
+        "pictures": (False, True),
+        "max_pixels": (1_000_000, 500_000),
         "extra_body": ({}, {"seed": 1}),
     },
 }
@@ -86,12 +90,14 @@ def differing(make: Callable[..., Any], judge: type) -> list[str]:
 
 def test_a_cascades_and_a_servers_names_tell_their_settings() -> None:
     def server(**options: Any) -> ServerModel:
-        return ServerModel(**{"base_urls": "http://host", "model": "m", **options})
+        settings = {"base_urls": "http://host", "model": "m", "pictures": True}
+        return ServerModel(**{**settings, **options})
 
     def cascade(**options: Any) -> Cascade:
         return Cascade(**{"judge": FakeJudge(), **options})
 
     assert differing(server, ServerModel) == differing(cascade, Cascade) == []
+    assert "pixels" not in server(pictures=False).name
 
 
 def test_a_vllm_models_name_tells_its_settings(make: Make) -> None:
@@ -99,11 +105,13 @@ def test_a_vllm_models_name_tells_its_settings(make: Make) -> None:
 
 
 def test_a_transformers_models_name_tells_its_settings(tmp_path: Path) -> None:
-    tokenizer = byte_tokenizer()
+    tokenizer = seeing_tokenizer()
     for folder, layers in (("one", 1), ("other", 2)):
-        tiny_model(tokenizer, num_hidden_layers=layers).save_pretrained(tmp_path / folder)
+        seeing_model(tokenizer, num_hidden_layers=layers).save_pretrained(tmp_path / folder)
+    tiny_model(byte_tokenizer()).save_pretrained(tmp_path / "blind")
 
     def make(model: str = "one", **options: Any) -> TransformersModel:
         return TransformersModel(str(tmp_path / model), device="cpu", **options)
 
     assert differing(make, TransformersModel) == []
+    assert "pixels" not in make("blind").name, "of a model that does not see they are irrelevant"

@@ -6,9 +6,12 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
-from posh_reward.models.pictures import picture_of
+from posh_reward import InputError
+from posh_reward.models.pictures import LONGEST_SIDE, Sizes, picture_of, settled, settled_size
 from posh_reward.types import Failure, Picture
 
 
@@ -80,3 +83,33 @@ def test_a_picture_is_known_by_its_digest(image: Image.Image) -> None:
     found = picture_of(image)
     assert isinstance(found, Picture)
     assert found in {Picture(found.digest, object())}
+
+
+@given(
+    width=st.integers(1, 6000),
+    height=st.integers(1, 6000),
+    factor=st.sampled_from([8, 28, 32]),
+    least=st.integers(1, 70_000),
+    most=st.integers(70_000, 2_000_000),
+)
+def test_a_settled_size_is_the_one_of_qwens_processors(
+    width: int, height: int, factor: int, least: int, most: int
+) -> None:
+    pytest.importorskip("transformers")
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+
+    if max(width, height) > LONGEST_SIDE * min(width, height):
+        with pytest.raises(InputError, match="crop it"):
+            settled_size(width, height, factor, least, most)
+        return
+    found = settled_size(width, height, factor, least, most)
+    assert found[::-1] == smart_resize(height, width, factor, least, most)
+    assert Sizes(factor, least, most).tokens(width, height) == found[0] * found[1] / factor**2
+
+
+@pytest.mark.parametrize("size", [(224, 112), (100, 150), (300, 260), (4000, 3000), (30, 30)])
+def test_a_settled_picture_is_left_alone(size: tuple[int, int]) -> None:
+    once = settled(Image.new("RGBA", size), 28, 56 * 56, 50_000)
+    assert (once.width % 28, once.height % 28, once.mode) == (0, 0, "RGB")
+    assert 56 * 56 <= once.width * once.height <= 50_000
+    assert settled(once, 28, 56 * 56, 50_000).size == once.size

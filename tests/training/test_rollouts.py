@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from PIL import Image
 
-from posh_reward.training.pictures import settled
 from posh_reward.training.rollouts import CheckedGenerate, PromptMismatchError, collapsed
 
 PAD, BEGIN, END = 7, 5, 6
@@ -62,11 +60,3 @@ def test_prompts_without_pictures_are_left_alone() -> None:
 def test_each_run_of_placeholders_is_collapsed() -> None:
     two = [BEGIN, PAD, PAD, END, BEGIN, PAD, END, 1, 1]
     assert collapsed(two, PADS) == [BEGIN, PAD, END, BEGIN, PAD, END, 1, 1]
-
-
-@pytest.mark.parametrize("size", [(224, 112), (100, 150), (300, 260), (4000, 3000), (30, 30)])
-def test_a_settled_picture_is_left_alone(size: tuple[int, int]) -> None:
-    once = settled(Image.new("RGBA", size), 28, 56 * 56, 50_000)
-    assert (once.width % 28, once.height % 28, once.mode) == (0, 0, "RGB")
-    assert 56 * 56 <= once.width * once.height <= 50_000
-    assert settled(once, 28, 56 * 56, 50_000).size == once.size

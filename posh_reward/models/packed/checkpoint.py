@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
+from posh_reward.models.pictures import SEEING
 
 if TYPE_CHECKING:
     import torch
@@ -103,25 +104,39 @@ def identity(model: str, revision: str | None) -> str:
         raise JudgeError(_not_loaded(model, revision, error)) from error
 
 
+def sees(config: PretrainedConfig) -> bool:
+    """Whether a model of this configuration takes pictures, of a kind that is known here."""
+    return config.model_type in SEEING
+
+
+def kind(config: PretrainedConfig) -> Any:
+    """The class of transformers that loads a model of this configuration."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    return AutoModelForImageTextToText if sees(config) else AutoModelForCausalLM
+
+
 def load(
     model: str, revision: str | None, device: torch.device, dtype: torch.dtype
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A causal language model on its device, and its tokenizer.
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]:
+    """A language model on its device, its tokenizer, and its picture processor if it sees.
 
     Raises:
         JudgeError: there is no such model, or no room for it.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer, Qwen2VLImageProcessorPil
 
-    check_room(model, load_config(model, revision), device, dtype)
+    config = load_config(model, revision)
+    check_room(model, config, device, dtype)
+    where = {"revision": revision, "trust_remote_code": False}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, revision=revision, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(model, **where)
+        # Not the one that needs torchvision: pixels must not depend on what is installed.
+        images = Qwen2VLImageProcessorPil.from_pretrained(model, **where) if sees(config) else None
         with whole_weights():
-            loaded = AutoModelForCausalLM.from_pretrained(
-                model, revision=revision, dtype=dtype, use_safetensors=True, trust_remote_code=False
-            )
-        return loaded.to(device), tokenizer
+            loaded = kind(config).from_pretrained(model, dtype=dtype, use_safetensors=True, **where)
+        return loaded.to(device), tokenizer, images
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise JudgeError(f"{model} does not fit into the memory of {device}: {error}") from error
     except (OSError, ValueError) as error:
@@ -137,10 +152,9 @@ def check_room(
         JudgeError: there is too little.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     with whole_weights(), torch.device("meta"):
-        empty: Any = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        empty: Any = kind(config).from_config(config, trust_remote_code=False)
     needed = SPARE * sum(p.numel() for p in empty.parameters()) * dtype.itemsize
     free = free_memory(device)
     if free is not None and needed > free:

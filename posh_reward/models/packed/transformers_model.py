@@ -1,9 +1,8 @@
-"""A causal language model in this process, with transformers: on one GPU, or on the CPU."""
+"""A language model in this process, with transformers: on one GPU, or on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import metadata
 from itertools import chain
@@ -23,16 +22,16 @@ from posh_reward.models.labels import (
     verdict,
 )
 from posh_reward.models.packed import checkpoint
+from posh_reward.models.pictures import MAX_PIXELS
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from posh_reward.models.packed.placement import PlacedWeights
-    from posh_reward.models.packed.runner import PromptValues, Runner
-    from posh_reward.models.packed.slots import Encoded
+    from posh_reward.models.packed.loaded import Encoding, Loaded
+    from posh_reward.models.packed.runner import PromptValues
 
-    Given = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+    Given = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
 
 
 class TransformersModel:
@@ -44,6 +43,9 @@ class TransformersModel:
     matter. What else is in a call changes only rounding: by less than 1e-5 of a probability in
     float32, by up to some hundredths of a grade in bfloat16.
 
+    A checkpoint of Qwen2.5-VL or Qwen3-VL sees: each picture is computed once for all prompts about
+    it (``models.vision``). Prompts without pictures are packed as for any model.
+
     Args:
         model: a folder, or a name on the hub. Safetensors only; no code of theirs is run.
         revision: branch, tag or commit on the hub.
@@ -52,15 +54,16 @@ class TransformersModel:
         reading: how the label probabilities are read; see ``models.labels.LabelReading``.
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
         memory_gb: GiB for the states of tokens; the weights come on top of it. None is half of
-            what is free on a card with the weights on it, or 2 on a CPU.
+            what is free on a card with the weights on it, or 2 on a CPU. In a model that sees, one
+            half of it is for prompts with pictures.
+        max_pixels: larger pictures are shrunk to so many pixels, of which each 28 x 28 (Qwen2.5-VL)
+            or 32 x 32 (Qwen3-VL) cost a token.
         sleep: between batches move the weights from the card to the host's memory (28 GB per
             process for 14 billion parameters in bfloat16).
 
     Raises:
         InputError: there is no such reading, or a size is not above 0.
     """
-
-    sees = False
 
     def __init__(
         self,
@@ -72,11 +75,12 @@ class TransformersModel:
         reading: LabelReading = "labels",
         max_batch_tokens: int = 8192,
         memory_gb: float | None = None,
+        max_pixels: int = MAX_PIXELS,
         sleep: bool = True,
     ) -> None:
         check_reading(reading)
-        if max_batch_tokens < 1 or (memory_gb is not None and memory_gb <= 0):
-            raise InputError("max_batch_tokens and memory_gb must be more than 0")
+        if min(max_batch_tokens, max_pixels) < 1 or (memory_gb is not None and memory_gb <= 0):
+            raise InputError("max_batch_tokens, memory_gb and max_pixels must be more than 0")
         self.usage = Usage()
         self._model = model
         self._revision = revision
@@ -85,6 +89,7 @@ class TransformersModel:
         self._reading: LabelReading = reading
         self._budget = max_batch_tokens
         self._memory_gb = memory_gb
+        self._max_pixels = max_pixels
         self._sleep = sleep
         self._from_memory = False
         self._given: Given | None = None
@@ -93,7 +98,13 @@ class TransformersModel:
 
     @classmethod
     def of(
-        cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, **options: Any
+        cls,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str,
+        *,
+        images: Any = None,
+        **options: Any,
     ) -> TransformersModel:
         """Wraps a model that is already in memory; puts it into evaluation mode.
 
@@ -101,12 +112,24 @@ class TransformersModel:
             model: a causal language model, on one device.
             tokenizer: its own, with a chat template.
             name: for signatures and stores; other weights need another name.
+            images: its picture processor; without one it does not see.
             **options: the class's, except ``revision``, ``device`` and ``dtype``.
         """
         made = cls(name, **options)
         made._from_memory = True
-        made._given = (model, tokenizer)
+        made._given = (model, tokenizer, images)
+        made.sees = images is not None
         return made
+
+    @cached_property
+    def sees(self) -> bool:
+        """Whether the checkpoint is of a kind that takes pictures (``models.pictures.SEEING``).
+
+        Raises:
+            JudgeError: there is no such model.
+        """
+        checkpoint.require_libraries()
+        return checkpoint.sees(checkpoint.load_config(self._model, self._commit))
 
     @cached_property
     def few_calls(self) -> bool:
@@ -118,19 +141,22 @@ class TransformersModel:
     def name(self) -> str:
         """Transformers' version, model, commit (or a folder's fingerprint), dtype and reading.
 
+        And the cap on pictures, if it sees any.
+
         Raises:
             JudgeError: there is no such model.
         """
         checkpoint.require_libraries()
+        version = f"transformers-{metadata.version('transformers')}"
+        how = f"{self._reading}:pixels-{self._max_pixels}" if self.sees else self._reading
         if self._from_memory:
-            return f"transformers-{metadata.version('transformers')}:{self._model}:{self._reading}"
+            return f"{version}:{self._model}:{how}"
         device = checkpoint.chosen_device(self._device)
         config = checkpoint.load_config(self._model, self._commit)
         dtype = str(checkpoint.chosen_dtype(self._dtype, config, device)).removeprefix("torch.")
         folder = Path(self._model)
         called = folder.resolve().name if folder.is_dir() else self._model
-        which = f"{called}@{self._identity}"
-        return f"transformers-{metadata.version('transformers')}:{which}:{dtype}:{self._reading}"
+        return f"{version}:{called}@{self._identity}:{dtype}:{how}"
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """The distribution of each prompt's next token over the labels, renormalised.
@@ -149,9 +175,8 @@ class TransformersModel:
         top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
         encoded, answers = self._encode(loaded, prompts, 0)
-        told = loaded.runner.read([*encoded.values()], read)
-        self._count(loaded.runner)
-        answers.update(zip(encoded, told, strict=True))
+        answers.update(loaded.ask(encoded, lambda runner, some: runner.read(some, read)))
+        self._count(loaded)
         return [self._verdict(answers[index], flat, tokens) for index in range(len(prompts))]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
@@ -162,16 +187,18 @@ class TransformersModel:
         """
         loaded = self._ready()
         encoded, answers = self._encode(loaded, prompts, max_tokens)
-        written = loaded.runner.write([*encoded.values()], max_tokens, loaded.stops)
-        self._count(loaded.runner)
-        answers.update(zip(encoded, written, strict=True))
-        return [reply_of(loaded, answers[index]) for index in range(len(prompts))]
+        stops = loaded.stops
+        answers.update(
+            loaded.ask(encoded, lambda runner, some: runner.write(some, max_tokens, stops))
+        )
+        self._count(loaded)
+        return [loaded.reply(answers[index]) for index in range(len(prompts))]
 
     def sleep(self) -> None:
         """Drops kept states and, on a card, moves the weights to the host's memory."""
         if self._loaded is None:
             return
-        self._loaded.runner.clear(0)
+        self._loaded.clear(0)
         if self._sleep:
             self._loaded.weights.put_away()
 
@@ -193,23 +220,19 @@ class TransformersModel:
 
         if self._loaded is None:
             self._loaded = self._load()
-        loaded, runner = self._loaded, self._loaded.runner
+        loaded = self._loaded
         loaded.weights.bring_back()
-        if not runner.states.layers:  # it was asleep: what else is on the card may have changed
-            runner.clear(states_room(runner.model.device, loaded.per_token, self._memory_gb))
+        if loaded.is_empty:  # it was asleep: what else is on the card may have changed
+            device = loaded.runner.model.device
+            loaded.clear(states_room(device, loaded.per_token, self._memory_gb))
         return loaded
 
     def _load(self) -> Loaded:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.placement import PlacedWeights, check_packing, context_of
-        from posh_reward.models.packed.runner import Runner
+        from posh_reward.models.packed.loaded import made_ready
 
-        model, tokenizer = self._given or self._from_checkpoint()
-        model.eval()
-        chat = Chat(tokenizer)
-        per_token = check_packing(model, chat)
-        runner = Runner(model, self._budget)
-        return Loaded(tokenizer, chat, runner, PlacedWeights(model), context_of(model), per_token)
+        model, tokenizer, images = self._given or self._from_checkpoint()
+        return made_ready(model, Chat(tokenizer), images, self._budget, self._max_pixels)
 
     def _from_checkpoint(self) -> Given:
         if self._from_memory:
@@ -237,26 +260,17 @@ class TransformersModel:
 
     def _encode(
         self, loaded: Loaded, prompts: Sequence[Prompt], reply: int
-    ) -> tuple[dict[int, Encoded], dict[int, Any]]:
-        """By index: prompts in tokens, and failures of those too long for the model."""
-        from posh_reward.models.packed.slots import Encoded
-
-        encoded: dict[int, Encoded] = {}
-        failures: dict[int, Any] = {}
-        for index, (ids, shared) in enumerate(loaded.chat.split(prompts)):
-            if len(ids) + reply > loaded.context:
-                failures[index] = Failure(
-                    "prompt",
-                    f"the prompt is longer than the model's context of {loaded.context} tokens",
-                )
-            else:
-                encoded[index] = Encoded.of(ids, shared)
+    ) -> tuple[dict[int, Encoding], dict[int, Any]]:
+        """By index: prompts in tokens, and failures of those that cannot be asked."""
+        found = dict(enumerate(loaded.encode(prompts, reply)))
+        failures = {i: each for i, each in found.items() if isinstance(each, Failure)}
+        encoded = {i: each for i, each in found.items() if not isinstance(each, Failure)}
         self.usage.prompt_tokens_submitted += sum(map(len, encoded.values()))
         return encoded, failures
 
     def _label_tokens(self, loaded: Loaded, labels: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         if labels not in self._tokens:
-            self._tokens[labels] = label_tokens(loaded.tokenizer, labels, self._reading)
+            self._tokens[labels] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
         return self._tokens[labels]
 
     def _verdict(
@@ -268,37 +282,8 @@ class TransformersModel:
         known = dict(zip(flat, answer, strict=True))
         return verdict(label_masses(known, tokens), self._reading)
 
-    def _count(self, runner: Runner) -> None:
-        self.usage.prompt_tokens_computed += runner.computed
-        self.usage.tokens_decoded += runner.decoded
-        runner.computed = runner.decoded = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Everything that exists once the model is loaded."""
-
-    tokenizer: PreTrainedTokenizerBase
-    chat: Chat
-    runner: Runner
-    weights: PlacedWeights
-    context: float
-    """How many tokens the model can read; infinity if it does not say."""
-    per_token: int
-    """Bytes of a token's states."""
-
-    @property
-    def stops(self) -> set[int]:
-        """Tokens that end a reply."""
-        said = getattr(self.runner.model.generation_config, "eos_token_id", None)
-        several = said if isinstance(said, list) else [said]
-        stops = {*several, self.tokenizer.eos_token_id, self.chat.turn_end}
-        return {token for token in stops if token is not None}
-
-
-def reply_of(loaded: Loaded, reply: list[int] | Failure) -> Reply:
-    """The text of a reply, stripped."""
-    if isinstance(reply, Failure):
-        return Reply(None, reply)
-    text: str = loaded.tokenizer.decode(reply, skip_special_tokens=True).strip()
-    return Reply(text)
+    def _count(self, loaded: Loaded) -> None:
+        for runner in loaded.runners:
+            self.usage.prompt_tokens_computed += runner.computed
+            self.usage.tokens_decoded += runner.decoded
+            runner.computed = runner.decoded = 0

@@ -4,6 +4,7 @@ server_model  the ``Model``            fleet     which server is asked, how ofte
 http          one exchange             replies   reading them
 startup       what a server must have  specials  texts that hold special tokens
 addresses     URLs, proxies, certificates        words     what servers say, cleaned
+messages      prompts -> requests                arguments its settings, checked; its name
 """
 
 from posh_reward.models.server.server_model import ServerModel

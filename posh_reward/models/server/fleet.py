@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ TIMEOUTS = 3
 """Timeouts of one prompt, at any servers, after which it is given up once each server had its
 turn: otherwise it would take many minutes."""
 REMEMBERED = 100_000
-"""Prefixes whose server is remembered; beyond that all are forgotten."""
+"""Starts of prompts whose server is remembered; beyond that all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Server:
 
 
 class Fleet:
-    """The servers, and which of them has each prefix in its cache."""
+    """The servers, and which of them has each prefix or picture in its cache."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.servers = [Server(url) for url in urls]
@@ -90,11 +90,14 @@ class Fleet:
         """Why no server answered when last asked; None as soon as one does."""
         self._homes: dict[int, int] = {}
 
-    def home(self, prefix: str) -> int:
-        """Index of the server for a prefix: always the same; new ones are dealt in turn."""
+    def home(self, start: Hashable) -> int:
+        """Index of the server for prompts with this start, such as a prefix: always the same.
+
+        New ones are dealt in turn.
+        """
         if len(self._homes) >= REMEMBERED:
             self._homes.clear()
-        return self._homes.setdefault(hash(prefix), len(self._homes) % len(self.servers))
+        return self._homes.setdefault(hash(start), len(self._homes) % len(self.servers))
 
     def order(self, home: int) -> list[Server]:
         """Servers to ask, the prompt's own first: those that do not rest, or all if all do."""

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
-import math
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from posh_reward.errors import ConfigError
 from posh_reward.models.base import Prompt
 from posh_reward.models.labels import TOP, LabelReading, check_reading
+from posh_reward.models.pictures import MAX_PIXELS
 from posh_reward.models.server import http, replies, startup
 from posh_reward.models.server.addresses import check_url
+from posh_reward.models.server.arguments import THINKING_OFF, check, check_key_variable, name_of
 from posh_reward.models.server.fleet import Batch, Fleet, Patience
 from posh_reward.models.server.http import Failed, Http
+from posh_reward.models.server.messages import Content, Messages, body
 from posh_reward.models.server.specials import Specials
 from posh_reward.models.server.threads import run_apart
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
 logger = logging.getLogger(__name__)
-
-THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
-"""What Qwen3's template needs to answer at once; vLLM and SGLang pass it on."""
-
-OURS = {
-    "model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs", "stream",
-}  # fmt: skip
-"""Fields of a request that the judge sets itself, or needs as they are."""
 
 A = TypeVar("A", Verdict, Reply)
 
@@ -39,9 +29,10 @@ A = TypeVar("A", Verdict, Reply)
 class ServerModel:
     """Answers come over HTTP, many at once. Descriptions leave this machine; see ``base_urls``.
 
-    Prompts are sent in the given order, those of one prefix to one server, so that its prefix
-    cache serves them. A server that fails is asked again, later than the others. The object
-    pickles; the key is read from the environment wherever it is used, and stays there.
+    Prompts are sent in the given order, those of one prefix, or about the same pictures, to one
+    server, so that its prefix cache serves them. A server that fails is asked again, later than the
+    others. The object pickles; the key is read from the environment wherever it is used, and stays
+    there.
 
     Args:
         base_urls: addresses of servers of one and the same model: ``http://localhost:8000/v1``.
@@ -54,6 +45,8 @@ class ServerModel:
             timeout at most twice.
         backoff: seconds before the first retry, doubled before each next one.
         reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
+        pictures: whether its model sees, and pictures may leave this machine. They are sent as PNG.
+        max_pixels: larger pictures are shrunk to this before they are sent.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
             unknown fields, if its model does not think.
 
@@ -62,7 +55,6 @@ class ServerModel:
         InputError: there is no such reading.
     """
 
-    sees = False
     few_calls = True
 
     def __init__(
@@ -77,16 +69,20 @@ class ServerModel:
         retries: int = 5,
         backoff: float = 0.5,
         reading: LabelReading = "top-20",
+        pictures: bool = False,
+        max_pixels: int = MAX_PIXELS,
         extra_body: Mapping[str, Any] = THINKING_OFF,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         urls = [base_urls] if isinstance(base_urls, str) else list(base_urls)
-        _check_key_variable(api_key_env)
+        check_key_variable(api_key_env)
         check_reading(reading)
-        _check(urls, model, concurrency, timeout, retries, backoff, extra_body)
+        check(urls, model, concurrency, timeout, retries, backoff, max_pixels, extra_body)
         self.usage = Usage()
+        self.sees = pictures
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
-        self._name = _name(model, revision, reading, extra_body)
+        self._messages = Messages(max_pixels if pictures else None)
+        self._name = name_of(model, revision, reading, extra_body, max_pixels if pictures else None)
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff)
@@ -104,7 +100,7 @@ class ServerModel:
 
     @property
     def name(self) -> str:
-        """``server:model@revision:reading``, and a digest of an ``extra_body`` of one's own."""
+        """``server:model@revision:reading``, a digest of an ``extra_body``, the cap on pictures."""
         return self._name
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -114,7 +110,7 @@ class ServerModel:
             JudgeError: no server can be used; see ``wake``.
         """
         self.wake()
-        homes = [self._fleet.home(prompt.prefix) for prompt in prompts]
+        homes = [self._fleet.home(prompt.pictures or prompt.prefix) for prompt in prompts]
         return run_apart(lambda: self._choose(prompts, homes, tuple(labels)))
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
@@ -125,8 +121,13 @@ class ServerModel:
         """
         self.wake()
         how = {"max_tokens": max_tokens, "temperature": 0}
-        # All share one short instruction: dealt by prefix they would all go to one server.
-        homes = [index % len(self._fleet.servers) for index in range(len(prompts))]
+        # Texts share one short instruction: dealt by prefix they would all go to one server.
+        homes = [
+            self._fleet.home(prompt.pictures)
+            if prompt.pictures
+            else index % len(self._fleet.servers)
+            for index, prompt in enumerate(prompts)
+        ]
 
         async def write() -> list[Reply]:
             async with self._http() as client:
@@ -208,11 +209,12 @@ class ServerModel:
         async def work(queue: Any, home: int) -> None:
             for index in queue:
                 unfit = self._specials.failure(texts[index])
-                if unfit is not None:
-                    answers[index] = fail(unfit)
+                content = unfit or self._messages.content(prompts[index])
+                if isinstance(content, Failure):
+                    answers[index] = fail(content)
                     continue
                 try:
-                    reply = await batch.ask(home, self._body(texts[index], how))
+                    reply = await batch.ask(home, self._body(content, how))
                     replies.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
                 except Failed as failed:
@@ -227,9 +229,8 @@ class ServerModel:
         await asyncio.gather(*workers)
         return [answers[index] for index in range(len(prompts))]
 
-    def _body(self, message: str, how: Mapping[str, Any]) -> dict[str, Any]:
-        messages = [{"role": "user", "content": message}]
-        return {**self._extra, "model": self._model, "messages": messages, **how}
+    def _body(self, content: Content, how: Mapping[str, Any]) -> dict[str, Any]:
+        return body(self._model, content, how, self._extra)
 
     def _http(self) -> Http:
         urls = [server.url for server in self._fleet.servers]
@@ -252,55 +253,14 @@ class ServerModel:
         try:
             await startup.check_model(client, url, self._model)
             how, read = await self._question(client, url, LABELS)
-            body = self._body(startup.PROBE, how)
-            read(await Batch(client, Fleet([url]), self._patience, body).ask(0, body))
+            asked = self._body(startup.PROBE, how)
+            batch = Batch(client, Fleet([url]), self._patience, asked)
+            read(await batch.ask(0, asked))
+            if self.sees:
+                content = self._messages.content(startup.picture_probe())
+                assert not isinstance(content, Failure), content
+                await startup.check_sight(batch.ask(0, self._body(content, how)))
         except Failed as failed:
             # A scale without tokens fails its own judgments only.
             return None if failed.reason == startup.NO_TOKEN else failed
         return None
-
-
-def _name(model: str, revision: str | None, reading: str, extra: Mapping[str, Any]) -> str:
-    name = f"server:{model}{f'@{revision}' if revision else ''}:{reading}"
-    if extra == THINKING_OFF:
-        return name
-    written = json.dumps(dict(extra), sort_keys=True)
-    return f"{name}:{hashlib.sha256(written.encode()).hexdigest()[:8]}"
-
-
-def _is_json(value: object) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
-
-
-def _check_key_variable(name: str | None) -> None:
-    if name is not None and not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        raise ConfigError("api_key_env: give the name of an environment variable, not the key")
-
-
-def _check(
-    urls: Sequence[str],
-    model: str,
-    concurrency: int,
-    timeout: float,
-    retries: int,
-    backoff: float,
-    extra: Mapping[str, Any],
-) -> None:
-    taken = sorted(OURS & set(extra))
-    wrong = {
-        "base_urls: give at least one address": not urls,
-        "model: give its name at the server": not model,
-        f"concurrency: {concurrency} is less than 1": concurrency < 1,
-        f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
-        f"retries: {retries} is negative": retries < 0,
-        f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
-        f"extra_body: leave out {', '.join(taken)}, which the judge sets": bool(taken),
-        "extra_body: give only what JSON can hold": not _is_json(extra),
-    }
-    for message, is_so in wrong.items():
-        if is_so:
-            raise ConfigError(message)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from posh_reward.errors import JudgeError
+from posh_reward.models.base import Prompt
 from posh_reward.models.labels import LabelReading
+from posh_reward.models.pictures import picture_of
 from posh_reward.models.server import http, replies
 from posh_reward.models.server.fleet import Server
 from posh_reward.models.server.http import Failed, Http, Passing
+from posh_reward.types import Picture
 
 logger = logging.getLogger(__name__)
 
 PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
 """A short question of the kind that follows."""
+NO_SIGHT = "the server answers questions, but not about a picture"
 
 REMEDY = {
     http.UNREACHABLE: "is it started, and the address right?",
@@ -25,6 +29,7 @@ REMEDY = {
     http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
     replies.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
     replies.FEWER: "choose one that gives as many, such as `vllm serve`",
+    NO_SIGHT: "choose a server whose model sees, or leave out `pictures: true`",
     replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
 NO_TOKENIZE = "the server does not say which tokens the labels are"
@@ -85,6 +90,27 @@ async def check_model(client: Http, url: str, model: str) -> None:
         # Each name is cut before they are joined: one may have megabytes.
         listed_names = client.words(", ".join(name[:100] for name in names[:5]))
         raise Failed(f"it serves {listed_names or 'other models'}, not {model}")
+
+
+def picture_probe() -> Prompt:
+    """A short question about a small picture."""
+    from PIL import Image
+
+    picture = picture_of(Image.new("RGB", (64, 64), "white"))
+    assert isinstance(picture, Picture)
+    return Prompt("", PROBE, (picture,))
+
+
+async def check_sight(asked: Awaitable[object]) -> None:
+    """Checks that a question about a picture is answered.
+
+    Raises:
+        Failed: it is not.
+    """
+    try:
+        await asked
+    except Failed as failed:
+        raise Failed(NO_SIGHT, failed.detail or failed.reason, failed.status) from None
 
 
 async def label_tokens(

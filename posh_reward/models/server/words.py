@@ -12,13 +12,16 @@ LOOKED_AT = 20_000
 """Characters of them that are looked at; the rest is dropped unread."""
 STRETCH = 8
 """Characters of a key, in a row, that are enough to keep a server's words to ourselves."""
+URI = re.compile(r"data:[\w.+-]+/[^\s\"'<>]*", re.ASCII)
+LONG = re.compile(r"[\w+/=\\-]{64,}", re.ASCII)
+"""What may be a stretch of base64."""
 
 
 def clean(said: str, key: str | None) -> str:
     """The start of what a server said, on one line; nothing if it holds part of the key.
 
     Control characters of any kind (terminal escapes, marks that turn the direction of text)
-    become blanks.
+    become blanks, and pictures three dots.
 
     Args:
         said: the server's words, of any length.
@@ -27,8 +30,19 @@ def clean(said: str, key: str | None) -> str:
     said = said[:LOOKED_AT]
     if key is not None and echoes(said, key):
         return ""
-    shown = "".join(each if each.isprintable() else " " for each in said)
+    shown = "".join(each if each.isprintable() else " " for each in without_pictures(said))
     return " ".join(shown.split())[:MAX_WORDS]
+
+
+def without_pictures(said: str) -> str:
+    """What a server said, with three dots for each picture that it repeats."""
+    return LONG.sub(lambda found: "..." if is_encoded(found[0]) else found[0], URI.sub("...", said))
+
+
+def is_encoded(text: str) -> bool:
+    """Whether a long text is base64 by its looks: it has small and capital letters, and digits."""
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return all(any(map(kind, text)) for kind in kinds)
 
 
 def echoes(text: str, key: str) -> bool:

@@ -1,0 +1,130 @@
+"""Everything that exists once a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.models.ask import BLIND
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.packed.placement import PlacedWeights, check_packing, context_of
+from posh_reward.models.packed.runner import Runner
+from posh_reward.models.packed.slots import Encoded
+from posh_reward.models.vision.check import check_seeing
+from posh_reward.models.vision.runner import PictureRunner
+from posh_reward.models.vision.shown import Eyes, Shown
+from posh_reward.types import Failure, Reply
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Encoding = Encoded | Shown
+"""A prompt in tokens, without pictures or with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model, and what asks it."""
+
+    chat: Chat
+    runner: Runner
+    """For prompts without pictures."""
+    pictures: PictureRunner | None
+    """For prompts with pictures; None if the model does not see."""
+    weights: PlacedWeights
+    context: float
+    """How many tokens the model can read; infinity if it does not say."""
+    per_token: int
+    """Bytes of a token's states."""
+
+    @property
+    def runners(self) -> list[Runner | PictureRunner]:
+        """All that there are."""
+        return [self.runner, *([self.pictures] if self.pictures else [])]
+
+    @property
+    def stops(self) -> set[int]:
+        """Tokens that end a reply."""
+        said = getattr(self.runner.model.generation_config, "eos_token_id", None)
+        several = said if isinstance(said, list) else [said]
+        stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}
+        return {token for token in stops if token is not None}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no states are kept."""
+        return not (self.runner.states.layers or (self.pictures and self.pictures.kept))
+
+    def clear(self, room: int) -> None:
+        """Gives up all states; from now on there is room for those of so many tokens."""
+        for runner in self.runners:
+            runner.clear(-(-room // len(self.runners)))
+
+    def encode(self, prompts: Sequence[Prompt], reply: int) -> list[Encoding | Failure]:
+        """Prompts in tokens; a failure for one that cannot be shown, or is too long for a reply."""
+        too_long = Failure(
+            "prompt", f"the prompt is longer than the model's context of {self.context} tokens"
+        )
+        found: list[Encoding | Failure] = []
+        for prompt, (ids, shared) in zip(prompts, self._split(prompts), strict=True):
+            each = self._encoded(prompt, ids, shared)
+            long = not isinstance(each, Failure) and len(each) + reply > self.context
+            found.append(too_long if long else each)
+        return found
+
+    def ask(
+        self, encoded: Mapping[int, Encoding], ask: Callable[[Any, list[Any]], list[Any]]
+    ) -> dict[int, Any]:
+        """What ``ask`` gets from the runner for each kind of prompt, by the prompts' indices."""
+        answers: dict[int, Any] = {}
+        for runner, kind in zip(self.runners, (Encoded, Shown), strict=False):
+            some = {index: each for index, each in encoded.items() if isinstance(each, kind)}
+            if some:
+                answers.update(zip(some, ask(runner, [*some.values()]), strict=True))
+        return answers
+
+    def reply(self, reply: list[int] | Failure) -> Reply:
+        """The text of a reply, stripped."""
+        if isinstance(reply, Failure):
+            return Reply(None, reply)
+        text: str = self.chat.tokenizer.decode(reply, skip_special_tokens=True).strip()
+        return Reply(text)
+
+    def _split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
+        """Tokens of the prompts; of the text alone where there is nothing to see with."""
+        if self.pictures is None:
+            prompts = [prompt._replace(pictures=()) for prompt in prompts]
+        return self.chat.split(prompts)
+
+    def _encoded(self, prompt: Prompt, ids: list[int], shared: int) -> Encoding | Failure:
+        if not prompt.pictures:
+            return Encoded.of(ids, shared)
+        return self.pictures.eyes.shown(prompt, ids, shared) if self.pictures else BLIND
+
+
+def made_ready(
+    model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
+) -> Loaded:
+    """A model that has been checked to give each prompt the answer that it would get alone.
+
+    Args:
+        model: on its device; put into evaluation mode.
+        chat: with its tokenizer.
+        images: its picture processor; None if it does not see.
+        budget: most tokens in a forward pass.
+        max_pixels: larger pictures are shrunk to this.
+
+    Raises:
+        JudgeError: it gives other answers, or cannot be asked in this way.
+    """
+    model.eval()
+    per_token = check_packing(model, chat)
+    pictures = None
+    if images is not None:
+        eyes = Eyes(images, model.config.image_token_id, max_pixels)
+        pictures = PictureRunner(model, eyes, budget)
+        check_seeing(pictures, chat)
+    runner = Runner(model, budget)
+    return Loaded(chat, runner, pictures, PlacedWeights(model), context_of(model), per_token)

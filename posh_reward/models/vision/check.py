@@ -1,0 +1,95 @@
+"""Whether a model that sees gives the answers that it gives to each prompt alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from PIL import Image
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.base import Prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.packed.placement import TOLERANCE
+from posh_reward.models.pictures import picture_of
+from posh_reward.models.vision.runner import PictureRunner
+from posh_reward.models.vision.shown import Shown
+from posh_reward.models.vision.states import States
+from posh_reward.types import Failure, Picture
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ATTENTION = ("sdpa", "eager")
+"""Implementations that take a mask."""
+
+
+@torch.inference_mode()
+def check_seeing(runner: PictureRunner, chat: Chat) -> None:
+    """Compares two questions about a small picture with a plain pass for each.
+
+    Raises:
+        JudgeError: the answers differ, or the model cannot be asked in this way.
+    """
+    model = runner.model
+    config = model.config.get_text_config()
+    if config._attn_implementation not in ATTENTION:
+        raise _unfit(model, "load it with attn_implementation='sdpa'")
+    if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+        raise _unfit(model, "its attention slides")
+    prompts = [_sample(runner, chat, word) for word in ("a dog", "red")]
+    try:
+        with torch.autocast(model.device.type, enabled=False):
+            plain = torch.cat([_plain(runner, prompt) for prompt in prompts])
+            known = runner.look(prompts[0])
+            assert isinstance(known, States), known
+            logits, _ = runner.ends(
+                States(known), [prompt.prefix + prompt.own for prompt in prompts]
+            )
+    except torch.OutOfMemoryError as error:
+        raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        raise _unfit(model, f"{type(error).__name__}: {error}") from error
+    alike = (logits.float() - plain).square().mean().sqrt() <= TOLERANCE * plain.std()
+    if not alike:  # also if they are NaN
+        raise _unfit(model, "its answers differ")
+    runner.computed = 0
+
+
+def _sample(runner: PictureRunner, chat: Chat, word: str) -> Shown:
+    """A question about a picture that is wider than high, as positions depend on its shape."""
+    side = runner.eyes.sizes.factor
+    image = Image.linear_gradient("L").resize((3 * side, 2 * side))
+    picture = picture_of(image)
+    assert isinstance(picture, Picture)
+    prompt = Prompt("Look.\n\n", f"Q: Is it {word}?", (picture,))
+    [(ids, shared)] = chat.split([prompt])
+    shown = runner.eyes.shown(prompt, ids, shared)
+    if isinstance(shown, Failure):
+        raise JudgeError(f"{type(runner.model).__name__} cannot be shown pictures: {shown}")
+    return shown
+
+
+def _plain(runner: PictureRunner, prompt: Shown) -> torch.Tensor:
+    """Logits (1, vocabulary) after a prompt, as transformers computes them."""
+    seen = runner.eyes.patches(prompt.pictures)
+    assert not isinstance(seen, Failure), seen
+    pixels, grid = seen
+    device = runner.model.device
+    ids = torch.tensor([prompt.stem + prompt.prefix + prompt.own], device=device)
+    model: Any = runner.model
+    logits: torch.Tensor = model(
+        input_ids=ids,
+        pixel_values=pixels.to(device),
+        image_grid_thw=grid.to(device),
+        mm_token_type_ids=(ids == runner.eyes.placeholder).int(),
+        use_cache=False,
+    ).logits
+    return logits[:, -1].float()
+
+
+def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
+    return JudgeError(
+        f"{type(model).__name__} cannot answer prompts with pictures ({why}): serve it with vLLM "
+        "and use the judge 'server'"
+    )

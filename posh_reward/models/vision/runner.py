@@ -1,0 +1,294 @@
+"""Runs a model that sees: each picture is computed once, whatever is asked about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from posh_reward.models.labels import NOT_NUMBERS
+from posh_reward.models.packed.logits import NOTHING, float32_head, likeliest
+from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY, PromptValues, Read
+from posh_reward.models.packed.segments import GROUP_KEYS
+from posh_reward.models.vision.shown import Eyes, Ids, Shown
+from posh_reward.models.vision.states import Kept, States
+from posh_reward.types import Failure
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Row = tuple[int, Ids]
+"""Which prompt it is, and its tokens after those that are known."""
+Answer = Callable[[States, Sequence[Ids]], list[Any]]
+"""Known states and rows that continue them -> an answer for each row."""
+
+
+class PictureRunner:
+    """Reads the ends of prompts with pictures and writes greedy replies.
+
+    The pictures of a prompt are computed first and kept, with the text that several prompts put
+    after them. The rest goes in batches of rows, padded to the same length. What else is in a batch
+    changes only rounding.
+
+    Args:
+        model: Qwen2.5-VL or Qwen3-VL, in evaluation mode, on one device.
+        eyes: how it is shown pictures.
+        budget: most tokens of questions in a forward pass, padding included. A picture is always
+            computed in one pass.
+    """
+
+    def __init__(self, model: PreTrainedModel, eyes: Eyes, budget: int) -> None:
+        self.model = model
+        self.eyes = eyes
+        self.computed = 0
+        """Prompt tokens computed so far, without padding."""
+        self.decoded = 0
+        """Tokens of replies so far."""
+        self.kept = Kept(0)
+        self._budget = budget
+
+    def clear(self, room: int) -> None:
+        """Gives up all states.
+
+        Args:
+            room: from now on, how many tokens' states may be kept.
+        """
+        self.kept = Kept(room)
+
+    @torch.inference_mode()
+    def read(self, prompts: Sequence[Shown], read: Read) -> list[PromptValues]:
+        """``read`` of the logits after each prompt, or why there are none."""
+
+        def answer(known: States, rows: Sequence[Ids]) -> list[PromptValues]:
+            logits, _ = self.ends(States(known), rows)
+            found: list[PromptValues] = read(logits).tolist()
+            return found
+
+        with float32_head(self.model):
+            return self._answers(prompts, 0, answer)
+
+    @torch.inference_mode()
+    def write(
+        self, prompts: Sequence[Shown], max_tokens: int, stops: Collection[int]
+    ) -> list[list[int] | Failure]:
+        """The greedy reply to each prompt, its stop token included; or why there is none."""
+        answer = partial(self._replies, max_tokens=max_tokens, stops=frozenset(stops))
+        return self._answers(prompts, max_tokens, answer)
+
+    def _answers(self, prompts: Sequence[Shown], reply: int, answer: Answer) -> list[Any]:
+        answers: dict[int, Any] = {}
+        with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
+            for together in alike(prompts):
+                for known, rows in self._known(prompts, together):
+                    if isinstance(known, Failure):
+                        answers.update((index, known) for index, _ in rows)
+                        continue
+                    for batch in self._batches(known, rows, reply):
+                        answers.update(self._asked(known, batch, answer))
+        return [answers[index] for index in range(len(prompts))]
+
+    def _known(
+        self, prompts: Sequence[Shown], together: Sequence[int]
+    ) -> Iterator[tuple[States | Failure, list[Row]]]:
+        """What is known of prompts about the same pictures, and the rows that continue it.
+
+        A text after the pictures that only one prompt has is part of that prompt's row.
+        """
+        first = prompts[together[0]]
+        stem = self._stem(first)
+        if isinstance(stem, Failure):
+            yield stem, [(index, ()) for index in together]
+            return
+        by_prefix: dict[Ids, list[int]] = {}
+        for index in together:
+            by_prefix.setdefault(prompts[index].prefix, []).append(index)
+        unshared: list[Row] = []
+        for prefix, indices in by_prefix.items():
+            known = stem if not prefix else self.kept.find((first.pictures, first.stem), prefix)
+            if known is None and len(indices) > 1:
+                known = self._prefix(first, stem, prefix)
+            if known is None:
+                unshared += [(index, prefix + prompts[index].own) for index in indices]
+            else:
+                yield known, [(index, prompts[index].own) for index in indices]
+        if unshared:
+            yield stem, unshared
+
+    def _stem(self, prompt: Shown) -> States | Failure:
+        """The states of a prompt's pictures."""
+        key = (prompt.pictures, prompt.stem)
+        known = self.kept.find(key)
+        if known is not None:
+            return known
+        if not self.kept.make_room(key, len(prompt.stem)):
+            return NO_ROOM
+        try:
+            states = self.look(prompt)
+        except torch.OutOfMemoryError:
+            self.clear(self.kept.room)
+            return OUT_OF_MEMORY
+        if isinstance(states, States):
+            self.kept.add(key, (), states)
+        return states
+
+    def look(self, prompt: Shown) -> States | Failure:
+        """Computes a prompt up to the last of its pictures."""
+        seen = self.eyes.patches(prompt.pictures)
+        if isinstance(seen, Failure):
+            return seen
+        pixels, grid = seen
+        ids = torch.tensor([prompt.stem])
+        kinds = (ids == self.eyes.placeholder).int()
+        core: Any = self.model.base_model
+        positions, shift = core.get_rope_index(
+            input_ids=ids, mm_token_type_ids=kinds, image_grid_thw=grid
+        )
+        states = States()
+        real = torch.ones_like(ids, dtype=torch.bool)
+        self._pass(states, ids, positions, real, pixel_values=pixels, image_grid_thw=grid)
+        states.position = len(prompt.stem) + int(shift)
+        self.computed += len(prompt.stem)
+        return states
+
+    def _prefix(self, prompt: Shown, stem: States, prefix: Ids) -> States | None:
+        """The states of a text after pictures; None if there is no room for them."""
+        key = (prompt.pictures, prompt.stem)
+        if not self.kept.make_room(key, len(prefix)):
+            return None
+        states = States(stem)
+        try:
+            self.ends(states, [prefix])
+        except torch.OutOfMemoryError:
+            return None
+        states.position = stem.position + len(prefix)
+        self.kept.add(key, prefix, states)
+        return states
+
+    def _batches(self, known: States, rows: Sequence[Row], reply: int) -> Iterator[list[Row]]:
+        """Rows of similar lengths, few enough for the budget and for memory."""
+        batch: list[Row] = []
+        for row in sorted(rows, key=lambda row: (len(row[1]), row[1])):
+            longest = len(row[1])
+            keys = known.total + longest + reply
+            fits = (len(batch) + 1) * longest <= self._budget
+            if batch and not (fits and (len(batch) + 1) * keys <= GROUP_KEYS):
+                yield batch
+                batch = []
+            batch.append(row)
+        if batch:
+            yield batch
+
+    def _asked(self, known: States, batch: Sequence[Row], answer: Answer) -> list[tuple[int, Any]]:
+        """The answers to a batch; in halves if memory is too small for all of it."""
+        try:
+            answers = answer(known, [ids for _, ids in batch])
+        except torch.OutOfMemoryError:
+            if len(batch) == 1:
+                return [(batch[0][0], OUT_OF_MEMORY)]
+        else:
+            return [(index, each) for (index, _), each in zip(batch, answers, strict=True)]
+        torch.cuda.empty_cache()  # does nothing without CUDA
+        half = len(batch) // 2
+        return [
+            *self._asked(known, batch[:half], answer),
+            *self._asked(known, batch[half:], answer),
+        ]
+
+    def ends(self, states: States, rows: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits (rows, vocabulary) after each row, and (rows, longest) which are not padding."""
+        lengths = torch.tensor([len(row) for row in rows])
+        longest = int(lengths.max())
+        real = torch.arange(longest) < lengths[:, None]
+        # Padding repeats the row's last token: no row ever touches another's states.
+        ids = torch.tensor([[*row, *row[-1:] * (longest - len(row))] for row in rows])
+        positions = torch.arange(longest).expand(3, len(rows), -1) + states.position
+        hidden = self._pass(states, ids, positions, real)
+        last = hidden[torch.arange(len(rows)), lengths - 1]
+        head: Any = self.model.get_output_embeddings()
+        logits: torch.Tensor = head(last)
+        self.computed += int(lengths.sum())
+        return logits, real
+
+    def _replies(
+        self, known: States, rows: Sequence[Ids], max_tokens: int, stops: frozenset[int]
+    ) -> list[list[int] | Failure]:
+        """The greedy reply to each row."""
+        states = States(known)
+        logits, real = self.ends(states, rows)
+        replies: list[list[int]] = likeliest(logits).tolist()
+        going = list(range(len(rows)))
+        head: Any = self.model.get_output_embeddings()
+        for step in range(max_tokens - 1):
+            left = [at for at, row in enumerate(going) if replies[row][-1] not in {*stops, NOTHING}]
+            if not left:
+                break
+            if len(left) < len(going):
+                states.keep(left)
+                real, going = real[left], [going[at] for at in left]
+            real = torch.cat([real, real.new_ones(len(going), 1)], 1)
+            ids = torch.tensor([replies[row][-1:] for row in going])
+            lengths = torch.tensor([[len(rows[row])] for row in going])
+            positions = (known.position + lengths + step).expand(3, -1, -1)
+            hidden = self._pass(states, ids, positions, real)
+            for row, token in zip(going, likeliest(head(hidden[:, -1])).tolist(), strict=True):
+                replies[row] += token
+        self.decoded += sum(map(len, replies))
+        return [NOT_NUMBERS if reply[-1] == NOTHING else reply for reply in replies]
+
+    def _pass(
+        self,
+        states: States,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        real: torch.Tensor,
+        **seen: torch.Tensor,
+    ) -> torch.Tensor:
+        """Hidden states (rows, tokens, size) of tokens that follow ``states``, which grow by them.
+
+        Args:
+            states: of the same rows.
+            ids: (rows, tokens).
+            positions: (3, rows, tokens) in time, height and width.
+            real: (rows, all tokens of ``states`` and these) which are not padding.
+            **seen: patches and grids of the pictures whose placeholders are among the tokens.
+        """
+        device = self.model.device
+        before = states.total - states.length
+        mask = visible(before, real.to(device), ids.shape[1], self.model.dtype)
+        core: Any = self.model.base_model
+        hidden: torch.Tensor = core(
+            input_ids=ids.to(device),
+            position_ids=positions.to(device),
+            attention_mask=mask,
+            past_key_values=states,
+            use_cache=True,
+            **{name: each.to(device) for name, each in seen.items()},
+        ).last_hidden_state
+        return hidden
+
+
+def alike(prompts: Sequence[Shown]) -> list[list[int]]:
+    """Indices of the prompts about the same pictures, together."""
+    groups: dict[object, list[int]] = {}
+    for index, prompt in enumerate(prompts):
+        groups.setdefault((prompt.pictures, prompt.stem), []).append(index)
+    return list(groups.values())
+
+
+def visible(before: int, real: torch.Tensor, queries: int, dtype: torch.dtype) -> torch.Tensor:
+    """(rows, 1, queries, keys), to be added: 0 where a query may look, else minus infinity.
+
+    Args:
+        before: how many tokens precede the rows'; all queries see them.
+        real: (rows, own) which of the rows' own tokens are not padding; the last are the queries.
+        queries: how many are asked for now.
+        dtype: of the model.
+    """
+    rows, own = real.shape
+    causal = real.new_ones(queries, own).tril(own - queries)
+    seen = torch.cat([real.new_ones(rows, queries, before), causal & real[:, None]], -1)
+    return torch.zeros(seen.shape, dtype=dtype, device=real.device).masked_fill_(
+        ~seen, float("-inf")
+    )[:, None]

@@ -1,0 +1,102 @@
+"""Prompts with pictures -> tokens and patches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.errors import InputError
+from posh_reward.models.base import Prompt
+from posh_reward.models.pictures import Sizes, settled_picture, unshown
+from posh_reward.types import Failure, Picture
+
+if TYPE_CHECKING:
+    import torch
+
+Ids = tuple[int, ...]
+NO_PLACE = Failure("prompt", "the model's chat template does not give each picture a placeholder")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A prompt with pictures, in tokens."""
+
+    pictures: tuple[Picture, ...]
+    stem: Ids
+    """Up to the last picture, with as many placeholders as each picture has tokens."""
+    prefix: Ids
+    """What follows and other prompts share."""
+    own: Ids
+    """The rest; never empty, since a template ends the message."""
+
+    def __len__(self) -> int:
+        return len(self.stem) + len(self.prefix) + len(self.own)
+
+
+class Eyes:
+    """How a model is shown pictures.
+
+    Args:
+        processor: the checkpoint's picture processor, Qwen's.
+        placeholder: the token that stands for a part of a picture.
+        max_pixels: larger pictures are shrunk to this.
+    """
+
+    def __init__(self, processor: Any, placeholder: int, max_pixels: int) -> None:
+        self.placeholder = placeholder
+        self.sizes = Sizes(
+            processor.patch_size * processor.merge_size,
+            min(processor.size["shortest_edge"], max_pixels),
+            max_pixels,
+        )
+        self._processor = processor
+
+    def shown(self, prompt: Prompt, ids: Sequence[int], shared: int) -> Shown | Failure:
+        """A prompt in tokens; a failure if one of its pictures cannot be shown.
+
+        Args:
+            prompt: with pictures.
+            ids: its tokens, with one placeholder for each picture.
+            shared: how many of them precede the prompt's own part.
+        """
+        places = [place for place, token in enumerate(ids) if token == self.placeholder]
+        if len(places) != len(prompt.pictures) or places[-1] >= shared:
+            return NO_PLACE
+        try:
+            counts = [self.sizes.tokens(*size_of(picture)) for picture in prompt.pictures]
+        except (InputError, AttributeError, TypeError, ValueError) as error:
+            return unshown(error)
+        end = places[-1] + 1
+        stem = tuple(expanded(ids[:end], self.placeholder, counts))
+        return Shown(prompt.pictures, stem, tuple(ids[end:shared]), tuple(ids[shared:]))
+
+    def patches(self, pictures: Sequence[Picture]) -> tuple[torch.Tensor, torch.Tensor] | Failure:
+        """Pixels (patches, values of a patch) and grids (pictures, 3) of pictures, in order."""
+        images = []
+        for picture in pictures:
+            image = settled_picture(picture, self.sizes)
+            if isinstance(image, Failure):
+                return image
+            images.append(image)
+        made = self._processor(images, do_resize=False, return_tensors="pt")
+        return made["pixel_values"], made["image_grid_thw"]
+
+
+def size_of(picture: Picture) -> tuple[int, int]:
+    """Width and height of a picture, in pixels.
+
+    Raises:
+        TypeError: it has none.
+    """
+    size = getattr(picture.image, "size", None)
+    if not isinstance(size, tuple) or len(size) != 2 or min(size) < 1:
+        raise TypeError(f"{type(picture.image).__name__} is not a PIL image with pixels")
+    return size
+
+
+def expanded(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:
+    """The ids with each placeholder in turn repeated as often as its picture has tokens."""
+    repeats = iter(counts)
+    for token in ids:
+        yield from [token] * (next(repeats) if token == placeholder else 1)

@@ -1,0 +1,118 @@
+"""Keys and values of tokens that were computed once and are attended to by many rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from posh_reward.models.vision.shown import Ids
+from posh_reward.types import Picture
+
+
+class States:
+    """Keys and values of tokens by layer, which follow those of ``before``.
+
+    A model takes it for its cache, and calls only ``update``. There may be one row or many; what
+    precedes them has one row, and is laid out for all of them only while a layer attends.
+
+    Args:
+        before: the tokens that these follow; None at the beginning of a prompt.
+    """
+
+    def __init__(self, before: States | None = None) -> None:
+        self.before = before
+        self.position: int = before.position if before else 0
+        """Of the next token. A picture takes fewer positions than it has tokens."""
+        self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    @property
+    def length(self) -> int:
+        """How many tokens these are, a row."""
+        return self._layers[0][0].shape[2] if self._layers else 0
+
+    @property
+    def total(self) -> int:
+        """How many tokens these are with those before them."""
+        return self.length + (self.before.total if self.before else 0)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the tokens take, without those before them."""
+        return sum(tensor.nbytes for layer in self._layers for tensor in layer)
+
+    def update(
+        self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Adds new keys and values, each (rows, heads, tokens, size).
+
+        Returns:
+            All of the layer, from the beginning of the prompt.
+        """
+        if layer < len(self._layers):
+            known_keys, known_values = self._layers[layer]
+            key, value = torch.cat([known_keys, key], 2), torch.cat([known_values, value], 2)
+            self._layers[layer] = (key, value)
+        else:
+            self._layers.append((key, value))
+        pairs = [*self._earlier(layer, len(key)), (key, value)]
+        return torch.cat([k for k, _ in pairs], 2), torch.cat([v for _, v in pairs], 2)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drops all other rows."""
+        if self._layers:
+            which = torch.tensor(rows, device=self._layers[0][0].device)
+            self._layers = [(key[which], value[which]) for key, value in self._layers]
+
+    def _earlier(self, layer: int, rows: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        if self.before is not None:
+            yield from self.before._earlier(layer, rows)
+            key, value = self.before._layers[layer]
+            yield key.expand(rows, -1, -1, -1), value.expand(rows, -1, -1, -1)
+
+
+Key = tuple[tuple[Picture, ...], Ids]
+"""Pictures, and the tokens of a prompt up to the last of them."""
+
+
+class Kept:
+    """States of pictures and of the texts after them; the least recently used are given up first.
+
+    Args:
+        room: most tokens that are kept.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._stems: OrderedDict[Key, dict[Ids, States]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._stems)
+
+    def find(self, key: Key, prefix: Ids = ()) -> States | None:
+        """The states after a stem and a prefix, if they are kept."""
+        if key not in self._stems:
+            return None
+        self._stems.move_to_end(key)
+        return self._stems[key].get(prefix)
+
+    def add(self, key: Key, prefix: Ids, states: States) -> None:
+        """Keeps states for prompts to come."""
+        self._stems.setdefault(key, {})[prefix] = states
+
+    def make_room(self, key: Key, tokens: int) -> bool:
+        """Gives up others until so many more tokens fit; False if they never do."""
+        while self._stems and self._tokens() + tokens > self.room:
+            oldest = next(iter(self._stems))
+            if oldest != key:
+                del self._stems[oldest]
+                continue
+            texts = [prefix for prefix in self._stems[key] if prefix]
+            if not texts:
+                break
+            del self._stems[key][texts[0]]
+        return self._tokens() + tokens <= self.room
+
+    def _tokens(self) -> int:
+        return sum(each.length for texts in self._stems.values() for each in texts.values())

@@ -1,0 +1,378 @@
+"""Prompts with pictures get the answers that each gets alone; each picture is computed once."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+
+from posh_reward import InputError, JudgeError
+from posh_reward.models.ask import BLIND, Asker
+from posh_reward.models.base import Prompt
+from posh_reward.models.labels import label_tokens
+from posh_reward.models.load import load_model
+from posh_reward.models.packed import TransformersModel
+from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
+from posh_reward.models.vision.shown import NO_PLACE, expanded
+from posh_reward.store import Store
+from posh_reward.types import Failure, Picture, Verdict
+from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.models.tiny_vl import (
+    FACTOR,
+    KINDS,
+    TEMPLATE,
+    image_processor,
+    picture,
+    save_seeing,
+    seeing_model,
+    seeing_tokenizer,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+DIGITS = ("1", "2", "3", "4", "5")
+TOKENIZER = seeing_tokenizer()
+PICTURES = (picture(), picture(color="blue"), picture(40, 16, "green"), picture(16, 48))
+RULES = "Answer with an integer from 1 to 5.\n\n"
+MAX_PIXELS = 640
+"""The third picture is just as large, the last one is shrunk."""
+
+
+def questions(*shown: Picture, prefixes: Sequence[str] = (RULES,)) -> list[Prompt]:
+    return [
+        Prompt(prefix, f"Q: Is {thing} there?", (each,))
+        for each in shown or PICTURES
+        for prefix in prefixes
+        for thing in ("a cat", "a very long red coat", "it")
+    ]
+
+
+def model_of(
+    model: PreTrainedModel, max_pixels: int = MAX_PIXELS, **options: Any
+) -> TransformersModel:
+    options |= {"images": image_processor(), "max_pixels": max_pixels}
+    return TransformersModel.of(model, TOKENIZER, "tiny", **options)
+
+
+@cache
+def inputs(prompt: Prompt) -> dict[str, torch.Tensor]:
+    """What transformers' own processor makes of a prompt."""
+    from posh_reward.training.processors import image_processor_with
+
+    images = image_processor()
+    images.size = {"shortest_edge": images.size["shortest_edge"], "longest_edge": MAX_PIXELS}
+    processor: Any = image_processor_with(TOKENIZER, images)
+    parts = [*({"type": "image"} for _ in prompt.pictures), {"type": "text", "text": prompt.text}]
+    text = processor.apply_chat_template(
+        [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
+    )
+    seen = [picture.image for picture in prompt.pictures] or None
+    made: dict[str, torch.Tensor] = processor(images=seen, text=[text], return_tensors="pt")
+    return dict(made)
+
+
+@torch.inference_mode()
+def alone(model: PreTrainedModel, prompts: Sequence[Prompt]) -> torch.Tensor:
+    """(prompts, labels) probabilities, with a plain forward pass for each prompt."""
+    tokens = label_tokens(TOKENIZER, DIGITS)
+    rows = []
+    for prompt in prompts:
+        whole = model(**inputs(prompt)).logits[0, -1].double().softmax(-1)
+        rows.append([whole[list(of)].sum().item() for of in tokens])
+    return torch.tensor(rows)
+
+
+def masses(verdicts: Sequence[Verdict]) -> torch.Tensor:
+    rows = []
+    for verdict in verdicts:
+        assert verdict.probabilities is not None, verdict.failure
+        rows.append([p * verdict.mass for p in verdict.probabilities])
+    return torch.tensor(rows)
+
+
+def assert_as_alone(
+    told: Sequence[Verdict], model: PreTrainedModel, prompts: Sequence[Prompt]
+) -> None:
+    torch.testing.assert_close(masses(told), alone(model, prompts), atol=1e-6, rtol=1e-4)
+
+
+def lengths(prompts: Sequence[Prompt]) -> list[int]:
+    return [inputs(prompt)["input_ids"].shape[1] for prompt in prompts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verdicts_are_those_of_a_plain_forward_pass(kind: str) -> None:
+    """Pictures of several sizes, several in one prompt, and prompts without any, in any order."""
+    model = seeing_model(TOKENIZER, kind)
+    prompts = questions(prefixes=(RULES, "Look well.\n"))
+    prompts += [Prompt(RULES, "Q: Is it the same?", PICTURES[:2]), Prompt(RULES, "Q: Is it?")]
+    random.Random(0).shuffle(prompts)
+    judge = model_of(model)
+    assert judge.sees
+    told = judge.choose(prompts, DIGITS)
+    assert_as_alone(told, model, prompts)
+    assert judge.usage.prompt_tokens_submitted == sum(lengths(prompts))
+    assert judge.usage.tokens_decoded == len(prompts)
+    grades = [round(verdict.grade or 0, 4) for verdict in told]
+    assert len(set(grades)) == len(prompts), "the model tells all of them apart"
+
+
+def test_neither_order_nor_batch_changes_a_verdict() -> None:
+    model, prompts = seeing_model(TOKENIZER), questions()
+    together = masses(model_of(model).choose(prompts, DIGITS))
+    turned = masses(model_of(model).choose(prompts[::-1], DIGITS)[::-1])
+    judge = model_of(model, max_batch_tokens=30)
+    one_by_one = masses([judge.choose([prompt], DIGITS)[0] for prompt in prompts])
+    torch.testing.assert_close(turned, together, atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(one_by_one, together, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_is_computed_once(kind: str) -> None:
+    """To the token: the picture, each text that questions share, and each question's own."""
+    model = seeing_model(TOKENIZER, kind)
+    judge = model_of(model)
+    prefixes = (RULES, "Look well.\n")
+    prompts = questions(*PICTURES[:2], prefixes=prefixes)
+    looks = []
+    model.model.visual.register_forward_hook(lambda *_: looks.append(1))
+    judge.wake()
+    looks.clear()
+    judge.choose(prompts, DIGITS)
+    assert len(looks) == 2
+    pad = TOKENIZER.convert_tokens_to_ids("<|image_pad|>")
+    stems = {}
+    for prompt in prompts:
+        [ids] = inputs(prompt)["input_ids"].tolist()
+        stems[prompt] = len(ids) - ids[::-1].index(pad)
+    texts = {(p.pictures, p.prefix): len("|" + p.prefix) for p in prompts}  # and the picture's end
+    ends = [
+        length - stems[p] - texts[p.pictures, p.prefix]
+        for p, length in zip(prompts, lengths(prompts), strict=True)
+    ]
+    once = sum(({p.pictures: stem for p, stem in stems.items()}).values())
+    assert judge.usage.prompt_tokens_computed == once + sum(texts.values()) + sum(ends)
+    judge.choose(questions(*PICTURES[:2]), DIGITS)
+    assert len(looks) == 2, "and kept for later calls"
+    judge.sleep()
+    judge.choose(questions(*PICTURES[:1]), DIGITS)
+    assert len(looks) == 3, "until it sleeps"
+
+
+def test_positions_are_those_of_transformers() -> None:
+    """A picture takes as many positions as its longer side has tokens, then text goes on."""
+    model, prompt = seeing_model(TOKENIZER), questions(PICTURES[2])[0]
+    judge = model_of(model)
+    judge.wake()
+    given: list[torch.Tensor] = []
+    model.model.language_model.register_forward_pre_hook(
+        lambda _module, _inputs, options: given.append(options["position_ids"]), with_kwargs=True
+    )
+    judge.choose([prompt], DIGITS)
+    whole = inputs(prompt)
+    names = ("input_ids", "mm_token_type_ids", "image_grid_thw")
+    expected, _ = model.model.get_rope_index(**{name: whole[name] for name in names})
+    assert torch.equal(torch.cat(given, -1), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replies_are_greedy(kind: str) -> None:
+    model = seeing_model(TOKENIZER, kind)
+    prompts = [*questions(), Prompt(RULES, "Q: Which?")]
+    expected = []
+    for prompt in prompts:
+        given = inputs(prompt)
+        length = given["input_ids"].shape[1]
+        whole = model.generate(
+            **given, max_new_tokens=8, do_sample=False, eos_token_id=TOKENIZER.eos_token_id,
+            pad_token_id=0,
+        )  # fmt: skip
+        expected.append(TOKENIZER.decode(whole[0, length:], skip_special_tokens=True).strip())
+    judge = model_of(model)
+    assert [reply.text for reply in judge.write(prompts, 8)] == expected
+    assert len(prompts) < judge.usage.tokens_decoded <= 8 * len(prompts)
+
+
+def test_replies_end_alone() -> None:
+    """One ends at the end of its turn, the others in its batch go on as if it were not there."""
+    model, prompts = seeing_model(TOKENIZER), questions(PICTURES[0])
+    expected = model_of(model).write(prompts, 8)
+    firsts = [model_of(model).write([prompt], 1)[0].text for prompt in prompts]
+    with torch.inference_mode():
+        logits = model(**inputs(prompts[0])).logits[0, -1]
+    stop = int(logits.argmax())
+    model.generation_config.eos_token_id = [stop]
+    judge = model_of(model)
+    cut = judge.write(prompts, 8)
+    assert judge.usage.tokens_decoded < 8 * len(prompts)
+    for reply, whole, first in zip(cut, expected, firsts, strict=True):
+        assert reply.text == whole.text or (whole.text or "").startswith(reply.text or first or "")
+
+
+def test_a_picture_that_cannot_be_shown_fails_alone() -> None:
+    model = seeing_model(TOKENIZER)
+    odd = Picture("0dd", object())
+    thin = picture(FACTOR * 300, FACTOR)
+    spoilt = Picture("5b01", type("Spoilt", (), {"size": (24, 16)})())
+    bad = questions(odd, thin, spoilt)
+    both = Prompt(RULES, "Q: Which?", (PICTURES[0], odd))
+    judge = model_of(model)
+    told = judge.choose([*bad, both, *questions()], DIGITS)
+    reasons = [str(verdict.failure) for verdict in told[: len(bad) + 1]]
+    assert all("object is not a PIL image" in reason for reason in (*reasons[:3], reasons[-1]))
+    assert all("too long and thin: crop it" in reason for reason in reasons[3:6])
+    assert all("Spoilt is not a PIL image" in reason for reason in reasons[6:9])
+    assert_as_alone(told[len(bad) + 1 :], model, questions())
+    [reply] = judge.write([bad[0]], 4)
+    assert "not a PIL image" in str(reply.failure)
+
+
+def test_a_placeholder_in_a_text_stays_text() -> None:
+    model = seeing_model(TOKENIZER)
+    asked = [Prompt("<|image_pad|> <|vision_start|>", "Q: Is it?", p) for p in ((), PICTURES[:1])]
+    for verdict in model_of(model).choose(asked, DIGITS):
+        assert verdict.failure is None
+
+
+def test_a_template_without_a_place_for_pictures_is_named() -> None:
+    tokenizer = seeing_tokenizer()
+    tokenizer.chat_template = TEMPLATE.replace("<|image_pad|>", "")
+    model = seeing_model(tokenizer)
+    judge = TransformersModel.of(model, tokenizer, "tiny", images=image_processor())
+    with pytest.raises(JudgeError, match="does not give each picture a placeholder"):
+        judge.choose(questions(), DIGITS)
+    assert NO_PLACE.kind == "prompt"
+
+
+def test_prompts_too_long_fail_alone() -> None:
+    room = sorted(set(lengths(questions())))[-2]
+    judge = model_of(seeing_model(TOKENIZER, max_position_embeddings=room))
+    failures = [verdict.failure for verdict in judge.choose(questions(), DIGITS)]
+    why = Failure("prompt", f"the prompt is longer than the model's context of {room} tokens")
+    assert failures == [why if length > room else None for length in lengths(questions())]
+
+
+def test_little_room_costs_time_but_no_accuracy() -> None:
+    model, prompts = seeing_model(TOKENIZER), questions(prefixes=(RULES, "Look well.\n"))
+    judge = model_of(model)
+    judge.choose(prompts, DIGITS)
+    assert judge._loaded is not None
+    per_token = judge._loaded.per_token
+    largest = max(lengths([Prompt("", "", (each,)) for each in PICTURES]))
+    small = model_of(model, memory_gb=2 * (largest + len(RULES) + 1) * per_token / 2**30)
+    random.Random(0).shuffle(prompts)
+    for _ in range(2):
+        assert_as_alone(small.choose(prompts, DIGITS), model, prompts)
+        assert small._loaded is not None
+        assert small._loaded.pictures is not None
+        kept = small._loaded.pictures.kept
+        assert kept._tokens() <= kept.room
+    assert small.usage.prompt_tokens_computed > 2 * judge.usage.prompt_tokens_computed - 1000
+    tiny = model_of(model, memory_gb=2 * 5 * per_token / 2**30)
+    assert {verdict.failure for verdict in tiny.choose(prompts, DIGITS)} == {NO_ROOM}
+
+
+def memory_for(model: PreTrainedModel, tokens: int) -> Any:
+    """Makes passes with more tokens than this run out of memory."""
+
+    def check(_module: object, _inputs: object, given: dict[str, Any]) -> None:
+        if given["inputs_embeds"].shape[:2].numel() > tokens:
+            raise torch.OutOfMemoryError(f"no room for more than {tokens} tokens")
+
+    return model.model.language_model.register_forward_pre_hook(check, with_kwargs=True)
+
+
+def test_batches_shrink_when_memory_runs_out() -> None:
+    model, prompts = seeing_model(TOKENIZER), questions()
+    judge = model_of(model)
+    judge.wake()
+    hook = memory_for(model, 60)
+    told = judge.choose(prompts, DIGITS)
+    hook.remove()
+    assert_as_alone(told, model, prompts)
+    judge.sleep()
+    judge.wake()
+    hook = memory_for(model, 5)
+    assert {verdict.failure for verdict in judge.choose(prompts, DIGITS)} == {OUT_OF_MEMORY}
+    hook.remove()
+    assert judge.choose(prompts, DIGITS)[0].failure is None
+
+
+def test_nan_fails_only_the_prompts_that_hold_it() -> None:
+    model = seeing_model(TOKENIZER)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[TOKENIZER.convert_tokens_to_ids("~")] = float("nan")
+    sound = questions(PICTURES[0])
+    bad = [prompt._replace(suffix=prompt.suffix.replace("a", "~")) for prompt in sound]
+    verdicts = model_of(model).choose([*sound, *bad], DIGITS)
+    holds = ["~" in prompt.suffix for prompt in [*sound, *bad]]
+    assert [verdict.failure is not None for verdict in verdicts] == holds
+    replies = model_of(model).write([*sound, *bad], 3)
+    assert [reply.text is None for reply in replies] == holds
+
+
+def test_mixed_precision_around_it_changes_nothing() -> None:
+    model = seeing_model(TOKENIZER)
+    expected = model_of(model).choose(questions(), DIGITS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model_of(model).choose(questions(), DIGITS) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_that_sees_simply_works(tmp_path: Path, kind: str) -> None:
+    folder = save_seeing(tmp_path / "tiny", kind)
+    settings = {"name": "transformers", "model": str(folder), "device": "cpu"}
+    judge = load_model({**settings, "max_pixels": MAX_PIXELS})
+    assert judge.sees
+    assert judge.name.endswith(f":float32:labels:pixels-{MAX_PIXELS}")
+    store = Store(tmp_path / "store")
+    told = Asker(judge, store).choose(questions(), DIGITS)
+    assert_as_alone(told, seeing_model(TOKENIZER, kind), questions())
+    again = pickle.loads(pickle.dumps(judge))
+    assert (again.name, again.sees) == (judge.name, True)
+    assert Asker(again, store).choose(questions(), DIGITS) == told
+    assert again.usage.cache_hits == len(questions())
+    assert again._loaded is None, "all from the store"
+    other = load_model({**settings, "max_pixels": 4 * FACTOR**2})
+    assert Asker(other, store).choose(questions()[:1], DIGITS) != told[:1]
+    assert other.usage.cache_hits == 0, "smaller pictures are other questions"
+
+
+def test_a_model_without_eyes_fails_what_it_would_have_to_see() -> None:
+    tokenizer = byte_tokenizer()
+    judge = TransformersModel.of(tiny_model(tokenizer), tokenizer, "tiny")
+    assert not judge.sees
+    blind, sound = judge.choose([questions()[0], Prompt(RULES, "Q: Is it?")], DIGITS)
+    assert blind.failure == BLIND
+    assert sound.failure is None
+
+
+def test_a_model_whose_answers_would_differ_is_refused() -> None:
+    model = seeing_model(TOKENIZER)
+    core: Any = model.model
+    right = core.get_rope_index
+
+    def wrong(*given: Any, **options: Any) -> Any:
+        positions, shift = right(*given, **options)
+        return positions, shift + 5  # what a plain pass does not use
+
+    core.get_rope_index = wrong
+    with pytest.raises(JudgeError, match="pictures \\(its answers differ\\)"):
+        model_of(model).wake()
+    with pytest.raises(InputError, match="max_pixels"):
+        model_of(model, max_pixels=0)
+
+
+def test_each_placeholder_becomes_as_many_as_its_picture_has_tokens() -> None:
+    assert list(expanded([1, 7, 2, 7, 3], 7, (3, 1))) == [1, 7, 7, 7, 2, 7, 3]
