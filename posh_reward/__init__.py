@@ -25,6 +25,7 @@ from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.prove.metric import Prove
     from posh_reward.reward.trl import PoshReward
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "PoSh",
     "PoshError",
     "PoshReward",
+    "Prove",
     "Scores",
 ]
 
@@ -50,7 +52,11 @@ def _as_html(scores: Scores) -> str:
 # Records import no stage, so what a notebook asks of them is added here, above all stages.
 Scores._repr_html_ = _as_html  # type: ignore[attr-defined]
 
-_LAZY = {"PoSh": "posh_reward.metrics.posh.metric", "PoshReward": "posh_reward.reward.trl"}
+_LAZY = {
+    "PoSh": "posh_reward.metrics.posh.metric",
+    "PoshReward": "posh_reward.reward.trl",
+    "Prove": "posh_reward.metrics.prove.metric",
+}
 
 
 def __getattr__(name: str) -> Any:
