@@ -133,6 +133,12 @@ def features(text: str) -> Iterator[tuple[str, float]]:
         yield f"order:{first} {second}", ORDER_WEIGHT
 
 
+def content_words(text: str) -> list[str]:
+    """The words of a text that say something, without inflection, numbers as digits."""
+    words = WORD.findall(text.casefold())
+    return [base(word) for word in words if word not in FUNCTION_WORDS]
+
+
 @lru_cache(maxsize=50_000)
 def base(word: str) -> str:
     """A lower-case word without its inflection, more or less: "women" -> "woman", "two" -> "2"."""

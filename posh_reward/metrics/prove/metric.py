@@ -71,13 +71,9 @@ class Prove:
         self.store = Store(store) if isinstance(store, str | PathLike) else store
         self.encoder_name = name_of(encoder)
         self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
-        self.tuples: TupleSource = (
-            GraphTuples(Reader(parser, mended=True, store=self.store))
-            if tuples == "graph"
-            else ModelTuples(Asker(_model(tuples), self.store))
-        )
+        self.tuples = tuple_source(tuples, parser, self.store)
         self.entailment = (
-            None if entailment is None else Entailment(Asker(_model(entailment), self.store))
+            None if entailment is None else Entailment(Asker(model_of(entailment), self.store))
         )
         self._items_at_once = items_at_once
 
@@ -183,5 +179,15 @@ def _looked_at(
     ]
 
 
-def _model(given: str | Mapping[str, Any] | Model) -> Model:
+def model_of(given: str | Mapping[str, Any] | Model) -> Model:
+    """The model that was passed in, or the one of a name or of settings."""
     return load_model(given) if isinstance(given, str | Mapping) else given
+
+
+def tuple_source(
+    given: str | Mapping[str, Any] | Model, parser: str, store: Store | None
+) -> TupleSource:
+    """Our scene graphs for "graph", otherwise the tuples of a model."""
+    if given == "graph":
+        return GraphTuples(Reader(parser, mended=True, store=store))
+    return ModelTuples(Asker(model_of(given), store))

@@ -10,8 +10,10 @@ from typing import Protocol
 
 from posh_reward.graph.read import Reader
 from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.metrics.prove.programs.scene import Nodes
 from posh_reward.metrics.prove.prompts import EDITION, prompted
 from posh_reward.metrics.prove.records import Tuple
+from posh_reward.metrics.prove.scenes import nodes_of
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Prompt
@@ -38,6 +40,10 @@ class TupleSource(Protocol):
 
         A failure's detail continues a sentence that begins with "the response" or "the answer".
         """
+        ...
+
+    def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
+        """The scene graph of each text as programs see it."""
         ...
 
 
@@ -68,6 +74,15 @@ class GraphTuples:
         """The tuples of each text's scene graph."""
         return [
             read if isinstance(read, Failure) else distinct(_tuples(read))
+            for read in self.reader.read(texts, keep=True)
+        ]
+
+    def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
+        """The scene graph of each text; entities of one name are numbered."""
+        return [
+            read
+            if isinstance(read, Failure)
+            else nodes_of(graph_tuples(read.graph, unique_names(read.graph)))
             for read in self.reader.read(texts, keep=True)
         ]
 
@@ -124,7 +139,8 @@ class ModelTuples:
         """The tuples that the model writes for each text."""
         stripped = [_stripped(text) for text in texts]
         wanted = [text for text in dict.fromkeys(stripped) if isinstance(text, str) and text]
-        replies = written(self.asker, [prompted("tuples", {"text": text}) for text in wanted])
+        prompts = [prompted("tuples", {"text": text}) for text in wanted]
+        replies = written(self.asker, prompts, LONGEST_REPLY)
         known: dict[object, tuple[Tuple, ...] | Failure] = {"": ()}
         for text, reply in zip(wanted, replies, strict=True):
             read = read_tuples(reply)
@@ -135,6 +151,10 @@ class ModelTuples:
             )
         return [text if isinstance(text, Failure) else known[text] for text in stripped]
 
+    def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
+        """The scene graph of the model's tuples; it gives things the names that tell them apart."""
+        return [read if isinstance(read, Failure) else nodes_of(read) for read in self.read(texts)]
+
 
 def _stripped(text: object) -> str | Failure:
     if isinstance(text, str):
@@ -142,13 +162,13 @@ def _stripped(text: object) -> str | Failure:
     return Failure("text", "is missing" if text is None else "is not a text")
 
 
-def written(asker: Asker, prompts: list[Prompt]) -> list[Reply]:
+def written(asker: Asker, prompts: list[Prompt], max_tokens: int) -> list[Reply]:
     """The model's replies; it is awake only meanwhile."""
     if not prompts:
         return []
     asker.model.wake()
     try:
-        return asker.write(prompts, LONGEST_REPLY)
+        return asker.write(prompts, max_tokens)
     finally:
         asker.model.sleep()
 

@@ -27,8 +27,12 @@ BOOT = (
     "from posh_reward.metrics.prove.programs.worker import main; main()"
 )
 START_SECONDS = 60.0
+PATIENCE = 5
+"""Times the seconds of computing are the seconds by the clock, on a busy machine."""
 SLACK_SECONDS = 30.0
-"""What the worker may take beyond what it gives a program; it is killed then."""
+"""What the worker may take beyond that; it is killed then."""
+ATTEMPTS = 2
+"""The worker may have been killed for another's sake, such as for memory."""
 MEGABYTE = 1 << 20
 
 
@@ -71,26 +75,31 @@ class Confined:
             nodes: the scene.
         """
         with self._lock:
-            try:
-                worker = self._running()
-                self._requests += 1
-                request = {"id": self._requests, "program": program, "nodes": nodes}
-                reply = worker.ask(request, self._seconds * 5 + SLACK_SECONDS)
-                return _read(reply)
-            except ChildFailureError as failure:
-                logger.warning("the process that runs programs failed: %s", failure)
-                self._stop()
-                return Failure("engine", f"the process that runs programs {failure.reason}")
+            for _ in range(ATTEMPTS):
+                try:
+                    return self._asked(program, nodes)
+                except ChildFailureError as error:
+                    logger.warning("the process that runs programs failed: %s", error)
+                    self._stop()
+                    failure = Failure("engine", f"the process that runs programs {error.reason}")
+        return failure
 
     def close(self) -> None:
         """Ends the process; the next program starts another."""
         with self._lock:
             self._stop()
 
+    def _asked(self, program: str, nodes: Nodes) -> Answer | Failure:
+        worker = self._running()
+        self._requests += 1
+        request = {"id": self._requests, "program": program, "nodes": nodes}
+        return _read(worker.ask(request, self._seconds * PATIENCE + SLACK_SECONDS))
+
     def _running(self) -> ChildProcess:
         if self._worker is None or self._worker.owner != os.getpid():
             command = [sys.executable, "-s", "-S", "-c", BOOT, str(ROOT)]
             bounds = ["--seconds", str(self._seconds), "--bytes", str(self._megabytes * MEGABYTE)]
+            bounds += ["--patience", str(PATIENCE)]
             self._worker = ChildProcess([*command, *bounds], _environment())
             ready = self._worker.receive(START_SECONDS)
             if not ready.get("sealed"):

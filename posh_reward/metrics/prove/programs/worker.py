@@ -34,8 +34,6 @@ LONGEST_ANSWER = 65_536
 """Bytes that are read from a fork."""
 LONGEST_ERROR = 200
 RECURSION = 300
-PATIENCE = 5
-"""Times the seconds of computing are the seconds by the clock, on a busy machine."""
 NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0))
 """A fork opens no files, starts no processes, and writes nothing to files."""
 
@@ -45,6 +43,8 @@ class Bounds(NamedTuple):
 
     seconds: float
     """Of computing."""
+    patience: float
+    """Times as many by the clock."""
     bytes: int
     """Of memory."""
     sealed: bool
@@ -55,11 +55,12 @@ def main() -> None:
     """Answers until stdin ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--patience", type=float, required=True)
     parser.add_argument("--bytes", type=int, required=True)
     flags = parser.parse_args()
     replies = claim_stdout()
     warnings.simplefilter("ignore")  # showing one would open files
-    bounds = Bounds(flags.seconds, flags.bytes, sealable())
+    bounds = Bounds(flags.seconds, flags.patience, flags.bytes, sealable())
     say(replies, {"ready": True, "sealed": bounds.sealed})
     for line in sys.stdin:
         request = json.loads(line)
@@ -90,7 +91,7 @@ def run_in_fork(request: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
         finally:
             os._exit(1)
     os.close(writing)
-    said = read_until(reading, time.monotonic() + PATIENCE * bounds.seconds)
+    said = read_until(reading, time.monotonic() + bounds.patience * bounds.seconds)
     os.close(reading)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
