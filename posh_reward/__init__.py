@@ -26,6 +26,7 @@ from posh_reward.types import Element, Scores
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.metric import HarmonicEval
     from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.prove.metric import Prove
     from posh_reward.metrics.rubric.metric import RubricJudge
     from posh_reward.reward.harmonic import HarmonicReward
     from posh_reward.reward.rubric import RubricReward
@@ -42,6 +43,7 @@ __all__ = [
     "PoSh",
     "PoshError",
     "PoshReward",
+    "Prove",
     "RubricJudge",
     "RubricReward",
     "Scores",
@@ -65,6 +67,7 @@ _LAZY = {
     "HarmonicReward": "posh_reward.reward.harmonic",
     "RubricJudge": "posh_reward.metrics.rubric.metric",
     "RubricReward": "posh_reward.reward.rubric",
+    "Prove": "posh_reward.metrics.prove.metric",
 }
 
 

@@ -110,7 +110,8 @@ def spans(flags: argparse.Namespace) -> int:
 
 def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
     from posh_reward.cli.commands import metric_of
-    from posh_reward.study.agreement.baselines.embedding import EmbeddingAlerts, load_encoder
+    from posh_reward.models.encoders import load_encoder
+    from posh_reward.study.agreement.baselines.embedding import EmbeddingAlerts
     from posh_reward.study.agreement.baselines.random import Random
     from posh_reward.study.agreement.measures import PoshMeasure
 

@@ -5,4 +5,5 @@
     load        settings -> metric
     signature   what another run needs to reproduce a score
     posh/       POSH: scene graphs, questions, grades, means
+    prove/      PROVE: answers about pictures, how helpful and how truthful; verified questions
 """

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError
 from posh_reward.graph.read import Reader
 from posh_reward.models.fake import FakeModel
 from posh_reward.store import Store
@@ -98,14 +98,6 @@ def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
     assert max(strange) < measure.threshold <= max(scores.values())
     assert all(score == pytest.approx(1) for _, score in alerts["omissions"])
     assert all(score == -1 for _, score in empty["omissions"])
-
-
-def test_an_encoder_is_named_by_its_function() -> None:
-    assert embedding.load_encoder(f"{__name__}:letters") is letters
-    with pytest.raises(InputError, match=r"'no\.such:encoder' cannot be loaded"):
-        embedding.load_encoder("no.such:encoder")
-    with pytest.raises(MissingDependencyError, match="pip install sentence-transformers"):
-        embedding.load_encoder("some/model")
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,17 @@ Qwen/Qwen3-Embedding-8B; any other can be named.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.read import Reader
+from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.study.agreement.items import Pair
 from posh_reward.study.agreement.localise import Alerts
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Description, Failure, Span
 
-Encoder = Callable[[list[str]], Any]
-"""Texts -> (texts, dimensions) numbers."""
 Piece = tuple[str, tuple[Span, ...]]
 """What is embedded, and where it stands."""
 
@@ -31,34 +27,6 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 GRAM = 4
 GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8
 """The paper's, below which a piece is an error."""
-
-
-def load_encoder(name: str) -> Encoder:
-    """The encoder of a name.
-
-    Args:
-        name: ``module:function`` for code of your own, or a model of sentence-transformers.
-
-    Raises:
-        InputError: there is no such function.
-        MissingDependencyError: sentence-transformers is not installed.
-    """
-    module, colon, function = name.partition(":")
-    if colon:
-        try:
-            encoder: Encoder = getattr(import_module(module), function)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"the encoder {name!r} cannot be loaded: {error}") from None
-        return encoder
-    try:
-        sentence_transformers = import_module("sentence_transformers")
-    except ImportError:
-        raise MissingDependencyError(
-            f"the encoder {name!r} needs `pip install sentence-transformers`; or name a function "
-            "of your own, --encoder module:function"
-        ) from None
-    encode: Encoder = sentence_transformers.SentenceTransformer(name).encode
-    return encode
 
 
 class EmbeddingAlerts:
@@ -96,21 +64,15 @@ class EmbeddingAlerts:
         ]
 
     def _compared(self, generation: list[Piece], reference: list[Piece]) -> Alerts:
-        ours, theirs = (self._embedded(pieces) for pieces in (generation, reference))
+        ours, theirs = (
+            unit_vectors(self._encoder, [text for text, _ in pieces])
+            for pieces in (generation, reference)
+        )
         alike = ours @ theirs.T if generation and reference else np.zeros((len(ours), len(theirs)))
         return {
             "mistakes": _scored(generation, alike.max(axis=1, initial=-1.0)),
             "omissions": _scored(reference, alike.max(axis=0, initial=-1.0)),
         }
-
-    def _embedded(self, pieces: Sequence[Piece]) -> Floats:
-        """(pieces, dimensions) of length 1."""
-        if not pieces:
-            return np.zeros((0, 1))
-        found = np.asarray(self._encoder([text for text, _ in pieces]), dtype=np.float64)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        unit: Floats = found / np.where(lengths > 0, lengths, 1)
-        return unit
 
 
 def _scored(pieces: Sequence[Piece], likeness: Floats) -> list[tuple[Span, float]]:

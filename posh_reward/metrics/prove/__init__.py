@@ -1,0 +1,15 @@
+"""PROVE: how helpful an answer about a picture is, and how truthful (paper: Trust but Verify).
+
+::
+
+    metric      responses, answers, questions, captions (, pictures) -> scores
+    tuples      texts -> tuples of their scene graphs, or of a model
+    likeness    tuples -> similarities, by an encoder
+    entailment  does the picture show it? a model that sees answers
+    records     what scores are made of
+    pipeline    captions -> questions, answers and programs that verify them
+    writing     what the writer is asked, and how its reply is read
+    checks      which pairs are dropped, and why
+    scenes      tuples -> the scene graph that programs see
+    programs/   programs of a model, run without trusting them
+"""

@@ -1,0 +1,193 @@
+"""PROVE: how helpful and how truthful answers about pictures are (paper, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.graph.read import Reader
+from posh_reward.metrics.prove.entailment import Entailment, statement
+from posh_reward.metrics.prove.equations import (
+    Item,
+    Read,
+    claims_of,
+    judged,
+    needs_picture,
+    scores_of,
+    wanted_of,
+)
+from posh_reward.metrics.prove.likeness import Likeness
+from posh_reward.metrics.prove.prompts import EDITION
+from posh_reward.metrics.prove.records import Claim, ProveScores
+from posh_reward.metrics.prove.tuples import GraphTuples, ModelTuples, TupleSource
+from posh_reward.metrics.signature import signature
+from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
+from posh_reward.models.ask import Asker
+from posh_reward.models.base import Model
+from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
+from posh_reward.models.load import load_model
+from posh_reward.models.pictures import MISSING, picture_of
+from posh_reward.store import Store
+from posh_reward.types import Failure
+
+TEXTS = ("response", "answer", "question", "caption")
+
+
+class Prove:
+    """The metric. Loads what it needs on first use, and keeps it.
+
+    Args:
+        encoder: what says how alike tuples are: "embedded" (words, no synonyms), a model of
+            sentence-transformers (the paper: Sentence-BERT), ``module:function``, or a function.
+        entailment: a model that sees, which is asked about claims that the caption does not hold;
+            its name, a settings file, a mapping, or a ``Model``. None: only the caption counts, and
+            what it leaves out counts against the response.
+        tuples: "graph" for our scene graphs, or a model that writes tuples as the paper's does.
+        parser: "embedded", or an installed spaCy pipeline; for our scene graphs.
+        store: a file (or a ``Store``) that keeps scene graphs and models' answers across runs.
+        items_at_once: how many responses share each call to a model; bounds memory.
+
+    Raises:
+        InputError: a name is unknown, or the model for entailment does not take pictures.
+        ConfigError: a model's settings cannot be used.
+        MissingDependencyError: the encoder's library is not installed.
+    """
+
+    def __init__(
+        self,
+        encoder: str | Encoder = EMBEDDED,
+        entailment: str | Mapping[str, Any] | Model | None = None,
+        tuples: str | Mapping[str, Any] | Model = "graph",
+        *,
+        parser: str = "embedded",
+        store: str | PathLike[str] | Store | None = None,
+        items_at_once: int = 64,
+    ) -> None:
+        if items_at_once < 1:
+            raise InputError(f"items_at_once is {items_at_once}: give a number from 1")
+        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.encoder_name = name_of(encoder)
+        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
+        self.tuples = tuple_source(tuples, parser, self.store)
+        self.entailment = (
+            None if entailment is None else Entailment(Asker(model_of(entailment), self.store))
+        )
+        self._items_at_once = items_at_once
+
+    name = "prove"
+    """First word of signatures."""
+
+    @property
+    def signature(self) -> str:
+        """``prove|encoder:...|tuples:graph|parser:...|...|entailment:...|version:...``."""
+        fields = {"encoder": self.encoder_name, **self.tuples.fields, "entailment": "none"}
+        if self.entailment is not None:
+            judge = self.entailment.asker.model.name
+            fields |= {"entailment": judge, "wording": EDITION, "replies": str(REPLY_VERSION)}
+        return signature(self.name, fields)
+
+    def score(
+        self,
+        responses: Sequence[str | None],
+        answers: Sequence[str | None],
+        questions: Sequence[str | None],
+        captions: Sequence[str | None],
+        images: Sequence[object] | None = None,
+    ) -> list[ProveScores]:
+        """Scores each response, in order; one that cannot be scored never touches the others.
+
+        Args:
+            responses: what the model under test replied.
+            answers: the true answers.
+            questions: what was asked; may be empty texts.
+            captions: detailed true descriptions of the pictures; with ``images`` may be None.
+            images: the pictures, in any form that ``picture_of`` reads; given if, and only if,
+                there is a judge of entailment.
+
+        Raises:
+            InputError: the lists differ in length, one is a bare string, or pictures are missing.
+            JudgeError: a model cannot work at all.
+            ValueError: the encoder gave something other than vectors.
+        """
+        columns = (responses, answers, questions, captions)
+        self._check(columns, images)
+        scores: list[ProveScores] = []
+        for start in range(0, len(responses), self._items_at_once):
+            part = slice(start, start + self._items_at_once)
+            texts = [
+                self._read(texts[part], name) for texts, name in zip(columns, TEXTS, strict=True)
+            ]
+            pictures = [None] * len(texts[0]) if images is None else map(picture_of, images[part])
+            scores += self._scored([Item(*each) for each in zip(*texts, pictures, strict=True)])
+        return scores
+
+    def _check(self, columns: Sequence[Sequence[object]], images: Sequence[object] | None) -> None:
+        given = dict(zip(TEXTS, columns, strict=True)) | (
+            {} if images is None else {"image": images}
+        )
+        for name, values in given.items():
+            if isinstance(values, str | bytes):
+                raise InputError(f"{name}s is one string: pass a list")
+            if len(values) != len(columns[0]):
+                raise InputError(
+                    f"{len(columns[0])} responses but {len(values)} {name}s: pass one for each"
+                )
+        if (images is None) != (self.entailment is None):
+            raise InputError(
+                "images were given, but no model that looks at them: pass entailment=..."
+                if self.entailment is None
+                else "the judge of entailment needs pictures: pass images=..."
+            )
+
+    def _read(self, texts: Sequence[object], name: str) -> list[Read]:
+        """Tuples of each text. A caption may be missing: the picture can do without."""
+        given = ["" if name == "caption" and text is None else text for text in texts]
+        return [
+            replace(read, detail=f"the {name} {read}") if isinstance(read, Failure) else read
+            for read in self.tuples.read(given)
+        ]
+
+    def _scored(self, items: Sequence[Item]) -> list[ProveScores]:
+        likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
+        claims = [claims_of(item, likeness) for item in items]
+        if self.entailment is not None:
+            claims = _looked_at(self.entailment, items, claims)
+        signature = self.signature
+        return [
+            scores_of(item, wanted_of(item, likeness), claimed, signature)
+            for item, claimed in zip(items, claims, strict=True)
+        ]
+
+
+def _looked_at(
+    entailment: Entailment, items: Sequence[Item], claims: Sequence[Sequence[Claim]]
+) -> list[tuple[Claim, ...]]:
+    """The claims of each item, with the picture's judgment of those that it can help."""
+    asked = [
+        (statement(claim.tuple), item.picture or MISSING)
+        for item, claimed in zip(items, claims, strict=True)
+        for claim in claimed
+        if needs_picture(claim)
+    ]
+    found = iter(entailment.probabilities(asked))
+    return [
+        tuple(judged(claim, next(found)) if needs_picture(claim) else claim for claim in claimed)
+        for claimed in claims
+    ]
+
+
+def model_of(given: str | Mapping[str, Any] | Model) -> Model:
+    """The model that was passed in, or the one of a name or of settings."""
+    return load_model(given) if isinstance(given, str | Mapping) else given
+
+
+def tuple_source(
+    given: str | Mapping[str, Any] | Model, parser: str, store: Store | None
+) -> TupleSource:
+    """Our scene graphs for "graph", otherwise the tuples of a model."""
+    if given == "graph":
+        return GraphTuples(Reader(parser, mended=True, store=store))
+    return ModelTuples(Asker(model_of(given), store))

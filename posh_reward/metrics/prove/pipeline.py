@@ -1,0 +1,186 @@
+"""Captions -> questions that programs verify (paper, section 3.1).
+
+::
+
+    caption --tuples--> scene graph --writer--> candidates: question, answer, program
+    program over the graph == answer?  taboo?  trivial?  review?  picture?  said before?
+
+Each candidate is kept, or dropped for the first reason that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from os import PathLike
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.prove.entailment import Entailment
+from posh_reward.metrics.prove.metric import model_of, tuple_source
+from posh_reward.metrics.prove.programs.confined import Confined
+from posh_reward.metrics.prove.programs.scene import Nodes
+from posh_reward.metrics.prove.prompts import EDITION
+from posh_reward.metrics.prove.sifting import (
+    Made,
+    entailed,
+    once_each,
+    reviewed,
+    verified,
+    worded,
+)
+from posh_reward.metrics.prove.tuples import TupleSource, written
+from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, writing_prompt
+from posh_reward.metrics.signature import signature
+from posh_reward.models.ask import READING_VERSION, Asker
+from posh_reward.models.base import Model
+from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
+from posh_reward.models.pictures import picture_of
+from posh_reward.store import Store
+from posh_reward.types import Failure, Reply
+
+DUPLICATE = 0.95
+"""Similarity from which on two questions about one picture are the same."""
+NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask about")
+
+
+class PairMaker:
+    """Makes verified questions with answers from captions.
+
+    Args:
+        writer: the model that writes questions, answers and programs (the paper: GPT-4o); a name,
+            a settings file, a mapping, or a ``Model``. It may be text-only.
+        reviewer: a model that drops trivial, incomplete and unnatural pairs (the paper: GPT-4o).
+            None: only those are dropped whose answer adds no word to the question.
+        entailment: a model that sees, which drops pairs that the picture does not show.
+        tuples: where scene graphs come from: "graph" for ours, or a model.
+        encoder: what says that two questions are the same; see ``Prove``.
+        taboo: words that no pair may have. The paper's list is not published.
+        parser: "embedded", or an installed spaCy pipeline; for our scene graphs.
+        store: a file (or a ``Store``) that keeps models' answers across runs.
+        seconds: of computing for one program.
+
+    Raises:
+        InputError: a name is unknown, or the model for entailment does not take pictures.
+        ConfigError: a model's settings cannot be used.
+    """
+
+    def __init__(
+        self,
+        writer: str | Mapping[str, Any] | Model,
+        reviewer: str | Mapping[str, Any] | Model | None = None,
+        entailment: str | Mapping[str, Any] | Model | None = None,
+        tuples: str | Mapping[str, Any] | Model = "graph",
+        *,
+        encoder: str | Encoder = EMBEDDED,
+        taboo: Sequence[str] = (),
+        parser: str = "embedded",
+        store: str | PathLike[str] | Store | None = None,
+        seconds: float = 2.0,
+    ) -> None:
+        if isinstance(taboo, str):
+            raise InputError(f"taboo is one string: pass a list of words, [{taboo[:40]!r}]")
+        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.writer = Asker(model_of(writer), self.store)
+        self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
+        self.entailment = (
+            None if entailment is None else Entailment(Asker(model_of(entailment), self.store))
+        )
+        self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
+        self.encoder_name = name_of(encoder)
+        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
+        self.taboo = frozenset(word.casefold() for word in taboo)
+        self.programs = Confined(seconds)
+
+    @property
+    def signature(self) -> str:
+        """``prove-pairs|writer:...|reviewer:...|entailment:...|tuples:...|encoder:...|...``."""
+        judge = None if self.entailment is None else self.entailment.asker
+        return signature(
+            "prove-pairs",
+            {
+                "writer": self.writer.model.name,
+                "reviewer": "none" if self.reviewer is None else self.reviewer.model.name,
+                "entailment": "none" if judge is None else judge.model.name,
+                **self.tuples.fields,
+                "encoder": self.encoder_name,
+                "wording": EDITION,
+                "replies": str(READING_VERSION),
+                **({"taboo": ",".join(sorted(self.taboo))} if self.taboo else {}),
+            },
+        )
+
+    def make(
+        self, captions: Sequence[str | None], images: Sequence[object] | None = None
+    ) -> list[Made]:
+        """All candidates about each picture, kept and dropped, in order.
+
+        Args:
+            captions: detailed true descriptions of pictures.
+            images: the pictures, in any form that ``picture_of`` reads; needed if, and only if,
+                there is a judge of entailment.
+
+        Raises:
+            InputError: the lists differ in length, or pictures are missing.
+            JudgeError: a model cannot work at all.
+        """
+        self._check(captions, images)
+        made = self._drafted(captions)
+        flat = [pair for each in made for pair in each.pairs]
+        if self.reviewer is not None:
+            flat = reviewed(flat, self.reviewer)
+        if self.entailment is not None and images is not None:
+            pictures = [picture_of(image) for image in images]
+            shown = [p for p, each in zip(pictures, made, strict=True) for _ in each.pairs]
+            flat = entailed(flat, self.entailment, shown)
+        rest = iter(flat)
+        return [
+            replace(
+                each,
+                pairs=tuple(
+                    once_each(list(islice(rest, len(each.pairs))), self.encoder, DUPLICATE)
+                ),
+            )
+            for each in made
+        ]
+
+    def close(self) -> None:
+        """Ends the process that runs programs."""
+        self.programs.close()
+
+    def _check(self, captions: Sequence[object], images: Sequence[object] | None) -> None:
+        if isinstance(captions, str | bytes):
+            raise InputError("captions is one string: pass a list")
+        if images is not None and len(images) != len(captions):
+            raise InputError(
+                f"{len(captions)} captions but {len(images)} images: pass one for each"
+            )
+        if (images is None) != (self.entailment is None):
+            raise InputError(
+                "images were given, but no model that looks at them: pass entailment=..."
+                if self.entailment is None
+                else "the judge of entailment needs pictures: pass images=..."
+            )
+
+    def _drafted(self, captions: Sequence[str | None]) -> list[Made]:
+        """What the writer wrote about each caption, verified by its programs and by words."""
+        scenes = self.tuples.scenes(captions)
+        prompts = {
+            place: writing_prompt(str(captions[place]).strip(), nodes)
+            for place, nodes in enumerate(scenes)
+            if nodes and not isinstance(nodes, Failure)
+        }
+        replies = written(self.writer, list(prompts.values()), LONGEST_REPLY)
+        by_place = dict(zip(prompts, replies, strict=True))
+        return [self._draft(nodes, by_place.get(place)) for place, nodes in enumerate(scenes)]
+
+    def _draft(self, nodes: Nodes | Failure, reply: Reply | None) -> Made:
+        if isinstance(nodes, Failure):
+            return Made((), replace(nodes, detail=f"the caption {nodes}"))
+        if reply is None:
+            return Made((), NOTHING_THERE)
+        if reply.text is None:
+            return Made((), reply.failure)
+        pairs = verified(read_candidates(reply.text), nodes, self.programs)
+        return Made(tuple(worded(pairs, self.taboo)))

@@ -1,0 +1,159 @@
+"""Programs -> values, by a process that can do nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.prove.programs.language import refusal
+from posh_reward.metrics.prove.programs.scene import Nodes, Value, plain
+from posh_reward.process import ChildFailureError, ChildProcess
+from posh_reward.types import Failure
+
+logger = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[4]
+"""The folder that ``posh_reward`` is in."""
+# In place of the working directory, where any file may be called json.py.
+BOOT = (
+    "import sys; sys.path[0] = sys.argv.pop(1); "
+    "from posh_reward.metrics.prove.programs.worker import main; main()"
+)
+START_SECONDS = 60.0
+PATIENCE = 5
+"""Times the seconds of computing are the seconds by the clock, on a busy machine."""
+SLACK_SECONDS = 30.0
+"""What the worker may take beyond that; it is killed then."""
+ATTEMPTS = 2
+"""The worker may have been killed for another's sake, such as for memory."""
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a program returned, which may be None."""
+
+    value: Value
+
+
+class Confined:
+    """Runs programs in a process of its own, one after the other, each with its own bounds.
+
+    The process starts when first needed. It is left out of pickles. This layer does not look at
+    what a program says: ``run_programs`` does, and should be used.
+
+    Args:
+        seconds: of computing for one program.
+        megabytes: of memory for one program, the interpreter's 30 included.
+
+    Raises:
+        InputError: a bound leaves no room to run in.
+    """
+
+    _worker: ChildProcess | None
+
+    def __init__(self, seconds: float = 2.0, megabytes: int = 256) -> None:
+        if not seconds > 0:
+            raise InputError(f"seconds is {seconds}: give a number above 0")
+        if megabytes < 64:
+            raise InputError(f"megabytes is {megabytes}: give 64 or more")
+        self._seconds, self._megabytes = seconds, megabytes
+        self._forget()
+
+    def run(self, program: str, nodes: Nodes) -> Answer | Failure:
+        """The value of one program over a scene; a failure if it has none.
+
+        Args:
+            program: a function of the scene graph, as text.
+            nodes: the scene.
+        """
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                try:
+                    return self._asked(program, nodes)
+                except ChildFailureError as error:
+                    logger.warning("the process that runs programs failed: %s", error)
+                    self._stop()
+                    failure = Failure("engine", f"the process that runs programs {error.reason}")
+        return failure
+
+    def close(self) -> None:
+        """Ends the process; the next program starts another."""
+        with self._lock:
+            self._stop()
+
+    def _asked(self, program: str, nodes: Nodes) -> Answer | Failure:
+        worker = self._running()
+        self._requests += 1
+        request = {"id": self._requests, "program": program, "nodes": nodes}
+        return _read(worker.ask(request, self._seconds * PATIENCE + SLACK_SECONDS))
+
+    def _running(self) -> ChildProcess:
+        if self._worker is None or self._worker.owner != os.getpid():
+            command = [sys.executable, "-s", "-S", "-c", BOOT, str(ROOT)]
+            bounds = ["--seconds", str(self._seconds), "--bytes", str(self._megabytes * MEGABYTE)]
+            bounds += ["--patience", str(PATIENCE)]
+            self._worker = ChildProcess([*command, *bounds], _environment())
+            ready = self._worker.receive(START_SECONDS)
+            if not ready.get("sealed"):
+                logger.warning(
+                    "this system cannot bar programs from system calls: only their language, "
+                    "time, memory and files are bounded"
+                )
+        return self._worker
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._worker = None
+        self._requests = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_seconds": self._seconds, "_megabytes": self._megabytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+
+def run_programs(
+    confined: Confined, programs: Sequence[str], nodes: Nodes
+) -> list[Answer | Failure]:
+    """The value of each program over one scene, in order.
+
+    A program that is not allowed never reaches the process: its failure has the kind "reply", and
+    says what it uses. One that stops, or has to be stopped, has the kind "error".
+    """
+    return [
+        Failure("reply", f"the program is not run: {why}")
+        if (why := refusal(program))
+        else confined.run(program, nodes)
+        for program in programs
+    ]
+
+
+def _read(reply: dict[str, Any]) -> Answer | Failure:
+    if "error" in reply:
+        return Failure("error", f"the program failed: {reply['error']}")
+    try:
+        return Answer(plain(reply.get("value")))
+    except ValueError as error:
+        return Failure("error", f"the program failed: {error}")
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the user's, except where the interpreter's own libraries are."""
+    needed = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
+    kept = {name: os.environ[name] for name in needed if name in os.environ}
+    return {**kept, "PYTHONHASHSEED": "0"}  # the same order of sets in every run

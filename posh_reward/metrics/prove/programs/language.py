@@ -1,0 +1,162 @@
+"""Which programs are run: one function over a scene graph, in a small part of Python.
+
+A program can read the graph, loop over what it finds, compare, and build texts and lists. It has
+no imports, no attributes except methods of a fixed list, no names except its own and a few
+harmless builtins, and none of the operators that make a short program compute for ever.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+
+LONGEST = 4000
+"""Characters of a program."""
+MOST_NODES = 800
+"""Of its syntax tree; the paper's examples have about fifty."""
+DEEPEST = 30
+"""Levels of its syntax tree."""
+MOST_LOOPS = 2
+"""In one comprehension."""
+LARGEST_NUMBER = 1_000_000
+
+BUILTINS = (
+    *"len sorted list set tuple dict str int bool any all sum min max".split(),
+    *"enumerate zip range next iter reversed isinstance".split(),
+)
+"""Builtins that a program may use."""
+METHODS = frozenset(
+    (
+        *"get_entities get_attributes get_outgoing_relations get_incoming_relations".split(),
+        *"generate_subgraph describe".split(),  # the scene graph
+        *"lower upper strip split startswith endswith join replace title capitalize".split(),
+        *"get items keys values append extend add union intersection difference".split(),
+        *"count index copy".split(),
+    )
+)
+"""Methods that a program may call. ``format`` is not one: its texts can reach attributes."""
+KEYWORDS = ("key", "reverse", "default", "start")
+"""Keyword arguments that a call may have."""
+
+EXPRESSIONS = (
+    *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.List, ast.Tuple, ast.Set, ast.Dict),
+    *(ast.Call, ast.keyword, ast.Attribute, ast.Subscript, ast.Slice, ast.IfExp, ast.Lambda),
+    *(ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub),
+    *(ast.Compare, ast.cmpop, ast.JoinedStr, ast.FormattedValue, ast.comprehension),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+STATEMENTS = (
+    *(ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.If, ast.For, ast.Assign),
+    *(ast.AugAssign, ast.Expr, ast.Pass, ast.Break, ast.Continue),
+)
+ALLOWED = EXPRESSIONS + STATEMENTS
+"""Parts of Python that a program may have. Left out on purpose: ``while``, ``try``, ``import``, and
+``*``, ``**``, ``<<`` and ``%``, by which one line fills the memory."""
+
+
+def refusal(program: str) -> str | None:
+    """Why a program is not run; None if it is.
+
+    Args:
+        program: the text of one function of one argument, the scene graph.
+
+    Returns:
+        One line that names the first offence.
+    """
+    if len(program) > LONGEST:
+        return f"it is longer than {LONGEST:,} characters"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(program)
+    # The last two: thousands of brackets or signs in a row.
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"it is not Python: {type(error).__name__}"
+    if sum(1 for _ in ast.walk(tree)) > MOST_NODES or _too_deep(tree):
+        return "it is too large or too deeply nested"
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        return "it is not one function"
+    return next(_offences(tree.body[0]), None)
+
+
+def _too_deep(tree: ast.AST) -> bool:
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
+
+
+def _offences(function: ast.FunctionDef) -> Iterator[str]:
+    arguments = function.args
+    others = (*arguments.posonlyargs, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    if len(arguments.args) != 1 or any(others) or arguments.defaults or function.decorator_list:
+        yield "it does not take the scene graph as its one argument"
+    annotations = [function.returns, *(each.annotation for each in arguments.args)]
+    ignored = {id(node) for each in annotations if each for node in ast.walk(each)}
+    known = set(_own_names(function)) | set(BUILTINS)
+    called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    for node in ast.walk(function):
+        if id(node) in ignored:
+            continue  # annotations are removed before the program runs
+        if not isinstance(node, ALLOWED) or (
+            isinstance(node, ast.FunctionDef) and node is not function
+        ):
+            yield f"it uses {type(node).__name__}, which is not allowed"
+        elif isinstance(node, ast.Name) and (node.id not in known or node.id.startswith("_")):
+            yield f"it uses the name {node.id}"
+        elif isinstance(node, ast.Attribute) and not (
+            node.attr in METHODS and id(node) in called and isinstance(node.ctx, ast.Load)
+        ):
+            yield f"it uses the attribute {node.attr}"
+        else:
+            yield from _misuse(node)
+
+
+def _own_names(function: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _misuse(node: ast.AST) -> Iterator[str]:
+    """Allowed parts of Python in a form that is not."""
+    if isinstance(node, ast.Constant):
+        if not isinstance(node.value, str | int | type(None)):
+            yield f"it uses a value of type {type(node.value).__name__}"
+        elif isinstance(node.value, int) and node.value > LARGEST_NUMBER:
+            yield f"it uses a number above {LARGEST_NUMBER:,}"
+    elif isinstance(node, ast.keyword) and node.arg not in KEYWORDS:
+        yield f"it passes the argument {node.arg or '**'}"
+    elif isinstance(node, ast.FormattedValue) and (node.format_spec or node.conversion != -1):
+        yield "it formats a value"
+    elif isinstance(node, ast.comprehension) and node.is_async:
+        yield "it uses async"
+    elif isinstance(node, ast.arguments) and _is_elaborate(node):
+        yield "it has arguments with defaults or stars"
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        if len(node.generators) > MOST_LOOPS:
+            yield f"it has more than {MOST_LOOPS} loops in one comprehension"
+    elif isinstance(node, ast.arg) and node.arg.startswith("_"):
+        yield f"it uses the name {node.arg}"
+
+
+def _is_elaborate(node: ast.arguments) -> bool:
+    return bool(node.vararg or node.kwarg or node.kwonlyargs or node.posonlyargs or node.defaults)
+
+
+def bare(program: str) -> ast.Module:
+    """The tree of an allowed program, without annotations, which would be evaluated.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    tree = ast.parse(program)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    return tree

@@ -1,0 +1,143 @@
+"""The scene graph as programs see it (paper, Listing 1), and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+Relations = dict[str, dict[str, list[str]]]
+"""The other entity -> kind of relation -> relations of that kind."""
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+"""What a program may return."""
+
+
+class Node(TypedDict):
+    """One entity of a scene as plain data."""
+
+    attributes: dict[str, str]
+    """Kind -> values with commas between them: ``{"color": "blue, white"}``."""
+    relations_to: Relations
+
+
+Nodes = dict[str, Node]
+"""Entity -> node: the dictionary that the paper's class is made of."""
+
+
+class Scene:
+    """A scene graph that is read through methods, each of which returns a fresh copy.
+
+    Args:
+        nodes: entities by name, in text order.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def get_entities(self) -> list[str]:
+        """Names of all entities."""
+        return list(self._nodes)
+
+    def get_attributes(self, ent_name: str) -> dict[str, str]:
+        """Attributes by kind; empty for an entity that is not there."""
+        node = self._nodes.get(ent_name)
+        return dict(node["attributes"]) if node else {}
+
+    def get_outgoing_relations(self, ent_name: str) -> Relations:
+        """Relations of which an entity is the source, by target."""
+        node = self._nodes.get(ent_name)
+        return _copied(node["relations_to"].items()) if node else {}
+
+    def get_incoming_relations(self, ent_name: str) -> Relations:
+        """Relations of which an entity is the target, by source."""
+        return _copied(
+            (source, node["relations_to"][ent_name])
+            for source, node in self._nodes.items()
+            if ent_name in node["relations_to"]
+        )
+
+    def generate_subgraph(self, node_list: Iterable[str]) -> Scene:
+        """The graph of some entities, with the relations among them."""
+        kept = set(node_list)
+        return Scene(
+            {
+                name: {
+                    "attributes": dict(node["attributes"]),
+                    "relations_to": _copied(
+                        each for each in node["relations_to"].items() if each[0] in kept
+                    ),
+                }
+                for name, node in self._nodes.items()
+                if name in kept
+            }
+        )
+
+    def describe(self, subgraph: Scene) -> str:
+        """A graph in words, such as "boy (state: sits); shirt (color: black); boy in shirt"."""
+        things = [_described(name, node) for name, node in subgraph._nodes.items()]
+        return "; ".join([*things, *_related(subgraph._nodes)])
+
+
+def _copied(relations: Iterable[tuple[str, dict[str, list[str]]]]) -> Relations:
+    return {
+        other: {kind: list(texts) for kind, texts in kinds.items()} for other, kinds in relations
+    }
+
+
+def _described(name: str, node: Node) -> str:
+    attributes = ", ".join(f"{kind}: {values}" for kind, values in node["attributes"].items())
+    return f"{name} ({attributes})" if attributes else name
+
+
+def _related(nodes: Nodes) -> list[str]:
+    return [
+        f"{source} {text} {target}"
+        for source, node in nodes.items()
+        for target, kinds in node["relations_to"].items()
+        for texts in kinds.values()
+        for text in texts
+    ]
+
+
+MOST_ITEMS = 200
+"""Values that a program may return, those inside lists and dictionaries included."""
+LONGEST_TEXT = 4000
+"""Characters of all texts that it returns."""
+DEEPEST = 4
+"""Levels of lists in lists."""
+LARGEST = 10**15
+
+
+def plain(value: object) -> Value:
+    """What a program returned as plain data: sets as sorted lists, tuples as lists.
+
+    Raises:
+        ValueError: it is another kind of object, or too large.
+    """
+    return _plain(value, [MOST_ITEMS, LONGEST_TEXT], DEEPEST)
+
+
+def _plain(value: object, room: list[int], depth: int) -> Value:
+    room[0] -= 1
+    room[1] -= len(value) if isinstance(value, str) else 0
+    if min(*room, depth) < 0:
+        raise ValueError("it returned too much")
+    if type(value) not in PLAIN:  # a subclass could do anything when it is read
+        raise ValueError(f"it returned a value of type {type(value).__name__}")
+    if isinstance(value, dict):
+        if not all(type(key) is str for key in value):
+            raise ValueError("it returned a dictionary whose keys are not texts")
+        room[1] -= sum(map(len, value))
+        return {key: _plain(each, room, depth - 1) for key, each in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(each, room, depth - 1) for each in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [_plain(each, room, depth - 1) for each in value]
+    if isinstance(value, int | float) and not abs(value) <= LARGEST:  # nor is NaN
+        raise ValueError("it returned too large a number")
+    if isinstance(value, str):
+        value.encode("utf-8")  # half of a surrogate pair cannot be saved
+    assert value is None or isinstance(value, str | int | float)
+    return value
+
+
+PLAIN = (type(None), bool, int, float, str, list, tuple, set, frozenset, dict)

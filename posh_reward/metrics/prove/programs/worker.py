@@ -1,0 +1,168 @@
+"""The process that runs programs: each in a fork of its own, which ends with it.
+
+It is started by ``confined`` and needs nothing but the standard library. One JSON object a line::
+
+    worker:  {"ready": true, "sealed": true}
+    parent:  {"id": 7, "program": "def verify(sg): ...", "nodes": {...}}
+    worker:  {"id": 7, "value": ["red"]}          or {"id": 7, "error": "took more than 2 s"}
+
+A fork cannot open files, take more memory or time than it is given, or make other system calls
+(``seccomp``). It holds one end of one pipe, through which its answer comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import json
+import math
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import warnings
+from contextlib import suppress
+from typing import IO, Any, NamedTuple
+
+from posh_reward.metrics.prove.programs.language import BUILTINS, bare
+from posh_reward.metrics.prove.programs.scene import Scene, plain
+from posh_reward.metrics.prove.programs.seccomp import seal, sealable
+
+LONGEST_ANSWER = 65_536
+"""Bytes that are read from a fork."""
+LONGEST_ERROR = 200
+RECURSION = 300
+NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0))
+"""A fork opens no files, starts no processes, and writes nothing to files."""
+
+
+class Bounds(NamedTuple):
+    """What one program is given."""
+
+    seconds: float
+    """Of computing."""
+    patience: float
+    """Times as many by the clock."""
+    bytes: int
+    """Of memory."""
+    sealed: bool
+    """Whether the kernel can bar it from system calls."""
+
+
+def main() -> None:
+    """Answers until stdin ends."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--patience", type=float, required=True)
+    parser.add_argument("--bytes", type=int, required=True)
+    flags = parser.parse_args()
+    replies = claim_stdout()
+    warnings.simplefilter("ignore")  # showing one would open files
+    bounds = Bounds(flags.seconds, flags.patience, flags.bytes, sealable())
+    say(replies, {"ready": True, "sealed": bounds.sealed})
+    for line in sys.stdin:
+        request = json.loads(line)
+        say(replies, {**run_in_fork(request, bounds), "id": request["id"]})
+
+
+def claim_stdout() -> IO[str]:
+    """Reserves stdout for the protocol."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def say(replies: IO[str], reply: dict[str, Any]) -> None:
+    """One line of the protocol."""
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
+
+
+def run_in_fork(request: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
+    """What a fork says about one program, or why it said nothing."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            confine(writing, bounds)
+            answer(request)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    said = read_until(reading, time.monotonic() + bounds.patience * bounds.seconds)
+    os.close(reading)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return understood(said) or {
+        "error": why_silent(os.waitstatus_to_exitcode(status), bounds.seconds)
+    }
+
+
+def confine(writing: int, bounds: Bounds) -> None:
+    """Keeps of the worker's files only the pipe, as number 0, and sets all bounds."""
+    os.dup2(writing, 0)
+    os.closerange(1, 256)
+    sys.setrecursionlimit(RECURSION)
+    signal.setitimer(signal.ITIMER_PROF, bounds.seconds)
+    whole = math.ceil(bounds.seconds)
+    for name, bound in (*NONE, ("RLIMIT_CPU", whole), ("RLIMIT_AS", bounds.bytes)):
+        with suppress(ValueError, OSError):  # not every system has each
+            resource.setrlimit(getattr(resource, name), (bound, bound))
+    if bounds.sealed and not seal():
+        raise OSError("the kernel refuses the filter of system calls")
+
+
+def answer(request: dict[str, Any]) -> None:
+    """Runs the program and writes its value, or its error, without a traceback."""
+    try:
+        said = {"value": plain(run(request["program"], request["nodes"]))}
+    except BaseException as error:
+        said = {"error": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}
+    data = json.dumps(said).encode()
+    while data:
+        data = data[os.write(0, data) :]
+    os._exit(0)
+
+
+def run(program: str, nodes: Any) -> object:
+    """What the program's function returns for the graph."""
+    scope: dict[str, Any] = {
+        "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
+        "__name__": "program",
+    }
+    exec(compile(bare(program), "program", "exec"), scope)  # noqa: S102 - that is what it is for
+    functions = [value for name, value in scope.items() if not name.startswith("__")]
+    return functions[-1](Scene(nodes))
+
+
+def read_until(reading: int, end: float) -> bytes:
+    """What comes through a pipe until it closes, until a time, or until it is too much."""
+    said = b""
+    while len(said) <= LONGEST_ANSWER:
+        ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
+        some = os.read(reading, LONGEST_ANSWER) if ready else b""
+        if not some:
+            break
+        said += some
+    return said
+
+
+def understood(said: bytes) -> dict[str, Any] | None:
+    """A fork's answer, checked once more: a program that broke out could have written it."""
+    with suppress(ValueError, RecursionError):
+        answer = json.loads(said)
+        if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+            return {"error": answer["error"][:LONGEST_ERROR]}
+        if isinstance(answer, dict) and answer.keys() == {"value"}:
+            return {"value": plain(answer["value"])}
+    return None
+
+
+def why_silent(code: int, seconds: float) -> str:
+    """Why a fork gave no answer, from its exit status."""
+    if -code in (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL):
+        return f"it took more than {seconds:g} s"
+    return f"it ended its process ({signal.Signals(-code).name if code < 0 else code})"

@@ -1,0 +1,221 @@
+"""Texts -> tuples (paper, section 3.1): of our scene graphs, or written by a model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from posh_reward.graph.read import Reader
+from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.metrics.prove.programs.scene import Nodes
+from posh_reward.metrics.prove.prompts import EDITION, prompted
+from posh_reward.metrics.prove.records import Tuple
+from posh_reward.metrics.prove.scenes import nodes_of
+from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
+from posh_reward.models.ask import Asker
+from posh_reward.models.base import Prompt
+from posh_reward.types import Description, Failure, Reply, SceneGraph
+
+LONGEST_REPLY = 2048
+"""Tokens of a model's tuples."""
+MOST_TUPLES = 300
+"""Of one text; a longer list is a model that repeats itself."""
+LONGEST_PART = 200
+"""Characters."""
+
+
+class TupleSource(Protocol):
+    """Reads tuples out of texts."""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What signatures say of it."""
+        ...
+
+    def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
+        """The distinct tuples of each text, in text order; none for an empty text.
+
+        A failure's detail continues a sentence that begins with "the response" or "the answer".
+        """
+        ...
+
+    def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
+        """The scene graph of each text as programs see it."""
+        ...
+
+
+class GraphTuples:
+    """Tuples of our scene graphs.
+
+    A text without any entity ("Blue.", "Two.") is one tuple: its own words. Entities of the
+    viewer's frame ("our left") are left out, as POSH leaves them out; relations to them stay.
+
+    Args:
+        reader: reads scene graphs.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Parser, resolver, and the version of the rules."""
+        return {
+            "tuples": "graph",
+            "parser": self.reader.parser_name,
+            "coref": self.reader.coref.name,
+            "rules": str(READING_VERSION),
+        }
+
+    def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
+        """The tuples of each text's scene graph."""
+        return [
+            read if isinstance(read, Failure) else distinct(_tuples(read))
+            for read in self.reader.read(texts, keep=True)
+        ]
+
+    def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
+        """The scene graph of each text; entities of one name are numbered."""
+        return [
+            read
+            if isinstance(read, Failure)
+            else nodes_of(graph_tuples(read.graph, unique_names(read.graph)))
+            for read in self.reader.read(texts, keep=True)
+        ]
+
+
+def _tuples(description: Description) -> list[Tuple]:
+    graph = description.graph
+    found = graph_tuples(graph, [entity.head for entity in graph.entities])
+    words = description.text.strip(" .!?,;:\"'\n\t")
+    return found or ([(words,)] if words else [])
+
+
+def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
+    """Entities, attributes and relations of a graph.
+
+    Args:
+        graph: the graph.
+        names: what its entities are called.
+    """
+    shown = [i for i, entity in enumerate(graph.entities) if not entity.flagged]
+    return [
+        *((names[i],) for i in shown),
+        *((names[i], each.text) for i in shown for each in graph.entities[i].attributes),
+        *((names[r.subject], r.text, names[r.object]) for r in graph.relations),
+    ]
+
+
+def unique_names(graph: SceneGraph) -> list[str]:
+    """Names that tell entities of one graph apart: "man", "man 2"."""
+    names: list[str] = []
+    met: Counter[str] = Counter()
+    for entity in graph.entities:
+        met[entity.head.casefold()] += 1
+        number = met[entity.head.casefold()]
+        names.append(entity.head if number == 1 else f"{entity.head} {number}")
+    return names
+
+
+class ModelTuples:
+    """Tuples that a language model writes, as the paper's does.
+
+    Args:
+        asker: asks the model.
+    """
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The model, the edition of the prompts, and of how replies are read."""
+        return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
+
+    def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
+        """The tuples that the model writes for each text."""
+        stripped = [_stripped(text) for text in texts]
+        wanted = [text for text in dict.fromkeys(stripped) if isinstance(text, str) and text]
+        prompts = [prompted("tuples", {"text": text}) for text in wanted]
+        replies = written(self.asker, prompts, LONGEST_REPLY)
+        known: dict[object, tuple[Tuple, ...] | Failure] = {"": ()}
+        for text, reply in zip(wanted, replies, strict=True):
+            read = read_tuples(reply)
+            known[text] = (
+                replace(read, detail=f"has no tuples: {read}")
+                if isinstance(read, Failure)
+                else read
+            )
+        return [text if isinstance(text, Failure) else known[text] for text in stripped]
+
+    def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
+        """The scene graph of the model's tuples; it gives things the names that tell them apart."""
+        return [read if isinstance(read, Failure) else nodes_of(read) for read in self.read(texts)]
+
+
+def _stripped(text: object) -> str | Failure:
+    if isinstance(text, str):
+        return text.strip()
+    return Failure("text", "is missing" if text is None else "is not a text")
+
+
+def written(asker: Asker, prompts: list[Prompt], max_tokens: int) -> list[Reply]:
+    """The model's replies; it is awake only meanwhile."""
+    if not prompts:
+        return []
+    asker.model.wake()
+    try:
+        return asker.write(prompts, max_tokens)
+    finally:
+        asker.model.sleep()
+
+
+def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
+    """The tuples in a model's reply: a JSON list of lists of one, two or three texts."""
+    if reply.text is None:
+        return reply.failure or Failure("reply", "the model gave no tuples")
+    start, end = reply.text.find("["), reply.text.rfind("]")
+    try:
+        rows = json.loads(reply.text[start : end + 1])
+    except (ValueError, RecursionError):
+        return Failure("reply", "the model's tuples are not a JSON list")
+    if not isinstance(rows, list) or not all(map(_sound, rows)):
+        return Failure("reply", "the model's tuples are not lists of one to three texts")
+    if len(rows) > MOST_TUPLES:
+        return Failure("reply", f"the model gave more than {MOST_TUPLES} tuples")
+    return distinct(tuple(part.strip() for part in row) for row in rows)
+
+
+def _sound(row: object) -> bool:
+    return (
+        isinstance(row, list)
+        and 1 <= len(row) <= 3
+        and all(isinstance(p, str) and p.strip() and len(p) <= LONGEST_PART for p in row)
+    )
+
+
+def distinct(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
+    """Tuples without repetitions, since a graph is a set of them; case does not matter."""
+    kept: dict[Tuple, Tuple] = {}
+    for each in tuples:
+        kept.setdefault(key(each), each)
+    return tuple(kept.values())
+
+
+def key(parts: Tuple) -> Tuple:
+    """What makes two tuples the same."""
+    return tuple(" ".join(part.casefold().split()) for part in parts)
+
+
+def without(tuples: Iterable[Tuple], others: Collection[Tuple]) -> tuple[Tuple, ...]:
+    """g(A) - g(Q): the tuples that are not among the others."""
+    known = {key(each) for each in others}
+    return tuple(each for each in tuples if key(each) not in known)
+
+
+def shown(parts: Tuple) -> str:
+    """A tuple as encoders read it: "shirt, black"; "boy, in, shirt"."""
+    return ", ".join(parts)

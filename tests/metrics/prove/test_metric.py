@@ -1,0 +1,235 @@
+"""PROVE's two scores: the paper's equations by hand, and what happens where they have no value."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from posh_reward import Prove
+from posh_reward.errors import InputError
+from posh_reward.metrics.prove.records import ProveScores
+from posh_reward.models.base import Prompt
+from posh_reward.models.encoders import embedded
+from posh_reward.models.fake import FakeModel
+from posh_reward.types import Failure
+
+ANGLES = {"dress": 0, "dress, red": 30, "dress, crimson": 60, "hat": 90, "hat, blue": 150}
+"""Tuples as directions in the plane, in degrees."""
+Q, A = "What color is the dress?", "The dress is red."
+CAPTION = "A red dress and a hat."
+PICTURE = Image.new("RGB", (8, 8), "red")
+
+
+def plane(texts: list[str]) -> np.ndarray[Any, Any]:
+    turns = np.radians([ANGLES.get(text, 0) for text in texts])
+    return np.stack([np.cos(turns), np.sin(turns)], axis=1)
+
+
+def cos(degrees: float) -> float:
+    return float(np.cos(np.radians(degrees)))
+
+
+def sees(chance: float = 0.5, only: str = "") -> FakeModel:
+    """Says yes with this probability; fails at statements that hold ``only``, if given."""
+
+    def grade(prompt: Prompt) -> float | Failure:
+        if only and only in prompt.suffix:
+            return Failure("engine", "it broke")
+        return 1 + chance
+
+    return FakeModel(grade, name="seer", sees=True)
+
+
+def one(prove: Prove, response: str | None, **others: Any) -> ProveScores:
+    given = {"answer": A, "question": Q, "caption": CAPTION} | others
+    answer, question, caption = ([given[name]] for name in ("answer", "question", "caption"))
+    images = [given["image"]] if "image" in given else None
+    return prove.score([response], answer, question, caption, images)[0]
+
+
+def test_helpfulness_is_equation_1_by_hand() -> None:
+    """Of the answer (dress), (dress, red) the question has (dress); the rest is 30 degrees away."""
+    scores = one(Prove(plane), "The dress is crimson.")
+    assert [each.tuple for each in scores.wanted] == [("dress", "red")]
+    assert scores.wanted[0].closest in [("dress",), ("dress", "crimson")]
+    assert scores.helpfulness == pytest.approx(cos(30))
+
+
+def test_truthfulness_is_equation_2_by_hand() -> None:
+    """The caption holds (dress), (hat), (dress, red): 0 and 60 degrees from the last claim."""
+    scores = one(Prove(plane), "The hat is blue.")
+    assert [each.tuple for each in scores.claims] == [("hat",), ("hat", "blue")]
+    assert [each.closest for each in scores.claims] == [("hat",), ("hat",)]
+    assert scores.truthfulness == pytest.approx((1 + cos(60)) / 2)
+    assert scores.average == pytest.approx((scores.helpfulness + scores.truthfulness) / 2)  # type: ignore[operator]
+
+
+def test_the_better_of_caption_and_picture_counts() -> None:
+    scores = one(Prove(plane, sees(0.7)), "The hat is blue.", image=PICTURE)
+    hat, blue = scores.claims
+    assert (hat.witness, hat.picture) == ("caption", None), "certain already: nobody was asked"
+    assert blue.witness == "picture"
+    assert blue.score == pytest.approx(0.7)
+    assert scores.truthfulness == pytest.approx((1 + 0.7) / 2)
+    doubter = one(Prove(plane, sees(0.2)), "The hat is blue.", image=PICTURE).claims[1]
+    assert doubter.witness == "caption"
+    assert doubter.score == pytest.approx(cos(60))
+    assert doubter.picture == pytest.approx(0.2)
+
+
+def test_the_judge_sees_the_picture_and_the_claim() -> None:
+    model = sees()
+    one(Prove(plane, model), "The hat is blue.", image=PICTURE)
+    (prompt,) = model.prompts
+    assert '"hat" can be described as "blue"' in prompt.suffix
+    assert len(prompt.pictures) == 1
+    assert model.events == ["wake", "sleep"]
+
+
+def test_a_failed_judgment_is_no_low_score_and_spares_the_neighbours() -> None:
+    prove = Prove(plane, sees(only="blue"))
+    responses = ["The hat is blue.", "The dress is red."]
+    broken, sound = prove.score(responses, [A] * 2, [Q] * 2, [CAPTION] * 2, [PICTURE] * 2)
+    assert broken.truthfulness is None
+    assert broken.failure == Failure("engine", "it broke")
+    assert broken.helpfulness is not None
+    assert sound.truthfulness == pytest.approx(1)
+    assert sound.failure is None
+
+
+def test_a_picture_that_cannot_be_read_fails_its_own_item() -> None:
+    prove = Prove(plane, sees())
+    both = prove.score(["The hat is blue."] * 2, [A] * 2, [Q] * 2, [CAPTION] * 2, [None, PICTURE])
+    assert both[0].truthfulness is None
+    assert "there is no picture" in str(both[0].failure)
+    assert both[1].failure is None
+
+
+def test_pictures_come_in_any_form() -> None:
+    file = io.BytesIO()
+    PICTURE.save(file, "png")
+    prove = Prove(plane, sees(0.9))
+    given = [PICTURE, file.getvalue(), {"bytes": file.getvalue(), "path": None}]
+    n = len(given)
+    scores = prove.score(["The hat is blue."] * n, [A] * n, [Q] * n, [CAPTION] * n, given)
+    assert len({each.truthfulness for each in scores}) == 1
+
+
+def test_an_empty_response_helps_nobody_and_is_neither_true_nor_false() -> None:
+    scores = one(Prove(plane), " ")
+    assert scores.helpfulness == 0
+    assert scores.truthfulness is None
+    assert scores.failure == Failure("text", "the response makes no claim")
+    assert scores.average is None
+
+
+def test_an_answer_that_repeats_the_question_has_nothing_to_recall() -> None:
+    scores = one(Prove(plane), "The dress is red.", question="Is the red dress here?")
+    assert scores.helpfulness is None
+    assert "says nothing that the question does not" in str(scores.failure)
+    assert scores.truthfulness == pytest.approx(1)
+
+
+def test_a_response_without_things_is_one_tuple() -> None:
+    scores = one(Prove(), "Red.", answer="Red.")
+    assert [each.tuple for each in scores.claims] == [("Red",)]
+    assert scores.helpfulness == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("answer", None, "the answer is missing"),
+        ("question", float("nan"), "the question is missing"),
+        ("caption", 3, "the caption is not a text but a value of type int"),
+    ],
+)
+def test_what_cannot_be_read_says_which_text_it_is(column: str, value: object, why: str) -> None:
+    scores = one(Prove(plane), "The hat is blue.", **{column: value})
+    assert scores.failure == Failure("text", why)
+    assert (scores.helpfulness is None) == (column != "caption")
+    assert (scores.truthfulness is None) == (column == "caption")
+
+
+def test_a_missing_response_has_no_score() -> None:
+    scores = one(Prove(plane), None)
+    assert (scores.helpfulness, scores.truthfulness) == (None, None)
+    assert scores.failure == Failure("text", "the response is missing")
+
+
+def test_without_a_caption_only_the_picture_counts() -> None:
+    assert "no caption" in str(one(Prove(plane), "A hat.", caption=None).failure)
+    scores = one(Prove(plane, sees(0.6)), "A hat.", caption=None, image=PICTURE)
+    assert scores.truthfulness == pytest.approx(0.6)
+
+
+def test_neither_order_nor_company_changes_a_score() -> None:
+    responses = ["A red dress.", "The hat is blue.", "", "Two dogs run on the beach."]
+    n = len(responses)
+
+    def scored(texts: Sequence[str], size: int) -> list[ProveScores]:
+        return Prove(items_at_once=size).score(texts, [A] * n, [Q] * n, [CAPTION] * n)
+
+    together = scored(responses, 64)
+    assert scored(responses, 1) == together
+    assert scored(responses[::-1], 3)[::-1] == together
+
+
+def test_the_signature_names_all_that_the_scores_depend_on() -> None:
+    plain, seen = Prove().signature, Prove(plane, sees()).signature
+    assert plain.startswith("prove|encoder:embedded-words-1|tuples:graph|parser:")
+    assert "|entailment:none|" in plain
+    assert f"|encoder:{__name__}:plane|" in seen
+    assert "|entailment:seer|wording:1|replies:" in seen
+    assert one(Prove(), "A hat.").signature == plain
+
+
+def test_wrong_arguments_name_the_remedy() -> None:
+    prove = Prove(embedded)
+    with pytest.raises(InputError, match="pass one for each"):
+        prove.score(["a"], [A, A], [Q], [CAPTION])
+    with pytest.raises(InputError, match="responses is one string: pass a list"):
+        prove.score("a", "b", "c", "d")
+    with pytest.raises(InputError, match="pass entailment="):
+        prove.score(["a"], [A], [Q], [CAPTION], [PICTURE])
+    with pytest.raises(InputError, match="pass images="):
+        Prove(embedded, sees()).score(["a"], [A], [Q], [CAPTION])
+    with pytest.raises(InputError, match="fake-model-1 does not take pictures"):
+        Prove(embedded, FakeModel())
+    with pytest.raises(InputError, match="give a number from 1"):
+        Prove(embedded, items_at_once=0)
+
+
+REPLY = 'Here they are: [["dress"], ["dress", "red"], ["Dress", "red"]]'
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["no list", "[1, 2]", "[[]]", '[["a", "b", "c", "d"]]', '[["a", ""]]', "[" * 9999,
+     '[["a"', '{"a": 1}', str([["a", str(i)] for i in range(999)]).replace("'", '"')],
+)  # fmt: skip
+def test_a_models_reply_without_tuples_is_a_failure(reply: str) -> None:
+    prove = Prove(plane, tuples=FakeModel(writer=lambda prompt: reply))
+    scores = one(prove, "The dress is red.")
+    assert scores.failure is not None
+    assert scores.failure.kind == "reply"
+    assert scores.failure.detail.startswith("the response has no tuples: the model")
+
+
+def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> None:
+    model = FakeModel(writer=lambda prompt: REPLY, name="writer")
+    prove = Prove(plane, tuples=model, store=tmp_path / "store.sqlite")
+    scores = one(prove, "The dress is red.")
+    assert [each.tuple for each in scores.claims] == [("dress",), ("dress", "red")]
+    assert len(model.prompts) == 3, "response and answer are the same text"
+    assert "Text: The dress is red." in {p.suffix.splitlines()[0] for p in model.prompts}
+    assert "|tuples:writer|wording:1|" in prove.signature
+    again = FakeModel(writer=lambda prompt: REPLY, name="writer")
+    assert one(Prove(plane, tuples=again, store=tmp_path / "store.sqlite"), A) == scores
+    assert again.prompts == []

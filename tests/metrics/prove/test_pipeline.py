@@ -1,0 +1,283 @@
+"""From captions to verified questions: what is kept is true, what is dropped says why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes.scene import generate
+from posh_reward.datasets.scenes.subjects import Scene
+from posh_reward.errors import InputError
+from posh_reward.metrics.prove.checks import agrees, is_trivial
+from posh_reward.metrics.prove.kinds import kind_of
+from posh_reward.metrics.prove.pipeline import PairMaker
+from posh_reward.metrics.prove.programs.confined import Confined
+from posh_reward.metrics.prove.programs.scene import Value
+from posh_reward.metrics.prove.scenes import nodes_of
+from posh_reward.metrics.prove.sifting import Made
+from posh_reward.metrics.prove.writing import Candidate, read_candidates, writing_prompt
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.types import Failure
+from tests.metrics.prove.hostile import REFUSED, STOPPED, body
+from tests.metrics.prove.scripted import Question, extractor, questions, scripted_writer
+
+CAPTION = "A woman in a red dress holds two white flowers. A dog sits on a rug."
+PICTURE = Image.new("RGB", (8, 8))
+PROGRAMS = Confined(seconds=0.2)
+"""One process for most tests; it ends with this one."""
+GOOD = {
+    "question": "What color is the dress?",
+    "answer": "The dress is red.",
+    "program": body("return sg.get_attributes('dress').get('color')"),
+}
+COUNT = {
+    "question": "How many flowers does she hold?",
+    "answer": "She holds two flowers.",
+    "program": body("return sg.get_attributes('flowers').get('count')"),
+}
+
+
+def writes(*rows: object) -> FakeModel:
+    return FakeModel(writer=lambda prompt: json.dumps(rows), name="writer")
+
+
+def made(*rows: object, **others: Any) -> Made:
+    maker = PairMaker(writes(*rows), **others)
+    maker.programs = PROGRAMS
+    return maker.make([CAPTION], [PICTURE] if "entailment" in others else None)[0]
+
+
+def truths(
+    maker: PairMaker, scenes: list[Scene], asked: Callable[[Scene], list[Question]]
+) -> Iterator[tuple[Question, Value, str | None]]:
+    for scene, found in zip(scenes, maker.make([*map(wording.reference, scenes)]), strict=True):
+        assert found.failure is None
+        for question, pair in zip(asked(scene), found.pairs, strict=False):
+            assert pair.question == question.question
+            yield question, pair.value, pair.dropped
+    maker.close()
+
+
+def first(scene: Scene) -> list[Question]:
+    return list(islice(questions(scene), 1))
+
+
+def test_programs_find_the_truth_of_two_hundred_drawings() -> None:
+    """The scene graphs are the drawings' own, so that nothing is left to a parser."""
+    scenes = [s for s in generate("train", 210) if first(s)][:200]
+    maker = PairMaker(scripted_writer(scenes, most=1), tuples=extractor(scenes))
+    found = list(truths(maker, scenes, first))
+    assert len(found) == 200
+    assert [(q.truth, None) for q, _, _ in found] == [(v, dropped) for _, v, dropped in found]
+
+
+def check_captions(scenes: list[Scene]) -> tuple[int, int]:
+    """No program over a caption's graph finds what is not so; how many find something, of all."""
+    maker = PairMaker(scripted_writer(scenes, lies=True))
+    found = list(truths(maker, scenes, lambda scene: [*questions(scene)]))
+    values = [value for _, value, _ in found]
+    assert [v for q, v, _ in found if v not in (None, q.truth)] == []
+    assert all(dropped == "mismatch" for _, v, dropped in found if v is None)
+    return len(values) - values.count(None), len(values)
+
+
+def test_no_program_over_a_parsed_caption_finds_what_is_not_so() -> None:
+    found, asked = check_captions([s for s in generate("train", 15) if first(s)])
+    assert found >= 0.9 * asked
+
+
+@pytest.mark.slow
+def test_the_same_over_four_hundred_captions() -> None:
+    found, asked = check_captions([s for s in generate("test", 400) if first(s)])
+    assert found >= 0.95 * asked
+
+
+def test_no_lie_of_the_writer_survives() -> None:
+    scenes = list(generate("validation", 12))
+    maker = PairMaker(scripted_writer(scenes, lies=True), tuples=extractor(scenes))
+    everything = maker.make([*map(wording.reference, scenes)])
+    maker.close()
+    for scene, each in zip(scenes, everything, strict=True):
+        asked = list(questions(scene))
+        assert {pair.answer for pair in each.kept} <= {q.answer for q in asked}
+        assert each.drops.get("mismatch", 0) == len(asked)
+
+
+def test_a_true_pair_is_kept_with_what_its_program_found() -> None:
+    found = made(GOOD, COUNT)
+    assert [pair.value for pair in found.kept] == ["red", "two"]
+    assert found.drops == {}
+    assert found.failure is None
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"question": "What?"}, "unreadable"),
+        ({**GOOD, "program": REFUSED["import"]}, "refused"),
+        ({**GOOD, "program": STOPPED["list that grows while it is read"]}, "failed"),
+        ({**GOOD, "program": STOPPED["a list's missing item"]}, "failed"),
+        ({**GOOD, "answer": "The dress is black."}, "mismatch"),
+        ({**GOOD, "program": body("return None")}, "mismatch"),
+        ({**GOOD, "program": body("return 'dress'")}, "mismatch"),
+        ({**COUNT, "answer": "She holds three flowers."}, "mismatch"),
+        ({**GOOD, "question": "What color is the red dress?"}, "mismatch"),
+        (
+            {"question": "Is the dress red?", "answer": "The dress is red.",
+             "program": body("return 'red' in sg.get_attributes('dress').get('color')")},
+            "trivial",
+        ),
+    ],
+)  # fmt: skip
+def test_a_bad_pair_is_dropped_for_its_reason_and_alone(row: object, reason: str) -> None:
+    found = made(row, COUNT)
+    assert found.drops == {reason: 1}
+    assert found.pairs[0].why
+    assert [pair.question for pair in found.kept] == [COUNT["question"]]
+
+
+def test_the_same_question_is_kept_once() -> None:
+    found = made(GOOD, {**GOOD, "question": "What color is that dress?"}, COUNT)
+    assert found.drops == {"duplicate": 1}
+    assert [pair.value for pair in found.kept] == ["red", "two"]
+
+
+def test_a_duplicate_of_a_dropped_pair_is_kept() -> None:
+    assert made({**GOOD, "program": body("return 1")}, GOOD).drops == {"mismatch": 1}
+
+
+def test_taboo_words_are_dropped() -> None:
+    assert made(GOOD, COUNT, taboo=["Dress"]).drops == {"taboo": 1}
+    with pytest.raises(InputError, match="taboo is one string"):
+        PairMaker(writes(), taboo="dress")
+
+
+def review(prompt: Prompt) -> float | Failure:
+    """Labels D, C, B, A from 1 to 4: finds colors trivial, and cannot count."""
+    return Failure("engine", "it broke") if "two" in prompt.suffix else 3
+
+
+def test_a_reviewer_drops_pairs_and_its_failure_drops_them_too() -> None:
+    found = made(GOOD, COUNT, reviewer=FakeModel(review))
+    assert [pair.dropped for pair in found.pairs] == ["trivial", "unjudged"]
+    assert "it broke" in found.pairs[1].why
+
+
+def test_a_judge_that_sees_drops_what_the_picture_does_not_show() -> None:
+    def look(prompt: Prompt) -> float:
+        assert len(prompt.pictures) == 1
+        return 1.9 if "two" in prompt.suffix else 1.1
+
+    found = made(GOOD, COUNT, entailment=FakeModel(look, sees=True))
+    assert [pair.dropped for pair in found.pairs] == ["unentailed", None]
+
+
+def test_captions_that_cannot_be_used_fail_alone() -> None:
+    maker = PairMaker(writes(GOOD))
+    missing, empty, sound = maker.make([None, "  ", CAPTION])
+    maker.close()
+    assert missing.failure == Failure("text", "the caption is missing")
+    assert empty.failure == Failure("text", "the caption is empty, or names nothing to ask about")
+    assert len(sound.kept) == 1
+
+
+def test_a_writer_that_fails_is_a_failure() -> None:
+    broken = PairMaker(FakeModel(writer=lambda prompt: Failure("engine", "it broke")))
+    assert broken.make([CAPTION])[0].failure == Failure("engine", "it broke")
+
+
+def test_answers_are_kept_in_the_store(tmp_path: Path) -> None:
+    for writer in (writes(GOOD), again := writes(GOOD)):
+        maker = PairMaker(writer, store=tmp_path / "store.sqlite")
+        assert len(maker.make([CAPTION])[0].kept) == 1
+        maker.close()
+    assert again.prompts == []
+
+
+def test_pictures_go_with_a_judge_that_sees() -> None:
+    with pytest.raises(InputError, match="pass entailment="):
+        PairMaker(writes()).make([CAPTION], [PICTURE])
+    with pytest.raises(InputError, match="pass images="):
+        PairMaker(writes(), entailment=FakeModel(sees=True)).make([CAPTION])
+
+
+@pytest.mark.parametrize(
+    ("reply", "sound", "broken"),
+    [
+        (f"Sure!\n```json\n{json.dumps([GOOD, COUNT])}\n```\nEnjoy {{}}", 2, 1),
+        (json.dumps([GOOD, COUNT])[:-30], 1, 0),  # cut off
+        (json.dumps({"pairs": [GOOD]}), 0, 1),
+        ("no JSON", 0, 1),
+        ("{" * 5000, 0, 1),
+        (json.dumps([{**GOOD, "answer": 3}, {**GOOD, "question": " "}]), 0, 2),
+        (json.dumps([{**GOOD, "program": "x" * 9999}]), 0, 1),
+        (json.dumps([GOOD] * 90), 50, 0),
+    ],
+)
+def test_any_reply_is_read_as_far_as_it_goes(reply: str, sound: int, broken: int) -> None:
+    found = read_candidates(reply)
+    assert sum(isinstance(each, Candidate) for each in found) == sound
+    assert sum(isinstance(each, Failure) for each in found) == broken
+
+
+def test_the_writer_is_shown_caption_and_graph() -> None:
+    prompt = writing_prompt("A red dress {builtins}.", nodes_of([("dress",), ("dress", "red")]))
+    assert prompt.suffix.startswith("Caption: A red dress {builtins}.\n")
+    assert '{"dress": {"attributes": {"color": "red"}, "relations_to": {}}}' in prompt.suffix
+    assert "len, sorted, list" in prompt.prefix
+
+
+@pytest.mark.parametrize(
+    ("value", "question", "answer", "same"),
+    [
+        ("red", "What color is the dress?", "It is red.", True),
+        ("black", "What color is the dress?", "It is red.", False),
+        ({"color": "blue, white"}, "What color are the planes?", "They are blue and white.", True),
+        (2, "How many dogs?", "Two dogs.", True),
+        ("three", "How many dogs?", "Two dogs.", False),
+        (["rug", "floor"], "Where does it lie?", "It lies on a rug.", False),
+        ({"rug": {"spatial": ["on"]}}, "Where does it lie?", "It lies on a rug.", True),
+        (True, "Is there a dog?", "Yes, there is a dog.", True),
+        (True, "Is there a dog?", "No, there is no dog.", False),
+        (False, "Is there a dog?", "There isn't a dog.", True),
+        ([], "Is there a dog?", "Yes.", False),
+        ("two white planes", "Where are two planes?", "The planes are on two carts.", False),
+    ],
+)
+def test_a_programs_answer_is_compared_with_the_stated_one(
+    value: Value, question: str, answer: str, same: bool
+) -> None:
+    assert agrees(value, question, answer) == same
+
+
+def test_an_answer_that_adds_no_word_is_trivial() -> None:
+    assert is_trivial("What is the bar of concrete made of?", "The bar is made of concrete.")
+    assert not is_trivial("Is the bar made of concrete?", "Yes, the bar is made of concrete.")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "kind"),
+    [("mustard-yellow", "color"), ("two", "count"), ("12", "count"), ("sits", "state"),
+     ("large", "size"), ("wooden", "material"), ("light blue", "color")],
+)  # fmt: skip
+def test_attributes_have_kinds(attribute: str, kind: str) -> None:
+    assert kind_of(attribute) == kind
+
+
+def test_a_graph_has_attributes_by_kind_and_relations_by_target() -> None:
+    tuples = [("cat", "black"), ("cat", "white"), ("cat", "on", "mat"), ("cat", "eats off", "mat")]
+    assert nodes_of(tuples) == {
+        "cat": {
+            "attributes": {"color": "black, white"},
+            "relations_to": {"mat": {"spatial": ["on"], "action": ["eats off"]}},
+        },
+        "mat": {"attributes": {}, "relations_to": {}},
+    }

@@ -1,0 +1,178 @@
+"""Programs are run over a scene without being trusted: by their language, and by their process."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.prove.programs import confined as module
+from posh_reward.metrics.prove.programs.confined import Answer, Confined, run_programs
+from posh_reward.metrics.prove.programs.language import refusal
+from posh_reward.metrics.prove.programs.scene import Nodes, Scene, Value, plain
+from posh_reward.types import Failure
+from tests.metrics.prove.hostile import HOSTILE, REFUSED, STOPPED, body
+from tests.processes import alive, soon
+
+PLANES: Nodes = {
+    "planes": {
+        "attributes": {"count": "2", "color": "blue, white"},
+        "relations_to": {"concrete": {"action": ["parked on"]}},
+    },
+    "concrete": {"attributes": {}, "relations_to": {}},
+    "cargo carts": {
+        "attributes": {"count": "several", "state": "grouped together"},
+        "relations_to": {"planes": {"spatial": ["in front of", "left of"]}},
+    },
+}
+COLOR = """
+def verify(sg) -> str:
+    "Finds the colour."
+    for entity in sg.get_entities():
+        if 'planes' == entity:
+            return sg.get_attributes(entity).get('color')
+    return None
+"""
+HONEST: list[tuple[str, Value]] = [
+    (COLOR, "blue, white"),
+    (
+        body(
+            "for entity in sg.get_entities():",
+            "    if 'cargo' in entity:",
+            "        return sg.describe(sg.generate_subgraph([entity]))",
+        ),
+        "cargo carts (count: several, state: grouped together)",
+    ),
+    (body("return sg.get_incoming_relations('planes')"),
+     {"cargo carts": {"spatial": ["in front of", "left of"]}}),
+    (body("return list(sg.get_outgoing_relations('planes'))"), ["concrete"]),
+    (body("found = {k: v for k, v in sg.get_attributes('planes').items() if k in ('count',)}",
+          "return found"), {"count": "2"}),
+    (body("return sorted(sg.get_entities(), key=lambda name: len(name), reverse=True)[0]"),
+     "cargo carts"),
+    (body("n = 0", "for e in sg.get_entities():", "    n += 1", "return n - 1"), 2),
+    (body("return f\"{sg.get_attributes('planes')['count']} planes\""), "2 planes"),
+    (body("return any('carts' in e for e in sg.get_entities())"), True),
+    (body("return {'b', 'a'}"), ["a", "b"]),
+    (body("return sg.get_attributes('ghost').get('color')"), None),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def confined() -> Iterator[Confined]:
+    runner = Confined(seconds=0.1)
+    yield runner
+    runner.close()
+
+
+def test_programs_like_the_papers_give_their_answers(confined: Confined) -> None:
+    answers = run_programs(confined, [program for program, _ in HONEST], PLANES)
+    assert answers == [Answer(value) for _, value in HONEST]
+
+
+def test_there_are_enough_hostile_programs() -> None:
+    assert len(REFUSED) >= 40
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_language_alone_refuses(name: str) -> None:
+    why = refusal(REFUSED[name])
+    assert why is not None
+    assert "\n" not in why
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_what_the_language_allows_is_stopped_by_the_process(name: str) -> None:
+    assert refusal(STOPPED[name]) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's filter is Linux's")
+def test_the_process_alone_survives_every_program(confined: Confined, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("alive")
+    got = {
+        name: confined.run(program.replace("{canary!r}", repr(str(canary))), PLANES)
+        for name, program in HOSTILE.items()
+    }
+    assert canary.read_text() == "alive"
+    assert [path.name for path in tmp_path.iterdir()] == ["canary"]
+    assert confined.run(COLOR, PLANES) == Answer("blue, white")
+    engine = [n for n, a in got.items() if isinstance(a, Failure) and a.kind == "engine"]
+    assert engine == [], "the worker itself was lost"
+    assert all(isinstance(got[name], Failure) for name in STOPPED)
+    for name in ("unlink", "rename", "make a folder", "read", "write", "list", "fork",
+                 "kill the worker", "execute"):  # fmt: skip
+        failure = got[name]
+        assert isinstance(failure, Failure)
+        assert "Operation not permitted" in failure.detail, name
+
+
+def test_a_forged_answer_is_only_a_value(confined: Confined) -> None:
+    assert confined.run(HOSTILE["answer for itself"], PLANES) == Answer("forged")
+
+
+def test_a_hostile_program_fails_alone(confined: Confined) -> None:
+    programs = [COLOR, REFUSED["import"], STOPPED["loops in loops"], COLOR]
+    first, refused, stopped, last = run_programs(confined, programs, PLANES)
+    assert first == last == Answer("blue, white")
+    assert refused == Failure(
+        "reply", "the program is not run: it uses Import, which is not allowed"
+    )
+    assert stopped == Failure("error", "the program failed: it took more than 0.1 s")
+
+
+def test_an_exception_comes_without_its_traceback(confined: Confined) -> None:
+    failure = confined.run(STOPPED["a list's missing item"], PLANES)
+    assert failure == Failure("error", "the program failed: IndexError: list index out of range")
+
+
+def test_a_killed_process_is_restarted(caplog: pytest.LogCaptureFixture) -> None:
+    runner = Confined()
+    assert runner.run(COLOR, PLANES) == Answer("blue, white")
+    worker = runner._worker
+    assert worker is not None
+    worker._keeper.kill()
+    with caplog.at_level(logging.WARNING):
+        assert runner.run(COLOR, PLANES) == Answer("blue, white")
+    assert "died" in caplog.text
+    keeper = runner._worker._keeper.pid if runner._worker else 0
+    runner.close()
+    assert soon(lambda: not alive(keeper))
+
+
+def test_the_process_gets_none_of_the_users_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    assert module._environment().keys() <= {"LD_LIBRARY_PATH", "PYTHONHASHSEED"}
+
+
+def test_it_pickles_without_its_process(confined: Confined) -> None:
+    copy = pickle.loads(pickle.dumps(confined))
+    assert copy._worker is None
+    assert copy._seconds == 0.1
+
+
+@pytest.mark.parametrize(("seconds", "megabytes"), [(0, 256), (float("nan"), 256), (2, 1)])
+def test_bounds_that_leave_no_room_are_refused(seconds: float, megabytes: int) -> None:
+    with pytest.raises(InputError, match="give"):
+        Confined(seconds, megabytes)
+
+
+def test_programs_get_copies_of_the_graph() -> None:
+    scene = Scene(PLANES)
+    scene.get_attributes("planes")["color"] = "pink"
+    scene.get_outgoing_relations("planes")["concrete"]["action"].append("eats")
+    scene.get_entities().append("ghost")
+    assert scene.describe(scene) == Scene(PLANES).describe(Scene(PLANES))
+    assert "pink" not in scene.describe(scene)
+
+
+@pytest.mark.parametrize("value", [float("nan"), 10**16, "\ud83d", {1: 2}, object(), "a" * 5000])
+def test_what_is_not_plain_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"returned|surrogates"):
+        plain(value)
