@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
@@ -68,8 +69,16 @@ class PoshReward(GivesUp):
 
     @property
     def signature(self) -> str:
-        """What the scores depend on: the metric's signature."""
-        return self.posh.signature
+        """What the rewards depend on: the metric's signature, and shaping that is not the default.
+
+        Ranks compare it, so that none trains on another balance of precision and recall.
+        """
+        changed = [
+            f"{each.name}={value}"
+            for each in fields(Shaping)
+            if (value := getattr(self.shaping, each.name)) != each.default
+        ]
+        return self.posh.signature + (f"|shaping:{','.join(changed)}" if changed else "")
 
     def __call__(
         self,

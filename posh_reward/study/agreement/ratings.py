@@ -29,6 +29,8 @@ from posh_reward.study.rows.scored import NAMES
 from posh_reward.study.statistics import Floats, Ints
 
 Raters = Literal["each", "mean"]
+LISTED = 100
+"""Rows of an image up to which its pairs are listed, which is faster; others are sorted."""
 RATERS: tuple[Raters, ...] = ("each", "mean")
 """What is done with several ratings of a text: each is a row of its own; their mean is one."""
 
@@ -142,7 +144,7 @@ def rating_figures(rated: Rated) -> list[Figure]:
 
 @dataclass(frozen=True)
 class Within:
-    """Pairwise accuracy within images, counted by sorting: an image may have thousands of rows.
+    """Pairwise accuracy within images, of which one may have thousands of rows.
 
     Of the pairs of texts of one image that people rate differently, how many the metric orders
     alike. A metric's tie is wrong. A pair counts as often as its image was drawn.
@@ -183,6 +185,11 @@ class Within:
 
     def _pairs(self, scores: Floats, people: Floats, items: Ints) -> tuple[float, float]:
         """Pairs of one image that the metric orders as people do, and all that people order."""
+        if len(scores) <= LISTED:
+            wanted = np.sign(people[:, None] - people)
+            ordered = (wanted != 0) & (items[:, None] != items)
+            alike = ordered & (np.sign(scores[:, None] - scores) == wanted)
+            return alike.sum() / 2, ordered.sum() / 2
         same_text = tied(items) - tied(items, people)  # ordered by people, and not a pair
         asked = tied(np.zeros(len(people))) - tied(people) - same_text
         return concordant(scores, people), asked

@@ -93,10 +93,10 @@ def pair_by_pair(images: Ints, items: Ints, scores: Floats, people: Floats, rows
 @pytest.mark.parametrize(("images", "levels"), [(12, 3), (1, 3), (1, 500)])
 def test_pairwise_accuracy_is_counted_as_if_pair_by_pair(images: int, levels: int) -> None:
     rng = np.random.default_rng(levels)
-    of = np.sort(rng.integers(0, 40, 90))  # about two ratings for each text
-    image = of * images // 40
-    scores = np.round(rng.normal(0, 1, 40), 1)[of]  # some texts tie
-    people = rng.integers(0, levels, 90).astype(float)
+    of = np.sort(rng.integers(0, 60, 140))  # about two ratings for each text
+    image = of * images // 60
+    scores = np.round(rng.normal(0, 1, 60), 1)[of]  # some texts tie
+    people = rng.integers(0, levels, 140).astype(float)
     scores[of % 7 == 0] = np.nan
     usable = np.flatnonzero(~np.isnan(scores))
     draws = [
