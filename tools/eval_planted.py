@@ -21,13 +21,17 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from posh_reward.study.agreement.localise import Counts, tallied
 from posh_reward.types import Direction, Element, Scores, Span
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
-NEVER = 6.0
+NEVER = inf
 """Grade of a token that no element covers: no threshold alerts on it."""
 
 NOUNS = (
@@ -109,26 +113,23 @@ def knowing(text: str, spans: Sequence[Span], scores: Scores, direction: Directi
     return replace(scores, elements=tuple(graded))
 
 
+def tokens_counted(texts: Sequence[Marked]) -> Counts:
+    """Alerts at every threshold, as ``posh-reward agreement spans`` counts them."""
+    grades = [np.array(text.grades) for text in texts]
+    marks = [np.array(text.marks, dtype=bool) for text in texts]
+    return tallied(grades, marks, [True] * len(texts))
+
+
 def macro_f1(texts: Sequence[Marked], threshold: float) -> float:
     """Mean of the F1 of marked and of unmarked tokens, over all texts together."""
-    counts: Counter[tuple[bool, bool]] = Counter()
-    for text in texts:
-        pairs = zip(text.grades, text.marks, strict=True)
-        counts.update((grade < threshold, mark) for grade, mark in pairs)
-    wrong = counts[True, False] + counts[False, True]
-
-    def f1(hits: int) -> float:
-        return 2 * hits / (2 * hits + wrong) if hits or wrong else 1.0
-
-    return (f1(counts[True, True]) + f1(counts[False, False])) / 2
+    found = tokens_counted(texts)
+    return float(found.macro_f1(np.ones((1, len(texts))))[0, found.at(threshold)])
 
 
 def best_threshold(texts: Sequence[Marked]) -> float:
-    """The threshold, in steps of 0.05, with the highest macro F1; the middle one of equals."""
-    steps = [1 + 0.05 * i for i in range(82)]
-    values = [macro_f1(texts, step) for step in steps]
-    best = [step for step, value in zip(steps, values, strict=True) if value == max(values)]
-    return best[len(best) // 2]
+    """The threshold with the highest macro F1 of all that make a difference."""
+    found = tokens_counted(texts)
+    return float(found.thresholds[found.macro_f1(np.ones((1, len(texts))))[0].argmax()])
 
 
 def cross_validated(texts: Sequence[Marked]) -> float:

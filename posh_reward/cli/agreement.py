@@ -16,6 +16,8 @@ from posh_reward.errors import InputError, MissingDependencyError
 if TYPE_CHECKING:
     from posh_reward.study.agreement.items import Measure
     from posh_reward.study.agreement.localise import Localiser
+    from posh_reward.study.agreement.pairs import Compared
+    from posh_reward.study.agreement.ratings import Rated
     from posh_reward.study.agreement.report import Report
     from posh_reward.study.agreement.run import Choices
     from posh_reward.study.rows.journal import Row
@@ -42,11 +44,16 @@ def with_scipy(run: Callable[[argparse.Namespace], int], flags: argparse.Namespa
 
 def docent(flags: argparse.Namespace) -> int:
     """DOCENT's coarse judgments."""
-    from posh_reward.study.agreement.pairs import PairColumns, compared
     from posh_reward.study.agreement.run import pairs_report
 
-    judged = compared(_rows(flags), PairColumns(), flags.input)
-    return _show(pairs_report(judged, _choices(flags)), flags)
+    return show(pairs_report(docent_judgments(flags), _choices(flags)), flags)
+
+
+def docent_judgments(flags: argparse.Namespace) -> Compared:
+    """The pairs that the flags name."""
+    from posh_reward.study.agreement.pairs import PairColumns, compared
+
+    return compared(_rows(flags), PairColumns(), flags.input)
 
 
 def caparena(flags: argparse.Namespace) -> int:
@@ -54,28 +61,40 @@ def caparena(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.caparena import arena
     from posh_reward.study.agreement.run import caparena_report
 
-    return _show(caparena_report(arena(_rows(flags), flags.input), _choices(flags)), flags)
+    return show(caparena_report(arena(_rows(flags), flags.input), _choices(flags)), flags)
 
 
 def pairs(flags: argparse.Namespace) -> int:
     """Any pairs that people compared."""
-    from posh_reward.study.agreement.pairs import PairColumns, compared
     from posh_reward.study.agreement.run import pairs_report
+
+    return show(pairs_report(pair_judgments(flags), _choices(flags)), flags)
+
+
+def pair_judgments(flags: argparse.Namespace) -> Compared:
+    """The pairs that the flags name."""
+    from posh_reward.study.agreement.pairs import PairColumns, compared
 
     columns = PairColumns(
         flags.text1, flags.text2, flags.reference, flags.image, by_axis(flags.label, "--label")
     )
-    return _show(pairs_report(compared(_rows(flags), columns, flags.input), _choices(flags)), flags)
+    return compared(_rows(flags), columns, flags.input)
 
 
 def ratings(flags: argparse.Namespace) -> int:
     """Any texts that people rated."""
-    from posh_reward.study.agreement.ratings import RatingColumns, rated
     from posh_reward.study.agreement.run import ratings_report
+
+    return show(ratings_report(rating_judgments(flags), _choices(flags)), flags)
+
+
+def rating_judgments(flags: argparse.Namespace) -> Rated:
+    """The ratings that the flags name."""
+    from posh_reward.study.agreement.ratings import RatingColumns, rated
 
     named = by_axis(flags.rating or ["rating"], "--rating")
     columns = RatingColumns(flags.candidate, flags.references, flags.image, named, flags.raters)
-    return _show(ratings_report(rated(_rows(flags), columns, flags.input), _choices(flags)), flags)
+    return rated(_rows(flags), columns, flags.input)
 
 
 def mmhe(flags: argparse.Namespace) -> int:
@@ -88,7 +107,7 @@ def mmhe(flags: argparse.Namespace) -> int:
     columns = MmheColumns(flags.task, flags.candidate, flags.references, flags.image,
                           flags.question, flags.best, named, flags.raters)  # fmt: skip
     found = judged(_rows(flags), columns, flags.input, flags.images)
-    return _show(mmhe_report(found, _choices(flags), flags.tables), flags)
+    return show(mmhe_report(found, _choices(flags), flags.tables), flags)
 
 
 def spans(flags: argparse.Namespace) -> int:
@@ -105,7 +124,7 @@ def spans(flags: argparse.Namespace) -> int:
         judged, found, missing, against=flags.against, resamples=flags.resamples, seed=flags.seed,
         quiet=flags.quiet,
     )  # fmt: skip
-    return _show(report, flags)
+    return show(report, flags)
 
 
 def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
@@ -141,7 +160,7 @@ def graphs(flags: argparse.Namespace) -> int:
     reader = metric_of(flags).reader
     report = graphs_report(_rows(flags), reader, flags.input, resamples=flags.resamples,
                            seed=flags.seed)  # fmt: skip
-    return _show(report, flags)
+    return show(report, flags)
 
 
 def answers(flags: argparse.Namespace) -> int:
@@ -151,7 +170,7 @@ def answers(flags: argparse.Namespace) -> int:
 
     given = answered(_rows(flags), flags.answer, flags.pair, flags.input)
     report = answers_report(given, flags.input, resamples=flags.resamples, seed=flags.seed)
-    return _show(report, flags)
+    return show(report, flags)
 
 
 def by_axis(given: list[str], flag: str) -> dict[str, str]:
@@ -242,7 +261,8 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     return found, missing
 
 
-def _show(report: Report, flags: argparse.Namespace) -> int:
+def show(report: Report, flags: argparse.Namespace) -> int:
+    """Prints a report, and writes its page and its plot; returns an exit status."""
     from posh_reward.cli.texts import write_text
     from posh_reward.study.agreement.page import page_of, plot
     from posh_reward.study.agreement.report import as_json

@@ -64,14 +64,26 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
     """
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     for name, words, about, flags, run in (
-        ("docent", "DOCENT's coarse judgments", DOCENT, (_docent, _metrics), agreement.docent),
+        (
+            "docent",
+            "DOCENT's coarse judgments",
+            DOCENT,
+            (docent_input, _paper, _metrics),
+            agreement.docent,
+        ),
         ("caparena", "CapArena's battles", CAPARENA, (_caparena, _metrics), agreement.caparena),
-        ("pairs", "any pairs that people compared", PAIRS, (_pairs, _metrics), agreement.pairs),
+        (
+            "pairs",
+            "any pairs that people compared",
+            PAIRS,
+            (pairs_input, _metrics),
+            agreement.pairs,
+        ),
         (
             "ratings",
             "any texts that people rated",
             RATINGS,
-            (_ratings, _metrics),
+            (ratings_input, _combine, _metrics),
             agreement.ratings,
         ),
         ("mmhe", "HarmonicEval's judgments", MMHE, (_mmhe, _metrics), agreement.mmhe),
@@ -84,15 +96,15 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
                                  epilog=EXITS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
         each.set_defaults(command=partial(agreement.with_scipy, run))
-        for add in (*flags, _output):
+        for add in (*flags, output):
             add(each)
 
 
-def _docent(command: argparse.ArgumentParser) -> None:
+def docent_input(command: argparse.ArgumentParser) -> None:
+    """Where DOCENT's judgments are."""
     command.add_argument("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-coarse",
                          help="default: amitha/docent-eval-coarse, on the hub")  # fmt: skip
     _table(command, split=True)
-    _paper(command)
 
 
 def _caparena(command: argparse.ArgumentParser) -> None:
@@ -101,7 +113,8 @@ def _caparena(command: argparse.ArgumentParser) -> None:
     _paper(command)
 
 
-def _pairs(command: argparse.ArgumentParser) -> None:
+def pairs_input(command: argparse.ArgumentParser) -> None:
+    """What a table of pairs is called, column by column."""
     add = command.add_argument
     add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
     add("--text1", metavar="COLUMN", default="text1", help="default: text1")
@@ -113,19 +126,13 @@ def _pairs(command: argparse.ArgumentParser) -> None:
     _table(command, split=True)
 
 
-def _ratings(command: argparse.ArgumentParser) -> None:
+def ratings_input(command: argparse.ArgumentParser) -> None:
+    """What a table of ratings is called, column by column."""
     add = command.add_argument
     add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
     add("--candidate", metavar="COLUMN", default="candidate", help="default: candidate")
     add("--references", metavar="COLUMN", default="references", help="a text or a list of texts; "
         "default: references")  # fmt: skip
-    add(
-        "--combine",
-        choices=("join", "best", "mean"),
-        default="join",
-        help="several references: "
-        "join them into one text of sentences (default), or take the best or the mean score",
-    )
     add("--rating", metavar="[AXIS=]COLUMN", action="append", default=[], help="ratings, of all "
         "axes or of mistakes, omissions or overall; may be repeated; default: rating")  # fmt: skip
     add("--raters", choices=("each", "mean"), default="each", help="several ratings of a text: "
@@ -177,6 +184,12 @@ def _criteria(text: str) -> tuple[str, ...]:
     return chosen
 
 
+def _combine(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--combine", choices=("join", "best", "mean"), default="join",
+                         help="several references: join them into one text of sentences "
+                         "(default), or take the best or the mean score")  # fmt: skip
+
+
 def _spans(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-granular",
@@ -191,13 +204,13 @@ def _spans(command: argparse.ArgumentParser) -> None:
     add("--random", action="store_true", help="also measure random scores")
     add("--encoder", metavar="NAME", help="also measure 4GramEmbed and SGEmbed with this encoder: "
         "a model of sentence-transformers, or module:function")  # fmt: skip
-    _resampling(command)
+    resampling(command)
 
 
 def _graphs(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="JSON lines or JSON")
     _table(command)
-    _resampling(command, against=False)
+    resampling(command, against=False)
 
 
 def _answers(command: argparse.ArgumentParser) -> None:
@@ -208,7 +221,7 @@ def _answers(command: argparse.ArgumentParser) -> None:
     add("--pair", metavar="COLUMN", default="id", help="elements of one pair of texts are "
         "resampled together; default: id, if there is one")  # fmt: skip
     _table(command)
-    _resampling(command, against=False)
+    resampling(command, against=False)
 
 
 def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
@@ -254,29 +267,32 @@ def _metrics(command: argparse.ArgumentParser) -> None:
         type=_criteria,
         default=CRITERIA,
         metavar="NAME,...",
-        help="that HarmonicEval "
-        "asks; for short captions the paper's are correctness,completeness; default: all five",
+        help="that HarmonicEval asks; for short captions the paper's are correctness,completeness; "
+        "default: all five",
     )
-    _resampling(command)
+    resampling(command)
 
 
-def _resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
+def resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
+    """How intervals are computed."""
     add = command.add_argument_group("intervals and tests").add_argument
     if against:
         add("--against", metavar="NAME", help="the metric that the others are compared with; "
             "default: the first")  # fmt: skip
-    add("--resamples", type=_count, default=1000, metavar="N", help="of images; default: 1000; "
+    add("--resamples", type=count, default=1000, metavar="N", help="of images; default: 1000; "
         "0: no intervals")  # fmt: skip
-    add("--seed", type=_count, default=0, metavar="N", help="of the resamples; default: 0")
+    add("--seed", type=count, default=0, metavar="N", help="of the resamples; default: 0")
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A whole number from 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
     return int(text)
 
 
-def _output(command: argparse.ArgumentParser) -> None:
+def output(command: argparse.ArgumentParser) -> None:
+    """What is written, and how."""
     add = command.add_argument_group("output").add_argument
     add("--title", default="", help="heading of the table")
     add("--json", action="store_true", help="print JSON instead of a table")

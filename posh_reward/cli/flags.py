@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from textwrap import fill
 
-from posh_reward.cli import agreement_flags, commands, packets, store
+from posh_reward.cli import agreement_flags, calibrate, commands, packets, store
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
 from posh_reward.study.rows.formats import FORMATS
@@ -67,6 +67,8 @@ def command_line() -> argparse.ArgumentParser:
         ),
         _metric_flags(),
     )
+    fitting = chosen.add_parser("calibrate", help="fit weights to people's judgments")
+    calibrate.add_flags(_described(fitting, calibrate.ABOUT), _metric_flags())
     people = chosen.add_parser("packets", help="let people compare models, blind")
     packets.add_commands(_described(people, packets.PACKETS), _described)
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))

@@ -182,8 +182,8 @@ def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.writing import write_table
 
     key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
-    _check_raters(flags.leave_out, key)
-    collected = collect(_files(flags.answers), key, partial=flags.partial)
+    check_raters(flags.leave_out, key)
+    collected = collect(answer_files(flags.answers), key, partial=flags.partial)
     if refused := refused_and_missing(list(map(str, collected.refusals)), collected.missing):
         print(refused, file=sys.stderr)
     if not collected.sheets:
@@ -200,13 +200,14 @@ def read(flags: argparse.Namespace) -> int:
     return UNSCORED if collected.refusals else OK
 
 
-def _check_raters(names: list[str], key: Key) -> None:
+def check_raters(names: list[str], key: Key) -> None:
+    """Raises ``InputError`` if the packet has no rater of one of the names."""
     unknown = [name for name in names if name not in key.raters]
     if unknown:
         raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")
 
 
-def _files(names: list[str]) -> list[Path]:
+def answer_files(names: list[str]) -> list[Path]:
     """The files named, and those in folders named; files that cannot hold answers are listed."""
     found: list[Path] = []
     for path in map(Path, names):

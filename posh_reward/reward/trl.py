@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
@@ -65,6 +66,19 @@ class PoshReward(MetricReward[Scores]):
     def metric(self) -> PoSh:
         """The metric."""
         return self.posh
+
+    @property
+    def signature(self) -> str:
+        """What the rewards depend on: the metric's signature, and shaping that is not the default.
+
+        Ranks compare it, so that none trains on another balance of precision and recall.
+        """
+        changed = [
+            f"{each.name}={value}"
+            for each in fields(Shaping)
+            if (value := getattr(self.shaping, each.name)) != each.default
+        ]
+        return self.posh.signature + (f"|shaping:{','.join(changed)}" if changed else "")
 
     @property
     def objectives(self) -> Mapping[str, float | None]:

@@ -70,7 +70,7 @@ def test_from_generations_to_a_page(
     assert "&lt;b&gt;Us &amp; them" in outputs["html"].read_text("utf-8")
     figures = json.loads(outputs["json"].read_text("utf-8"))
     assert figures["comparisons"][0]["axes"][0]["mean"]["mean"] > 0
-    with outputs["csv"].open(newline="", encoding="utf-8") as file:
+    with outputs["csv"].open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 12
     assert {row["later"] for row in rows} == {"dapo"}

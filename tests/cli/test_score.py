@@ -100,7 +100,7 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
     rows = [{"generation": text, "reference": REFERENCE} for text in texts]
     out, again = tmp_path / "out.csv", tmp_path / "again.jsonl"
     assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == OK
-    with out.open(newline="", encoding="utf-8") as file:
+    with out.open(newline="", encoding="utf-8-sig") as file:
         written = [row["generation"] for row in csv.DictReader(file)]
     assert written == [*("'" + text for text in texts[:-1]), "'a dog'"]
     assert run("score", out, "-o", again) == OK

@@ -110,6 +110,16 @@ def test_weights_reach_the_reward() -> None:
     assert call(thorough, [short])[0] < call(thorough, [full])[0]  # type: ignore[operator]
 
 
+def test_the_signature_says_which_balance_is_rewarded() -> None:
+    """Two ranks with different balances must not train together: stopping compares signatures."""
+    posh = PoSh(judge="fake", weights={"relation": 0.5})
+    assert PoshReward(posh).signature == posh.signature
+    shaping = Shaping("weighted", precision_weight=2)
+    signature = PoshReward(posh, shaping).signature
+    assert signature == f"{posh.signature}|shaping:objective=weighted,precision_weight=2"
+    assert "|weights:1,1,0.5|" in signature
+
+
 def test_it_pickles_and_has_a_name_of_its_own(reward: PoshReward) -> None:
     copy = pickle.loads(pickle.dumps(reward))
     assert copy.__name__ == "posh"
@@ -223,7 +233,9 @@ def sighted(sees: Grader = lambda request: 5.0) -> PoshReward:
 
 def test_a_witness_gets_the_pictures_of_the_dataset(reward: PoshReward) -> None:
     pictures = [Picture("a", None), None]
-    [raised, without] = sighted()(completions=TEXTS[::-1], reference=[REFERENCE] * 2, image=pictures)
+    [raised, without] = sighted()(
+        completions=TEXTS[::-1], reference=[REFERENCE] * 2, image=pictures
+    )
     [before, _] = call(reward, TEXTS[::-1])
     assert raised is not None
     assert before is not None

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
-from posh_reward.study.statistics import Floats
+from posh_reward.study.statistics import Floats, Ints
 
 Variant = Literal["b", "c"]
 MOST_NUMBERS = 40
@@ -37,10 +37,7 @@ def kendall(scores: Floats, people: Floats, variant: Variant = "b") -> float:
     table = _contingency(scores, people)
     if table is None:
         return float(kendalltau(scores, people, variant=variant).statistic)
-    below = np.cumsum(table, axis=0) - table  # how often each number comes with a lower score
-    up_to = np.cumsum(below, axis=1)
-    # Pairs in the same order, less those in the opposite order.
-    surplus = float((table * ((up_to - below) - (up_to[:, -1:] - up_to))).sum())
+    surplus = _surplus(table)
     count = len(scores)
     if variant == "c":
         classes = min(table.shape)
@@ -48,6 +45,35 @@ def kendall(scores: Floats, people: Floats, variant: Variant = "b") -> float:
     ties = [(n * (n - 1) / 2).sum() for n in (table.sum(axis=0), table.sum(axis=1))]
     pairs = count * (count - 1) / 2
     return float(surplus / np.sqrt(pairs - ties[0]) / np.sqrt(pairs - ties[1]))
+
+
+def concordant(scores: Floats, people: Floats) -> float:
+    """How many pairs both sides put in the same strict order."""
+    if not _vary(scores, people):
+        return 0.0
+    pairs = len(scores) * (len(scores) - 1) / 2
+    differ = [pairs - tied(scores), pairs - tied(people)]
+    table = _contingency(scores, people)
+    if table is None:
+        tau = float(kendalltau(scores, people).statistic)
+        surplus = float(round(tau * float(np.sqrt(differ[0]) * np.sqrt(differ[1]))))
+    else:
+        surplus = _surplus(table)
+    ordered_by_both = sum(differ) - pairs + tied(scores, people)
+    return (ordered_by_both + surplus) / 2
+
+
+def tied(*columns: Floats | Ints) -> float:
+    """How many pairs are equal in all columns."""
+    _, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
+    return float((counts * (counts - 1) / 2).sum())
+
+
+def _surplus(table: Floats) -> float:
+    """Pairs in the same order, less those in the opposite order."""
+    below = np.cumsum(table, axis=0) - table  # how often each number comes with a lower score
+    up_to = np.cumsum(below, axis=1)
+    return float((table * ((up_to - below) - (up_to[:, -1:] - up_to))).sum())
 
 
 def _contingency(scores: Floats, people: Floats) -> Floats | None:

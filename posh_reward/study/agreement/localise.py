@@ -19,6 +19,7 @@ from math import inf
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.compare import Cell, Line
@@ -109,6 +110,19 @@ def counts(judged: Marked, axis: str, given: Sequence[Alerts | Failure]) -> Coun
         scores.append(_token_scores(tokens, spans))
         people = judged.marks[axis][text]
         marks.append(np.array([any(overlaps(t, m) for m in people) for t in tokens], dtype=bool))
+    return tallied(scores, marks, [not isinstance(alerts, Failure) for alerts in given])
+
+
+def tallied(
+    scores: Sequence[Floats], marks: Sequence[NDArray[np.bool_]], usable: Sequence[bool]
+) -> Counts:
+    """Counts alerts at every threshold that makes a difference.
+
+    Args:
+        scores: per text (tokens,) the lower the likelier an error; infinite where nothing was said.
+        marks: per text (tokens,) whether people marked the token.
+        usable: per text whether the metric has scores for it.
+    """
     every = np.concatenate(scores) if scores else np.zeros(0)
     thresholds = np.append(np.unique(every[np.isfinite(every)]), inf)
     rising = [np.sort(s[m]) for s, m in zip(scores, marks, strict=True)]
@@ -119,7 +133,7 @@ def counts(judged: Marked, axis: str, given: Sequence[Alerts | Failure]) -> Coun
         np.array([np.searchsorted(each, thresholds) for each in others], dtype=float),
         np.array([m.sum() for m in marks], dtype=float),
         np.array([(~m).sum() for m in marks], dtype=float),
-        np.flatnonzero([not isinstance(alerts, Failure) for alerts in given]),
+        np.flatnonzero(usable),
     )
 
 

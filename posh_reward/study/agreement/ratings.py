@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations
 from math import nan
 from typing import Literal
 
@@ -14,12 +13,14 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.compare import Figure, Sheet, on_rows
 from posh_reward.study.agreement.correlation import (
+    concordant,
     kendall,
     kendall_p,
     pearson,
     pearson_p,
     spearman,
     spearman_p,
+    tied,
 )
 from posh_reward.study.agreement.items import Column, Item, number
 from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
@@ -28,6 +29,8 @@ from posh_reward.study.rows.scored import NAMES
 from posh_reward.study.statistics import Floats, Ints
 
 Raters = Literal["each", "mean"]
+LISTED = 100
+"""Rows of an image up to which its pairs are listed, which is faster; others are sorted."""
 RATERS: tuple[Raters, ...] = ("each", "mean")
 """What is done with several ratings of a text: each is a row of its own; their mean is one."""
 
@@ -124,7 +127,7 @@ def _ratings(row: Row, column: str, raters: Raters, where: str) -> list[float]:
 
 def rating_figures(rated: Rated) -> list[Figure]:
     """For each axis tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy."""
-    pairs = _pairs_within(rated.groups, rated.of)
+    within = Within.of(rated.groups, rated.of)
     return [
         figure
         for axis in rated.people
@@ -134,34 +137,59 @@ def rating_figures(rated: Rated) -> list[Figure]:
                    partial(kendall_p, variant="c")),
             Figure(axis, "rho", on_rows(spearman), spearman_p),
             Figure(axis, "r", on_rows(pearson), pearson_p),
-            Figure(axis, "pairs", partial(_pairwise, pairs), percent=True),
+            Figure(axis, "pairs", within.accuracy, many=within.accuracies, percent=True),
         )
     ]  # fmt: skip
 
 
-def _pairs_within(groups: Sequence[Hashable], of: Ints) -> Ints:
-    """(pairs, 2) every two rows of one image that rate different texts."""
-    rows_of: dict[Hashable, list[int]] = {}
-    for row, group in enumerate(groups):
-        rows_of.setdefault(group, []).append(row)
-    found = [
-        pair
-        for rows in rows_of.values()
-        for pair in combinations(rows, 2)
-        if of[pair[0]] != of[pair[1]]
-    ]
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+@dataclass(frozen=True)
+class Within:
+    """Pairwise accuracy within images, of which one may have thousands of rows.
 
-
-def _pairwise(pairs: Ints, scores: Floats, people: Floats, rows: Ints) -> float:
-    """Of the pairs of one image that people rate differently, how many the metric orders alike.
-
-    A metric's tie is wrong. A pair counts as often as its image was drawn.
+    Of the pairs of texts of one image that people rate differently, how many the metric orders
+    alike. A metric's tie is wrong. A pair counts as often as its image was drawn.
     """
-    drawn = np.bincount(rows, minlength=len(people))
-    one, other = pairs.T
-    wanted = np.sign(people[one] - people[other])
-    with np.errstate(invalid="ignore"):
-        counts = drawn[one] * (drawn[other] > 0) * (np.nan_to_num(wanted) != 0)
-    right = np.sign(scores[one] - scores[other]) == wanted
-    return float((counts * right).sum() / counts.sum()) if counts.sum() else nan
+
+    images: Sequence[Ints]
+    """The rows of each image."""
+    items: Ints
+    """(rows,) the text that each row rates; two ratings of one text are not a pair."""
+
+    @classmethod
+    def of(cls, groups: Sequence[Hashable], items: Ints) -> Within:
+        """The rows of each group."""
+        rows_of: dict[Hashable, list[int]] = {}
+        for row, group in enumerate(groups):
+            rows_of.setdefault(group, []).append(row)
+        return cls([np.array(rows) for rows in rows_of.values()], items)
+
+    def accuracy(self, scores: Floats, people: Floats, rows: Ints) -> float:
+        """The share on the given rows; nan without a pair."""
+        return self.accuracies(scores, people, [rows])[0]
+
+    def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
+        """The share in each draw of rows; each image is counted once."""
+        usable = np.zeros(len(people), dtype=bool)
+        for rows in draws:
+            usable[rows] = True
+        members = [some for rows in self.images if len(some := rows[usable[rows]])]
+        counted = [self._pairs(scores[some], people[some], self.items[some]) for some in members]
+        right, asked = np.array(counted, dtype=np.float64).reshape(-1, 2).T
+        first = np.array([some[0] for some in members], dtype=np.int64)
+        shares = []
+        for rows in draws:
+            drawn = np.bincount(rows, minlength=len(people))[first]
+            every = drawn @ asked
+            shares.append(float(drawn @ right / every) if every else nan)
+        return shares
+
+    def _pairs(self, scores: Floats, people: Floats, items: Ints) -> tuple[float, float]:
+        """Pairs of one image that the metric orders as people do, and all that people order."""
+        if len(scores) <= LISTED:
+            wanted = np.sign(people[:, None] - people)
+            ordered = (wanted != 0) & (items[:, None] != items)
+            alike = ordered & (np.sign(scores[:, None] - scores) == wanted)
+            return alike.sum() / 2, ordered.sum() / 2
+        same_text = tied(items) - tied(items, people)  # ordered by people, and not a pair
+        asked = tied(np.zeros(len(people))) - tied(people) - same_text
+        return concordant(scores, people), asked

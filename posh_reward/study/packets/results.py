@@ -9,7 +9,9 @@ from itertools import combinations
 from math import isnan
 from statistics import fmean
 
-from posh_reward.study.agreement.reliability import krippendorff_alpha
+import numpy as np
+
+from posh_reward.study.agreement.reliability import counted
 from posh_reward.study.agreement.spans import Matches, span_matches
 from posh_reward.study.packets import wording
 from posh_reward.study.packets.collect import Collected
@@ -202,8 +204,10 @@ def _alpha(units: Sequence[Sequence[int]]) -> Interval | None:
     if not units:
         return None
 
+    ratings = counted(units)
+
     def alpha(rows: Ints) -> list[float]:
-        return [krippendorff_alpha([units[row] for row in rows], "ordinal")]
+        return [ratings.alpha(np.bincount(rows, minlength=len(units)).astype(np.float64))]
 
     [found] = bootstrap(alpha, range(len(units)))
     if isnan(found.value):

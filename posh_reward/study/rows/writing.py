@@ -64,7 +64,8 @@ def _opened(path: Path, gzipped: bool) -> Iterator[IO[bytes] | GzipFile]:
 def _write_csv(
     rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile, delimiter: str
 ) -> None:
-    text = TextIOWrapper(file, "utf-8", errors="replace", newline="")
+    # A byte order mark: Excel shows mojibake without one. pandas, pyarrow and our reader skip it.
+    text = TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
     # All texts are quoted: Python before 3.13 leaves a lone carriage return bare otherwise.
     writer = csv.writer(
         text, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.reliability import Level, krippendorff_alpha
+from posh_reward.study.agreement.reliability import Level, counted, krippendorff_alpha
 from posh_reward.study.agreement.spans import Matches, span_matches
 from posh_reward.study.statistics import Floats, Ints, bootstrap, resampled_rows, sign_test
 
@@ -47,6 +47,17 @@ def test_alpha_needs_two_ratings_that_vary() -> None:
     assert isnan(krippendorff_alpha([[3, 3], [3, 3]]))
     with pytest.raises(InputError, match="use nominal, ordinal or interval"):
         krippendorff_alpha([[1, 2]], cast(Level, "ratio"))
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+def test_alpha_of_a_resample_is_that_of_its_units(level: Level) -> None:
+    """Counted once, each unit as often as it was drawn, whatever values the resample lacks."""
+    ratings = counted(UNITS)
+    rateable = [unit for unit in UNITS if sum(each is not None for each in unit) > 1]
+    for rows in resampled_rows(range(len(rateable)), resamples=10):
+        drawn = np.bincount(rows, minlength=len(rateable)).astype(float)
+        listed = [rateable[row] for row in rows]
+        assert ratings.alpha(drawn, level) == pytest.approx(krippendorff_alpha(listed, level))
 
 
 TEXT = "A small red dog sleeps under a table."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.items import Combine, Given, Pair, joined, measured
-from posh_reward.study.agreement.ratings import RatingColumns, rated
+from posh_reward.study.agreement.ratings import RatingColumns, Within, rated
 from posh_reward.study.agreement.run import Choices, ratings_report
 from posh_reward.study.agreement.sources import read_rows
+from posh_reward.study.statistics import Floats, Ints, resampled_rows
 from tests.cli.running import write_rows
 from tests.study.agreement.judged import Row
 
@@ -75,6 +77,44 @@ def test_pairwise_accuracy_by_hand() -> None:
     )
     [line] = ratings_report(judged, replace(QUIET, columns=["mine"])).lines
     assert line.cells["overall pairs"].estimate.value == pytest.approx(2 / 3)
+
+
+def pair_by_pair(images: Ints, items: Ints, scores: Floats, people: Floats, rows: Ints) -> float:
+    drawn = np.bincount(rows, minlength=len(people))
+    right = asked = 0
+    for one, other in combinations(np.flatnonzero(drawn).tolist(), 2):
+        if images[one] == images[other] and items[one] != items[other]:
+            order = np.sign(people[one] - people[other])
+            asked += drawn[one] * bool(order)
+            right += drawn[one] * bool(order) * (np.sign(scores[one] - scores[other]) == order)
+    return float(right / asked)
+
+
+@pytest.mark.parametrize(("images", "levels"), [(12, 3), (1, 3), (1, 500)])
+def test_pairwise_accuracy_is_counted_as_if_pair_by_pair(images: int, levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    of = np.sort(rng.integers(0, 60, 140))  # about two ratings for each text
+    image = of * images // 60
+    scores = np.round(rng.normal(0, 1, 60), 1)[of]  # some texts tie
+    people = rng.integers(0, levels, 140).astype(float)
+    scores[of % 7 == 0] = np.nan
+    usable = np.flatnonzero(~np.isnan(scores))
+    draws = [
+        usable,
+        *(r[~np.isnan(scores[r])] for r in resampled_rows(image.tolist(), resamples=5)),
+    ]
+    expected = [pair_by_pair(image, of, scores, people, rows) for rows in draws]
+    found = Within.of(image.tolist(), of).accuracies(scores, people, draws)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_one_image_may_have_thousands_of_texts() -> None:
+    """Two hundred million pairs: listed, they would not fit into the memory."""
+    count = 20_000
+    order = np.random.default_rng(0).permutation(count).astype(float)
+    within = Within.of([0] * count, np.arange(count))
+    assert within.accuracy(order, order, np.arange(count)) == 1
+    assert within.accuracy(-order, order, np.arange(count)) == 0
 
 
 @pytest.mark.parametrize(

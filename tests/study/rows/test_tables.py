@@ -66,7 +66,20 @@ def test_each_format_gives_its_rows_back(tmp_path: Path, name: str) -> None:
 def test_headers_are_guarded_too_and_come_back(tmp_path: Path) -> None:
     rows: Rows = [{"id": "1", "=cmd|' /C calc'!A0": "a"}]
     assert written(tmp_path / "a.csv", rows) == rows
-    assert (tmp_path / "a.csv").read_text().startswith('"id","\'=cmd')
+    assert (tmp_path / "a.csv").read_text("utf-8-sig").startswith('"id","\'=cmd')
+
+
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_spreadsheet_sees_utf_8_and_programs_do_not_notice(
+    tmp_path: Path, name: str, separator: str
+) -> None:
+    """Excel takes a file without a byte order mark for the local code page."""
+    pandas = pytest.importorskip("pandas")
+    rows: Rows = [{"id": "1", "generation": "A \u201ccafé\u201d,\nfull"}]
+    path = tmp_path / name
+    assert written(path, rows) == rows
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert pandas.read_csv(path, sep=separator, dtype=str).to_dict("records") == rows
 
 
 def test_numbers_in_csv_are_short(tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""``posh-reward calibrate``: weights and balance fitted to people's judgments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posh_reward.cli import agreement, agreement_flags
+from posh_reward.cli.exits import EXITS, UNSCORED
+from posh_reward.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.study.calibration.calibrate import Found
+    from posh_reward.study.calibration.judged import Judged
+    from posh_reward.types import Scores
+
+ABOUT = """\
+Fits to people's judgments how much entities, attributes and relations count, and how much
+precision (few mistakes) against recall (few omissions). Tests it out of fold, no image in two
+folds, and says how much better it agrees with people than equal weights, with a 95 % interval.
+
+With -o it saves what was fitted as settings, if the gain's interval lies above 0. The judge is
+asked once about each text: --scores keeps the graded elements, so that fitting again asks nobody.
+What is fitted holds for the judge that graded, not for another one."""
+PACKETS = """\
+Raters' answers to a packet of `posh-reward packets make`, as `posh-reward packets read` takes
+them."""
+
+
+def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
+    """Adds the commands below ``calibrate``.
+
+    Args:
+        command: the parser of ``calibrate``.
+        metric: has the flags that describe POSH.
+    """
+    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    flags = agreement_flags
+    for name, words, about, add, judged in (
+        ("docent", "DOCENT's coarse judgments", flags.DOCENT, flags.docent_input, _docent),
+        ("pairs", "any pairs that people compared", flags.PAIRS, flags.pairs_input, _pairs),
+        ("ratings", "any texts that people rated", flags.RATINGS, flags.ratings_input, _ratings),
+        ("packets", "answers to a packet", PACKETS, _packets_input, _packets),
+    ):
+        each = chosen.add_parser(name, help=words, parents=[metric], description=about,
+                                 epilog=EXITS,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+        each.set_defaults(command=partial(agreement.with_scipy, partial(calibrate, judged)))
+        add(each)
+        _fitting(each)
+        flags.resampling(each, against=False)
+        flags.output(each)
+
+
+def _packets_input(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
+    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add("--partial", action="store_true", help="take what is finished in files that are not")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
+        "aside; may be given several times")  # fmt: skip
+
+
+def _fitting(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("calibration").add_argument
+    add("-o", "--output", metavar="YAML", help="settings of the metric with its weights; those of "
+        "the reward, with the balance, go next to it (a.yaml, a.reward.yaml)")  # fmt: skip
+    add("--anyway", action="store_true", help="save it even if its gain is not settled")
+    add("--scores", metavar="FILE", help="what `posh-reward score --elements` wrote, with the "
+        "columns generation and reference; texts that it lacks are scored and added (.jsonl; made "
+        "if it is not there)")  # fmt: skip
+    add("--folds", type=agreement_flags.count, default=5, metavar="N", help="default: 5")
+
+
+def calibrate(read: Callable[[argparse.Namespace], Judged], flags: argparse.Namespace) -> int:
+    """Fits, tests, prints and, if it is worth it, saves."""
+    from posh_reward.study.agreement.page import check_plot
+    from posh_reward.study.calibration.calibrate import How, said
+    from posh_reward.study.calibration.calibrate import calibrate as fitted
+    from posh_reward.study.calibration.saving import check_output
+
+    if flags.output is not None:
+        check_output(Path(flags.output))
+    if flags.plot is not None:
+        check_plot(flags.plot)
+    judged = read(flags)
+    scores, signature = _scores(judged, flags)
+    found = fitted(judged, scores, How(flags.folds, flags.resamples, flags.seed, flags.quiet))
+    words = said(found)
+    report = replace(found.report, notes=[*words, *found.report.notes], extra=_numbers(found))
+    shown = agreement.show(report, flags)
+    saved = _save(found, flags, [judged.title, *words, f"Graded by {signature}"])
+    return shown if saved else UNSCORED
+
+
+def _numbers(found: Found) -> dict[str, object]:
+    precision, recall = found.calibration.precision_and_recall
+    return {
+        "calibration": {
+            "weights": asdict(found.calibration.weights),
+            "precision_weight": precision,
+            "recall_weight": recall,
+            "intervals": found.ranges,
+            "gain": asdict(found.gain),
+            "figure": found.figure,
+            "images": found.images,
+            "settled": found.settled,
+        }
+    }
+
+
+def _save(found: Found, flags: argparse.Namespace, notes: list[str]) -> bool:
+    """Whether everything that was to be written is."""
+    from posh_reward.metrics.load import read_metric
+    from posh_reward.study.calibration.saving import save
+
+    if flags.output is None:
+        return True
+    if not found.settled and not flags.anyway:
+        print(f"{flags.output!r} is not written: the gain is not settled. Keep equal weights, or "
+              "pass --anyway", file=sys.stderr)  # fmt: skip
+        return False
+    names = ("judge", "parser", "coref", "preset")
+    metric = read_metric(flags.config, **{name: getattr(flags, name) for name in names})
+    metric.pop("store", None)  # where answers are kept is the next run's business
+    print("\n".join(save(found.calibration, metric, Path(flags.output), notes)), file=sys.stderr)
+    return True
+
+
+def _scores(judged: Judged, flags: argparse.Namespace) -> tuple[list[Scores], str]:
+    """Scores of all texts, and the signature of who graded them."""
+    from posh_reward.cli.commands import metric_of
+    from posh_reward.study.agreement.bars import Bars
+    from posh_reward.study.calibration.scores import Kept, check_same, read_kept, score_missing
+
+    kept = read_kept(Path(flags.scores)) if flags.scores is not None else Kept()
+    made: list[PoSh] = []
+
+    def metric() -> PoSh:
+        made[:] = [metric_of(flags)]
+        return made[0]
+
+    bars = Bars(flags.quiet)
+    try:
+        scores = score_missing(
+            judged.pairs, kept, metric, lambda count: bars.bar("score", count, "pair")
+        )
+    finally:
+        bars.close()
+    if not made and flags.output is not None:
+        # The settings that are saved have to be those of the judge that graded. One that runs
+        # elsewhere cannot be made here, nor its signature.
+        with suppress(MissingDependencyError):
+            check_same(kept, metric().signature)
+    return scores, str(kept.signature)
+
+
+def _docent(flags: argparse.Namespace) -> Judged:
+    from posh_reward.study.calibration.judged import judged_pairs
+
+    return judged_pairs(agreement.docent_judgments(flags))
+
+
+def _pairs(flags: argparse.Namespace) -> Judged:
+    from posh_reward.study.calibration.judged import judged_pairs
+
+    return judged_pairs(agreement.pair_judgments(flags))
+
+
+def _ratings(flags: argparse.Namespace) -> Judged:
+    from posh_reward.study.calibration.judged import judged_ratings
+
+    return judged_ratings(agreement.rating_judgments(flags))
+
+
+def _packets(flags: argparse.Namespace) -> Judged:
+    from posh_reward.cli.packets import answer_files, check_raters
+    from posh_reward.study.calibration.judged import answered_pairs, judged_pairs
+    from posh_reward.study.packets.collect import collect
+    from posh_reward.study.packets.make import read_key
+    from posh_reward.study.packets.results_text import refused_and_missing
+
+    key = read_key(Path(flags.key), None)
+    check_raters(flags.leave_out, key)
+    collected = collect(answer_files(flags.answers), key, partial=flags.partial)
+    if refused := refused_and_missing(list(map(str, collected.refusals)), collected.missing):
+        print(refused, file=sys.stderr)
+    answers = [answer for answer in collected.answers if answer.rater not in flags.leave_out]
+    if not any(answer.marks is None for answer in answers):
+        raise InputError("no answer compares two texts: see what was refused, or --leave-out")
+    return judged_pairs(answered_pairs(answers, key))

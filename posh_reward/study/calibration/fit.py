@@ -1,0 +1,192 @@
+"""Scores and people's numbers -> how much each kind of element counts, and precision to recall.
+
+Three numbers are fitted: the weights of attributes and of relations, in units of an entity's, and
+how many times as much precision counts as recall. Every point of a small grid is tried, so the
+best one is found for certain. It has the greatest
+
+    mean over axes of -(images / 2) log(1 - r^2)  -  1/2 (distance from equal in factors of two)^2
+
+where r is the correlation of scores with ratings, or of differences with preferences: the
+likelihood of people's numbers being proportional to scores with normal noise, and a normal prior by
+which a weight is within a factor of two of equal in two of three cases. Few images, or none that
+tell the weights apart, leave them equal. An image counts once, however many ratings it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from posh_reward.metrics.posh.aggregate import Weights
+from posh_reward.study.calibration.judged import Judged
+from posh_reward.study.calibration.sums import Sums, overall
+from posh_reward.study.rows.scored import AXES
+from posh_reward.study.statistics import Floats, Ints
+
+FACTORS: Floats = np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])
+"""What a weight, or the balance, can be: 1/4 to 4 in steps of about the square root of 2."""
+PRIOR = 1.0
+"""Standard deviation of the prior, in factors of two."""
+AT_ONCE = 100
+"""Resamples that are fitted at a time: bounds memory."""
+
+KIND_GRID: Floats = np.array([(1.0, a, r) for a in FACTORS for r in FACTORS])
+"""(kind points, kinds) weights of entity, attribute and relation."""
+Progress = Callable[[int], None]
+
+
+def _penalties() -> Floats:
+    """(kind points, balances) how unlikely the prior takes each to be; 0 if all is equal."""
+    logs = np.log2(KIND_GRID)
+    kinds = np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1)
+    found: Floats = (kinds[:, None] + np.square(np.log2(FACTORS))[None, :]) / 2 / PRIOR**2
+    return found
+
+
+PENALTY: Floats = _penalties()
+NEAREST_FIRST: Ints = np.argsort(PENALTY.ravel(), kind="stable")
+"""Points of the grid, flat, from equal outwards: of points that are as good, the first is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One point of the grid."""
+
+    attribute: float = 1.0
+    relation: float = 1.0
+    """Weights, where an entity counts 1."""
+    balance: float = 1.0
+    """How many times as much precision counts as recall."""
+
+    @property
+    def weights(self) -> Weights:
+        """What ``PoSh`` takes."""
+        return Weights(1.0, self.attribute, self.relation)
+
+    @property
+    def precision_and_recall(self) -> tuple[float, float]:
+        """What ``Shaping`` takes as weights."""
+        return self.balance, 1.0
+
+    def scores(self, sums: Sums) -> dict[str, Floats]:
+        """Axis -> (texts,) scores."""
+        means = sums.means(np.array([1.0, self.attribute, self.relation]))
+        both = overall(means, np.array([self.balance]))[:, 0]
+        columns = (means[:, 0], means[:, 1], both)
+        return {axis.name: column for axis, column in zip(AXES, columns, strict=True)}
+
+
+EQUAL = Calibration()
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over the rows of each image, from which any correlation over images can be had."""
+
+    n: Floats
+    """(images, 1) rows."""
+    y: Floats
+    yy: Floats
+    """(images, 1) of people's numbers."""
+    x: Floats
+    xx: Floats
+    xy: Floats
+    """(images, points) of scores."""
+    centred: bool
+    """False for differences: a preference of 0 belongs to a difference of 0."""
+
+    def evidence(self, times: Floats) -> Floats:
+        """(samples, points) log likelihood, if images count ``times`` (samples, images) times."""
+        xy, xx, yy = times @ self.xy, times @ self.xx, times @ self.yy
+        if self.centred:
+            n, x, y = times @ self.n, times @ self.x, times @ self.y
+            xy, xx, yy = n * xy - x * y, n * xx - x * x, n * yy - y * y
+        spread = xx * yy
+        varies = spread > 1e-12
+        r = np.where(varies, xy / np.sqrt(np.where(varies, spread, 1)), 0).clip(-1, 1)
+        images = times @ (self.n > 0)
+        found: Floats = -np.sign(r) * images / 2 * np.log1p(-np.square(r) * (1 - 1e-9))
+        return found
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A judged set, ready to be fitted on any choice of its images."""
+
+    judged: Judged
+    sums: Sums
+    progress: Progress = lambda _: None
+    """Told how many more points of the kinds' grid are done; there are ``len(KIND_GRID)``."""
+
+    @cached_property
+    def image_of(self) -> Ints:
+        """(rows,) the number of each row's image."""
+        places: dict[object, int] = {}
+        return np.array([places.setdefault(g, len(places)) for g in self.judged.sheet.groups])
+
+    @property
+    def images(self) -> int:
+        """How many there are."""
+        return int(self.image_of.max()) + 1
+
+    @cached_property
+    def moments(self) -> Mapping[str, Moments]:
+        """By axis; overall has a point for each balance, kinds first."""
+        parts: dict[str, list[tuple[Floats, ...]]] = {axis: [] for axis in self.judged.sheet.people}
+        for weights in KIND_GRID:
+            means = self.sums.means(weights)
+            columns = (means[:, :1], means[:, 1:], overall(means, FACTORS))
+            for axis, scores in zip(AXES, columns, strict=True):
+                if axis.name in parts:
+                    parts[axis.name].append(self._summed(axis.name, self.judged.rows(scores)))
+            self.progress(1)
+        return {axis: self._moments(axis, found) for axis, found in parts.items()}
+
+    def _summed(self, axis: str, x: Floats) -> tuple[Floats, ...]:
+        """(images, columns) sums of x, x^2 and x y over the rows of each image that have both."""
+        y = self.judged.sheet.people[axis][:, None]
+        usable = ~np.isnan(x) & ~np.isnan(y)
+        x, y = np.where(usable, x, 0), np.where(usable, y, 0)
+        return tuple(self._by_image(each) for each in (x, x * x, x * y))
+
+    def _moments(self, axis: str, parts: list[tuple[Floats, ...]]) -> Moments:
+        people = self.judged.sheet.people[axis]
+        scored = self.judged.rows(EQUAL.scores(self.sums)[axis])
+        usable = ~np.isnan(people) & ~np.isnan(scored)
+        y = np.where(usable, people, 0)
+        rows = np.stack([usable.astype(np.float64), y, y * y], axis=1)
+        n, y, yy = (self._by_image(rows[:, [place]]) for place in range(3))
+        x, xx, xy = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+        return Moments(n, y, yy, x, xx, xy, centred=self.judged.of is not None)
+
+    def _by_image(self, values: Floats) -> Floats:
+        columns = [
+            np.bincount(self.image_of, weights=column, minlength=self.images) for column in values.T
+        ]
+        return np.stack(columns, axis=1)
+
+    def best(self, times: Floats) -> list[Calibration]:
+        """The best point for each sample.
+
+        Args:
+            times: (samples, images) how often each image counts; 0 leaves it out.
+        """
+        found: list[Calibration] = []
+        for start in range(0, len(times), AT_ONCE):
+            some = times[start : start + AT_ONCE]
+            total = np.zeros((len(some), *PENALTY.shape))
+            for moments in self.moments.values():
+                evidence = moments.evidence(some).reshape(len(some), len(KIND_GRID), -1)
+                total += evidence / len(self.moments)
+            flat = (total - PENALTY).reshape(len(some), -1)[:, NEAREST_FIRST]
+            found += [_point(int(NEAREST_FIRST[place])) for place in flat.argmax(axis=1)]
+        return found
+
+
+def _point(place: int) -> Calibration:
+    kinds, balance = divmod(place, len(FACTORS))
+    _, attribute, relation = KIND_GRID[kinds].tolist()
+    return Calibration(attribute, relation, float(FACTORS[balance]))

@@ -1,0 +1,142 @@
+"""``calibrate`` as people run it: from files of judgments to settings that score and train."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.metrics.load import load_metric
+from posh_reward.reward.instance import make_reward
+from posh_reward.settings import read_settings
+from posh_reward.study.calibration.fit import EQUAL
+from tests.cli.running import Row, rows_in, run, write_rows
+from tests.study.agreement.judged import docent_rows
+from tests.study.calibration.simulated import simulated, written
+from tests.study.packets.studies import coarse, packet, saved
+
+QUICK = ("--resamples", 20, "--quiet")
+AXES = tuple(
+    word for axis in ("mistakes", "omissions", "overall") for word in ("--rating", f"{axis}={axis}")
+)
+
+
+def fitted(folder: Path, *arguments: object) -> int:
+    rows, scores = simulated(30)
+    ratings, scored = written(folder, rows, scores)
+    return run("calibrate", "ratings", ratings, "--scores", scored, *AXES, *QUICK, *arguments)
+
+
+def test_settings_are_saved_that_the_metric_and_the_reward_load(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "fitted.yaml"
+    assert fitted(tmp_path, "-o", out, "--json") == OK
+    said = capsys.readouterr()
+    found = json.loads(said.out)["calibration"]
+    assert found["settled"]
+    assert "--precision_weight" in said.err
+    metric = load_metric(out)
+    weights = found["weights"]
+    assert weights["relation"] > 1 > weights["attribute"]
+    assert f"|weights:1,{weights['attribute']:g},{weights['relation']:g}|" in metric.signature
+    assert metric.judge.name.startswith("fake")
+    reward = make_reward(**read_settings(tmp_path / "fitted.reward.yaml"))
+    assert reward.shaping.weights == (found["precision_weight"], found["recall_weight"])
+    assert reward.shaping.precision_weight > 1
+    assert reward.posh.signature == metric.signature
+    head = out.read_text("utf-8").splitlines()
+    assert head[0].startswith("# posh-reward score")
+    assert any(line.startswith("# Gain in rho") for line in head)
+
+
+def test_a_gain_that_is_not_settled_saves_nothing_unless_asked_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ratings, scored = written(tmp_path, *simulated(20, EQUAL, noise=0.2))
+    out = tmp_path / "fitted.yaml"
+    call = ("calibrate", "ratings", ratings, "--scores", scored, *AXES, *QUICK, "-o", out)
+    assert run(*call) == UNSCORED
+    said = capsys.readouterr()
+    assert "is not written: the gain is not settled" in said.err
+    assert "Gain in rho (mean of mistakes, omissions, overall), out of fold:" in said.out
+    assert not out.exists()
+    assert run(*call, "--anyway") == OK
+    assert load_metric(out)
+
+
+def test_texts_are_judged_once_and_kept_for_the_next_fit(tmp_path: Path) -> None:
+    rows = docent_rows(12)
+    source, kept = write_rows(tmp_path / "docent.jsonl", rows), tmp_path / "kept.jsonl"
+    call = ("calibrate", "docent", source, "--scores", kept, "--folds", 2, *QUICK)
+    assert run(*call) == OK
+    scored = rows_in(kept)
+    texts = {(row[f"model{n}_generation"], row["reference"]) for row in rows for n in (1, 2)}
+    assert {(row["generation"], row["reference"]) for row in scored} == texts
+    assert all(row["elements"] for row in scored)
+    before = kept.read_bytes()
+    assert run(*call) == OK
+    assert kept.read_bytes() == before
+    kept.write_bytes(b"".join(before.splitlines(keepends=True)[:-3]))  # as after a kill
+    assert run(*call) == OK
+    assert len(rows_in(kept)) == len(scored)
+
+
+def test_answers_to_a_packet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = packet(6, coarse=2, repeated=1, times=2)
+    key = tmp_path / "packet.key.json"
+    key.write_bytes(made.sealed)
+    (tmp_path / "answers").mkdir()
+    for rater, preference in (("rater-01", 2), ("rater-02", -1)):
+        answers = [coarse(made.key, task, preference) for task in made.key.raters[rater].tasks]
+        (tmp_path / "answers" / f"{rater}.json").write_bytes(saved(made.key, rater, answers))
+    call = ("calibrate", "packets", key, tmp_path / "answers", "--folds", 2, *QUICK)
+    assert run(*call) == OK
+    said = capsys.readouterr().out
+    assert "6 pairs, 6 images" in said
+    assert "not settled" in said
+    assert run(*call, "--leave-out", "nobody") == UNUSABLE
+    both = ("--leave-out", "rater-01", "--leave-out", "rater-02")
+    assert run(*call, *both) == UNUSABLE
+
+
+def without_elements(row: Row) -> Row:
+    return {key: value for key, value in row.items() if key != "elements"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("-o", "fitted.csv"), "'fitted.csv' does not end in .yaml or .yml"),
+        (("--folds", 1), "1 folds of 12 images"),
+        (("--plot", "a.gif"), "'a.gif' does not end in .png"),
+        (("--preset", "mended", "-o", "a.yaml"), "but the flags describe posh|preset:mended"),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    ratings, scored = written(tmp_path, *simulated(12))
+    call = ("calibrate", "ratings", ratings, "--scores", scored, *QUICK, *AXES, *arguments)
+    assert run(*call) == UNUSABLE
+    assert why in capsys.readouterr().err
+
+
+def test_scored_rows_need_their_elements_and_one_signature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ratings, scored = written(tmp_path, *simulated(12))
+    call = ("calibrate", "ratings", ratings, "--scores", scored, *QUICK, *AXES)
+    rows = rows_in(scored)
+    write_rows(scored, [*rows[:3], without_elements(rows[3])])
+    assert run(*call) == UNUSABLE
+    assert "row 4: it has no elements: score with --elements" in capsys.readouterr().err
+    write_rows(scored, [rows[0], {**rows[1], "signature": "posh|judge:other"}])
+    assert run(*call) == UNUSABLE
+    assert "row 2: it was scored as posh|judge:other, earlier rows as" in capsys.readouterr().err
+    table = tmp_path / "scored.csv"
+    assert run("score", scored, "-o", table, "--elements", "-q", "--overwrite") in (OK, UNSCORED)
+    assert run(*call, "--scores", table) == UNUSABLE
+    assert "rows are added to .jsonl only" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+"""Weights that are known are found again; where there is nothing to find, nothing is settled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+
+import numpy as np
+import pytest
+
+from posh_reward import PoSh
+from posh_reward.errors import InputError
+from posh_reward.reward.shaping import Shaping, shape
+from posh_reward.study.agreement.pairs import PairColumns, compared
+from posh_reward.study.calibration.calibrate import How, calibrate, folds, said
+from posh_reward.study.calibration.fit import EQUAL, PENALTY, Calibration, Fit
+from posh_reward.study.calibration.judged import judged_pairs
+from posh_reward.study.calibration.sums import Sums
+from posh_reward.types import Element, Failure, Scores
+from tests.study.calibration.simulated import PEOPLE, SIGNATURE, judged, simulated
+
+QUICK = How(resamples=40, quiet=True)
+GENERATION = "A small black dog sits on the left of a wooden table. A man holds a red cup."
+REFERENCE = "A small brown dog sleeps under a table. A tall man in a coat holds a cup."
+
+
+def test_scores_under_other_weights_are_those_of_the_metric() -> None:
+    """Nothing is asked again, and yet it is what PoSh and Shaping would have given."""
+    [scored] = PoSh(judge="fake").score([GENERATION], [REFERENCE])
+    found = PEOPLE.scores(Sums.of([scored]))
+    [weighted] = PoSh(judge="fake", weights=PEOPLE.weights).score([GENERATION], [REFERENCE])
+    assert found["mistakes"][0] == pytest.approx(weighted.precision)
+    assert found["omissions"][0] == pytest.approx(weighted.recall)
+    precision, recall = PEOPLE.precision_and_recall
+    shaping = Shaping(precision_weight=precision, recall_weight=recall)
+    assert found["overall"][0] == pytest.approx(shape(weighted, shaping))
+
+
+def test_what_has_no_score_has_none_under_any_weights() -> None:
+    dog = Element("precision", "entity", "dog", 5.0, (), "dog")
+    lost = replace(dog, kind="relation", grade=None, failure=Failure("reply", "?"))
+    scores = [
+        Scores(None, 1.0, None, SIGNATURE, (dog, lost)),
+        Scores.failed(Failure("text", "the reference is empty"), SIGNATURE),
+        Scores(1.0, 1.0, 1.0, SIGNATURE, (dog,)),  # nothing to find in the reference: 1
+    ]
+    found = PEOPLE.scores(Sums.of(scores))
+    assert np.isnan(found["mistakes"]).tolist() == [True, True, False]
+    assert np.isnan(found["omissions"]).tolist() == [False, True, False]
+    assert found["omissions"][[0, 2]].tolist() == [1, 1]
+
+
+def test_peoples_weights_are_found_again() -> None:
+    rows, scores = simulated(50)
+    found = calibrate(judged(rows), scores, QUICK)
+    for name, (low, high) in found.ranges.items():
+        assert low <= getattr(PEOPLE, name) <= high, name
+    assert found.settled
+    assert found.gain.value > 0.05
+    assert "settled" in said(found)[1]
+    assert {line.name for line in found.report.lines} == {"equal weights", "calibrated"}
+
+
+def test_people_who_weigh_all_alike_settle_nothing() -> None:
+    rows, scores = simulated(40, EQUAL, noise=0.15)
+    found = calibrate(judged(rows), scores, QUICK)
+    assert not found.settled
+    assert "not settled" in said(found)[1] or "below 0" in said(found)[1]
+
+
+def test_ratings_that_are_noise_leave_the_weights_equal() -> None:
+    rows, scores = simulated(30)
+    ratings = np.random.default_rng(0).permutation([row["overall"] for row in rows]).tolist()
+    noise = [{**row, **dict.fromkeys(("mistakes", "omissions", "overall"), rating)}
+             for row, rating in zip(rows, ratings, strict=True)]  # fmt: skip
+    fit = Fit(judged(noise), Sums.of(scores))
+    [found] = fit.best(np.ones((1, fit.images)))
+    assert max(found.attribute, found.relation, found.balance) <= 2
+    assert min(found.attribute, found.relation, found.balance) >= 0.5
+
+
+def test_without_a_difference_the_point_is_equal() -> None:
+    """Nobody rated overall, so nothing speaks for a balance; all elements are entities."""
+    rows, scores = simulated(12)
+    things = [
+        replace(each, elements=tuple(e for e in each.elements if e.kind == "entity"))
+        for each in scores
+    ]
+    only = [{**row, "omissions": None, "overall": None} for row in rows]
+    fit = Fit(judged(only), Sums.of(things))
+    assert fit.best(np.ones((1, fit.images))) == [EQUAL]
+    assert PENALTY.min() == 0
+
+
+def test_no_image_is_in_two_folds() -> None:
+    rows, scores = simulated(11)
+    fit = Fit(judged(rows), Sums.of(scores))
+    assert len(fit.image_of) == 44
+    assert fit.images == 11
+    parts = folds(fit.images, QUICK)
+    assert parts.sum(axis=0).tolist() == [1] * 11
+    assert sorted(parts.sum(axis=1).tolist()) == [2, 2, 2, 2, 3]
+    unnamed = [{**row, "image": None} for row in rows]  # then the reference says which image
+    assert Fit(judged(unnamed), Sums.of(scores)).images == 11
+
+
+def test_the_same_seed_gives_the_same_calibration() -> None:
+    rows, scores = simulated(12)
+    few = replace(QUICK, resamples=5)
+    one, other = (calibrate(judged(rows), scores, few) for _ in range(2))
+    assert (one.calibration, one.ranges, one.gain) == (other.calibration, other.ranges, other.gain)
+
+
+def test_pairs_without_labels_are_fitted_by_which_text_is_better() -> None:
+    rows, scores = simulated(40, Calibration(relation=4.0))
+    table, by_text = [], []
+    for (one, first), (other, second) in zip(
+        *(zip(rows[n::2], scores[n::2], strict=True) for n in (0, 1)), strict=True
+    ):
+        swap = one["mistakes"] < other["mistakes"]
+        texts = (other, one) if swap else (one, other)
+        by_text += [second, first] if swap else [first, second]
+        table.append({"better": texts[0]["candidate"], "worse": texts[1]["candidate"],
+                      "reference": one["references"], "image": one["image"]})  # fmt: skip
+    columns = PairColumns("better", "worse", "reference", "image", {})
+    pairs = judged_pairs(compared(table, columns, "pairs"))
+    people = {"mistakes": pairs.sheet.people["mistakes"]}
+    pairs = replace(pairs, sheet=replace(pairs.sheet, people=people), figures=pairs.figures[:3])
+    found = calibrate(pairs, by_text, QUICK)
+    assert found.figure == "acc (mistakes)"
+    assert found.calibration.relation >= 2
+    assert found.calibration.balance == 1
+    assert found.gain.value > 0
+
+
+def test_one_text_of_a_pair_without_a_score_leaves_the_pair_out() -> None:
+    rows, scores = simulated(20)
+    scores[3] = Scores.failed(Failure("reply", "no label"), SIGNATURE)
+    found = calibrate(judged(rows), scores, replace(QUICK, resamples=0))
+    assert found.report.lines[0].failures == {"no label": 1}
+    assert found.report.lines[1].cells["overall rho"].rows == 79
+    assert isnan(found.gain.low)
+    assert not found.settled
+
+
+def test_folds_need_images() -> None:
+    rows, scores = simulated(3)
+    with pytest.raises(InputError, match="5 folds of 3 images"):
+        calibrate(judged(rows), scores, QUICK)
+    nobody = [{**row, "mistakes": None, "omissions": None, "overall": None} for row in rows]
+    with pytest.raises(InputError, match="nothing to fit to"):
+        calibrate(judged(nobody), scores, replace(QUICK, folds=2))
