@@ -99,10 +99,10 @@ def held_out(output: Path) -> dict[str, list[Row]]:
     for name, folder in MODELS.items():
         with stage(f"Descriptions of held-out pictures: {name}", None):
             label, shuffled, _ = name.partition(" (other pictures)")
-            new = generate(
-                Describing(str(output / folder), said, SCENES, name=label, batch_size=64,
+            [new] = generate(
+                Describing({label: str(output / folder)}, said, SCENES, batch_size=64,
                            shuffle_images=bool(shuffled), max_new_tokens=64)
-            )  # fmt: skip
+            ).values()  # fmt: skip
             print(f"{new} new descriptions" if new else f"kept from {said}")
     with stage("Their scores, by POSH with the embedded judge", None):
         how = How(Columns(id="id"), elements=True)

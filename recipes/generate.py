@@ -1,42 +1,64 @@
-"""Greedy descriptions of a split's pictures, as JSON lines for ``posh-reward score``.
+"""Greedy descriptions of a split's pictures, by one model or many, as rows to score.
 
-    python recipes/generate.py --model runs/dapo --dataset_name scenes --output runs/said.jsonl
-    posh-reward score runs/said.jsonl -o runs/scores.jsonl --elements
+    python recipes/generate.py --models runs/sft runs/dapo/checkpoint-* --output runs/said.jsonl
+    posh-reward score runs/said.jsonl -o runs/scores.jsonl --id id --elements
+    posh-reward report runs/scores.jsonl -o runs/report.html --dataset scenes --plots runs/plots
 
-Rows have id, model, image (the row whose picture was shown), generation and reference. With
-``--shuffle_images`` that is the next row: what a model scores then, it scores without seeing.
-After a kill it resumes behind the last whole row. Several models may write to one file, but only
-one process at a time: with ``--shard`` and ``--shards`` each needs a file of its own, and the files
-one after the other are the whole (slurm/generate_score.sh).
+Models are loaded one after the other; ``NAME=MODEL`` says what the rows call one. ``--engine vllm``
+is faster on a card. Rows have id, model, image (the row whose picture was shown), generation and
+reference. With ``--shuffle_images`` that is the next row: what a model scores then, it scores
+without seeing. Interrupted or killed, the same command goes on behind the last whole row. Only one
+process at a time may write to a file: with ``--shard`` and ``--shards`` each needs a file of its
+own, and the files one after the other are the whole (slurm/generate_score.sh).
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from posh_reward.training.generation import Describing, generate
+from posh_reward.training.describers import BATCH
+from posh_reward.training.generation import Describing, generate, named_models
 from posh_reward.training.launch import run
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as of ``posh-reward``."""
 
 
 def main(argv: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Greedy descriptions of a split's pictures.")
-    parser.add_argument("--model", required=True, help="a directory, or a name on the hub")
-    parser.add_argument("--output", type=Path, required=True, help="JSON lines; appended to")
-    parser.add_argument("--dataset_name", default="scenes", help="see data/README.md")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--reference_column", default="reference", help="of the dataset")
-    parser.add_argument("--name", help="what the rows call the model")
-    parser.add_argument("--shuffle_images", action="store_true", help="show the next row's picture")
-    parser.add_argument("--limit", type=int, help="describe only so many")
-    parser.add_argument("--shard", type=int, default=0, help="describe only this part, from 0, ...")
-    parser.add_argument("--shards", type=int, default=1, help="... of so many parts of the rows")
-    parser.add_argument("--batch_size", type=int, default=32)
-    parser.add_argument("--max_new_tokens", type=int, default=512)
-    parser.add_argument("--max_pixels", type=int, help="shrink larger pictures")
-    how = Describing(**vars(parser.parse_args(argv)))
-    print(f"{generate(how)} new descriptions by {how.label!r} in {how.output}")
+    add = parser.add_argument
+    add("--models", required=True, nargs="+", metavar="[NAME=]MODEL",
+        help="directories, or names on the hub; named after their last folder, a checkpoint "
+        "after its run, too")  # fmt: skip
+    add("--output", type=Path, required=True, help="JSON lines; appended to")
+    add("--engine", choices=tuple(BATCH), default="transformers")
+    add("--dataset_name", default="scenes", help="see data/README.md")
+    add("--split", default="test")
+    add("--reference_column", default="reference", help="of the dataset")
+    add("--shuffle_images", action="store_true", help="show the next row's picture")
+    add("--limit", type=int, help="describe only so many")
+    add("--shard", type=int, default=0, help="describe only this part, from 0, ...")
+    add("--shards", type=int, default=1, help="... of so many parts of the rows")
+    add("--batch_size", type=int, help="texts written at a time; default: "
+        + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
+    add("--max_new_tokens", type=int, default=512)
+    add("--max_pixels", type=int, help="shrink larger pictures")
+    add("--repetition_penalty", type=float, default=1.0, help="default: none, whatever the "
+        "model's generation_config.json says")  # fmt: skip
+    flags = vars(parser.parse_args(argv))
+    how = Describing(**{**flags, "models": named_models(flags["models"])})
+    try:
+        for label, count in generate(how).items():
+            print(f"{count} new descriptions by {label!r} in {how.output}")
+    except KeyboardInterrupt:
+        print(
+            f"\ninterrupted: {how.output} keeps what was written, and the same command goes on",
+            file=sys.stderr,
+        )
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Pages on which people compare what two or more models wrote, without knowing whose it is.
 
-    python recipes/generate.py --model runs/sft --dataset_name scenes --output runs/sft.jsonl
-    python recipes/generate.py --model runs/dapo --dataset_name scenes --output runs/dapo.jsonl
+    python recipes/generate.py --models runs/sft --dataset_name scenes --output runs/sft.jsonl
+    python recipes/generate.py --models runs/dapo --dataset_name scenes --output runs/dapo.jsonl
     python recipes/make_packets.py runs/sft.jsonl runs/dapo.jsonl -o runs/packet --dataset scenes
     posh-reward packets read runs/packet.key.json answers/ -o runs/preferred.html
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # sbatch --array=0-7 slurm/generate_score.sh runs/said [flags of recipes/generate.py] -- [flags of posh-reward score]
 #
-# Describes a split's pictures and scores the descriptions, one part of them in each job of the
-# array, on a card of its own. The last part to be finished makes runs/said/scores.jsonl of all.
+# Describes a split's pictures with one model or several (--models A B) and scores the descriptions,
+# one part of the pictures in each job of the array, on a card of its own. The last part to be
+# finished makes runs/said/scores.jsonl of all.
 # To run some parts again: SHARDS=8 sbatch --array=3,5 and so on; what is done stays.
 #SBATCH --job-name=posh-generate
 #SBATCH --nodes=1
@@ -41,4 +42,5 @@ done
 # Two parts that end together both write the whole.
 cat "${parts[@]}" >"$part.merged"
 mv "$part.merged" "$folder/scores.jsonl"
-echo "all $shards parts are in $folder/scores.jsonl"
+echo "all $shards parts are in $folder/scores.jsonl; to look at them:" \
+  "posh-reward report $folder/scores.jsonl -o $folder/report.html --plots $folder/plots"

@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from posh_reward.cli.exits import OK, UNSCORED
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+
     from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.study.pages.contents import Contents
+    from posh_reward.study.rows.standings import Tally
 
 
 def score(flags: argparse.Namespace) -> int:
@@ -70,27 +75,82 @@ def _color(choice: str) -> bool:
 
 
 def report(flags: argparse.Namespace) -> int:
-    """Writes a page about scored rows."""
-    from tqdm import tqdm
-
-    from posh_reward.study.pages.pictures import Pictures
-    from posh_reward.study.pages.report import report
-    from posh_reward.study.rows.files import check_apart, open_table, standard_output
-    from posh_reward.study.rows.formats import STANDARD, format_of
+    """Writes a page about scored rows, and plots of the models; prints a comparison of models."""
+    from posh_reward.study.pages.model_plots import require_matplotlib
+    from posh_reward.study.pages.report import report_of
+    from posh_reward.study.rows.comparison import baseline_of, gains_table
+    from posh_reward.study.rows.files import check_apart
+    from posh_reward.study.rows.standings import best_first, leaderboard
 
     check_apart(flags.scores, flags.output)
+    if flags.plots:
+        require_matplotlib()
+    contents = _contents(flags)
+    baseline = baseline_of(contents.models, flags.baseline)
+    plots = _plots(contents.tally, flags.plots)
+    page = report_of(contents, flags.title, baseline, plots)
+    if len(contents.models) > 1:
+        ranked = best_first(contents.tally.standings())
+        compared = gains_table(contents.gains(baseline), baseline)
+        print(f"{leaderboard(ranked)}\n\n{compared}", file=sys.stderr)
+    _write_page(page.encode("utf-8"), flags.output)
+    return OK
+
+
+def _contents(flags: argparse.Namespace) -> Contents:
+    """What the page shows of the scored rows."""
+    from tqdm import tqdm
+
+    from posh_reward.study.pages.contents import contents_of
+    from posh_reward.study.pages.pictures import Pictures
+    from posh_reward.study.rows.files import open_table
+    from posh_reward.study.rows.formats import STANDARD, format_of
+
     format = format_of(flags.scores, flags.format, flags.delimiter)
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
+    pictures = Pictures(folder, dataset=dataset_of(flags))
     with (
         open_table(flags.scores, format) as rows,
         tqdm(rows, desc="report", unit="pair") as counted,
     ):
-        page = report(counted, flags.title, Pictures(folder)).encode("utf-8")
-    if flags.output == STANDARD:
+        return contents_of(counted, pictures)
+
+
+def dataset_of(flags: argparse.Namespace) -> Dataset | None:
+    """The dataset whose rows ``image`` counts, if the flags name one.
+
+    Raises:
+        MissingDependencyError: ``datasets`` is not installed.
+    """
+    if not flags.dataset:
+        return None
+    if find_spec("datasets") is None:
+        raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
+    from posh_reward.datasets.load import load_pictures
+
+    return load_pictures(flags.dataset, flags.split)
+
+
+def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
+    """Plots for a page about several models, if Matplotlib is there; and for a folder."""
+    from posh_reward.study.pages.model_plots import drawn, model_plots, save_plots
+
+    shown = len(tally.models) > 1 and find_spec("matplotlib") is not None
+    plots = model_plots(tally) if shown or folder else []
+    if folder:
+        for path in save_plots(plots, Path(folder)):
+            print(f"wrote {str(path)!r}", file=sys.stderr)
+    return [(plot.what, drawn(plot, "svg")) for plot in plots] if shown else []
+
+
+def _write_page(page: bytes, output: str) -> None:
+    from posh_reward.study.rows.files import standard_output
+    from posh_reward.study.rows.formats import STANDARD
+
+    if output == STANDARD:
         standard_output().write(page)
-        return OK
-    path = Path(flags.output)
+        return
+    path = Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(page)
     print(f"wrote {str(path)!r} ({len(page) / 1e6:.1f} MB)", file=sys.stderr)
-    return OK

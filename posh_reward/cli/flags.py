@@ -32,9 +32,11 @@ standard input (@-); to begin a text with an at sign, write @@.
 REPORT = f"""\
 Writes one page that needs no network: distributions, a table to sort and search, and for each
 pair the generation with its mistakes and the reference with its omissions, marked by grade.
-Rows of several models are compared, those of one id side by side. Where image is the path of a
-picture, from here or from the folder of SCORES, the page shows it small (needs Pillow).
-Score with --elements, or there is nothing to mark.
+Rows of several models are compared, also in the terminal: means, and differences to a baseline,
+paired by id; those of one id are shown side by side. Where image is the path of a picture, from
+here or from the folder of SCORES, or counts the rows of --dataset, the page shows it small (needs
+Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
+nothing to mark.
 
 {MEANING}"""
 STORE = """\
@@ -124,6 +126,13 @@ def _report(command: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="HTML", default="-", help="default: standard output")
     _format(command)
     add("--title", default="POSH: mistakes and omissions", help="the page's heading")
+    add("--baseline", metavar="MODEL", help="what other models are compared with; default: the "
+        "first model of SCORES")  # fmt: skip
+    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
+        ".png and .svg (needs Matplotlib)")  # fmt: skip
+    add("--dataset", metavar="NAME", help="whose rows image counts, as recipes/generate.py writes "
+        "it")  # fmt: skip
+    add("--split", default="test", help="of the dataset; default: test")
     command.set_defaults(command=commands.report)
 
 

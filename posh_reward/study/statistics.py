@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import comb, nan
+from math import atan, comb, cos, nan, pi, sin
 from statistics import NormalDist
 
 import numpy as np
@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from posh_reward.errors import InputError
 
 MANY = 20_000
+"""Values from which the interval of a mean is the normal one, which resampling comes to anyway."""
+FEW = 30
+"""Fewer values than this have their resampling interval widened, which would be too narrow."""
 FEWEST = 6
 """Values that can settle a sign: five that all agree come by chance in one of 16 cases."""
+AT_ONCE = 1_000_000
+"""Values that are drawn in one call, which bounds the memory."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -45,9 +50,13 @@ class Interval:
 def bootstrap_mean(
     values: Sequence[float], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Interval of the mean of ``values``, resampled with replacement.
+    """Interval of the mean of ``values``, resampled with replacement (percentile).
 
-    From ``MANY`` values on it is the normal interval, which resampling comes to anyway.
+    That of fewer than ``FEW`` values is widened (``tail``): a nominal 95 % of five values would
+    cover 75 to 84 %, of ten 84 to 89 %. Widened they cover 81 to 92 and 89 to 94 %, the lower
+    figures for very skewed values (3,000 samples each of normal, beta and log-normal values). The
+    interval stays within the range of the values, as Student's would not. From ``MANY`` values on
+    it is the normal interval.
 
     Raises:
         InputError: there are no values.
@@ -55,14 +64,64 @@ def bootstrap_mean(
     if not len(values):
         raise InputError("no values to resample: every one of them failed, or the list is empty")
     data = np.asarray(values, dtype=np.float64)
-    if len(data) >= MANY:
-        reach = NormalDist().inv_cdf((1 + level) / 2) * float(data.std()) / len(data) ** 0.5
-        mean = float(data.mean())
-        return Interval(mean, mean - reach, mean + reach, len(data))
+    mean, count = float(data.mean()), len(data)
+    if count >= MANY:
+        reach = NormalDist().inv_cdf((1 + level) / 2) * float(data.std()) / count**0.5
+        return Interval(mean, mean - reach, mean + reach, count)
+    below = tail(count, level)
+    low, high = np.quantile(_resampled_means(data, resamples, seed), [below, 1 - below])
+    return Interval(mean, float(low), float(high), count)
+
+
+def _resampled_means(data: Floats, resamples: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
-    means = np.array([data[rng.integers(0, len(data), len(data))].mean() for _ in range(resamples)])
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(data.mean()), float(low), float(high), len(data))
+    at_once = max(1, AT_ONCE // len(data))
+    sizes = [min(at_once, resamples - begun) for begun in range(0, resamples, at_once)]
+    return np.concatenate(
+        [data[rng.integers(0, len(data), (size, len(data)))].mean(axis=1) for size in sizes]
+    )
+
+
+def tail(count: int, level: float) -> float:
+    """Share of the resampled means that lies below the interval of a mean, and above it.
+
+    Means of few resampled values vary too little: by the factor sqrt((n - 1) / n), and as if their
+    spread were known. The expanded percentile interval (Hesterberg, The American Statistician
+    2015, section 5.2) makes up for both, by taking quantiles further out.
+    """
+    if not 1 < count < FEW:
+        return (1 - level) / 2
+    reach = student_quantile((1 + level) / 2, count - 1) * (count / (count - 1)) ** 0.5
+    return NormalDist().cdf(-reach)
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Quantile of Student's t for a probability above one half, to nine digits.
+
+    Args:
+        probability: below 1.
+        freedom: degrees of freedom.
+    """
+    low, high = 0.0, 1.0
+    while _student_cdf(high, freedom) < probability:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        below = _student_cdf(middle, freedom) < probability
+        low, high = (middle, high) if below else (low, middle)
+    return high
+
+
+def _student_cdf(value: float, freedom: int) -> float:
+    """The finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    angle = atan(value / freedom**0.5)
+    odd = freedom % 2
+    term, terms = (cos(angle) if odd else 1.0), 0.0
+    for power in range(2 + odd, freedom + 1, 2):
+        terms += term
+        term *= cos(angle) ** 2 * (power - 1) / power
+    inside = 2 / pi * (angle + sin(angle) * terms) if odd else sin(angle) * terms
+    return (1 + inside) / 2
 
 
 def paired_difference(

@@ -1,46 +1,56 @@
-"""Greedy descriptions of a split's pictures, as rows for ``posh-reward score``."""
+"""Greedy descriptions of a split's pictures by any number of models, to be scored later.
+
+The rows are what ``posh-reward score`` reads. Models are loaded one after the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.load import PROMPT, load_pictures
-from posh_reward.errors import InputError
+from posh_reward.datasets.load import load_pictures
+from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.rows.journal import Journal
-from posh_reward.training.processors import load_processor
+from posh_reward.training.describers import BATCH, Describer, Engine, Greedy, load_describer
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from transformers import PreTrainedModel, ProcessorMixin
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Describing:
-    """What to describe, by which model, and where the descriptions go."""
+    """What to describe, by which models, and where the descriptions go."""
 
-    model: str
-    """A directory, or a name on the hub."""
+    models: Mapping[str, str]
+    """What the rows call each model -> a directory, or a name on the hub."""
     output: Path
     dataset_name: str = "scenes"
     split: str = "test"
     reference_column: str = "reference"
     """The dataset's column of references."""
-    name: str | None = None
-    """What the rows call the model; by default the last part of ``model``."""
+    engine: Engine = "transformers"
     shuffle_images: bool = False
+    """Show the next row's picture; the rows' model is marked."""
     limit: int | None = None
     """Describe only so many rows."""
     shard: int = 0
     """Describe only this part of the rows, counted from 0 ..."""
     shards: int = 1
     """... of so many. Parts are of neighbouring rows, and their sizes differ by one at most."""
-    batch_size: int = 32
+    batch_size: int | None = None
+    """Descriptions that are written at a time; None: what suits the engine."""
     max_new_tokens: int = 512
     max_pixels: int | None = None
+    """Larger pictures are shrunk."""
+    repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
         """Checks the part.
@@ -59,97 +69,116 @@ class Describing:
         """Which of so many rows are this shard's."""
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
-    @property
-    def label(self) -> str:
-        """The rows' model name, marked if the pictures are shuffled."""
-        name = self.name or Path(self.model).name
+    def label(self, name: str) -> str:
+        """What the rows call a model: its name, marked if the pictures are shuffled."""
         return f"{name} (other pictures)" if self.shuffle_images else name
 
 
-def generate(how: Describing) -> int:
-    """Describes the pictures that the output has no description of yet, and appends to it.
+def named_models(given: Sequence[str]) -> dict[str, str]:
+    """Names of models -> directories, or names on the hub.
 
-    Returns:
-        How many descriptions were written.
+    Args:
+        given: ``NAME=MODEL``, or a model alone, which is called after its folder: ``dapo``, and
+            ``dapo/checkpoint-100`` for a checkpoint.
 
     Raises:
-        ConfigError: the dataset cannot be loaded.
-        InputError: the output holds something else.
+        InputError: a name is empty, or two models would have the same.
     """
-    from tqdm import tqdm
+    named: dict[str, str] = {}
+    for text in given:
+        name, separator, model = text.partition("=")
+        if not separator or Path(text).exists():
+            name, model = folder_name(text), text
+        if not name or not model:
+            raise InputError(f"{text!r} is not a model: write NAME=MODEL, or the model alone")
+        if name in named:
+            raise InputError(
+                f"{named[name]!r} and {model!r} are both called {name!r}: give one of them another "
+                f"name, such as other={model}"
+            )
+        named[name] = model
+    return named
 
+
+def folder_name(model: str) -> str:
+    """A model's last folder; with the one around it for a checkpoint, whose own says little."""
+    path = Path(os.path.abspath(model))
+    if re.fullmatch(r"checkpoint-\d+", path.name):
+        return f"{path.parent.name}/{path.name}"
+    return path.name
+
+
+def generate(how: Describing) -> dict[str, int]:
+    """Describes the pictures that the output has no description of yet, and appends to it.
+
+    A model that cannot be loaded is passed over; the others are done first.
+
+    Returns:
+        How many descriptions were written, by what the rows call the model.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded, or at the end: a model could not be.
+        InputError: the output holds something else.
+        MissingDependencyError: the engine is not installed.
+    """
     dataset = load_pictures(how.dataset_name, how.split, how.reference_column)
     rows = min(len(dataset), how.limit if how.limit is not None else len(dataset))
     uuids = dataset["uuid"][:rows]
+    written: dict[str, int] = {}
+    failed: list[str] = []
     with closing(Journal(how.output)) as journal:
-        have = {row["id"] for row in journal.rows() if row["model"] == how.label}
-        todo = [row for row in how.part(rows) if uuids[row] not in have]
-        if not todo:
-            return 0
-        model, processor = load_describer(how.model, how.max_pixels)
-        with tqdm(total=len(todo), desc=how.label, unit="text") as bar:
-            for start in range(0, len(todo), how.batch_size):
-                batch = todo[start : start + how.batch_size]
-                journal.append(_describe(how, dataset, batch, model, processor))
-                bar.update(len(batch))
-    return len(todo)
+        done = {(row["model"], row["id"]) for row in journal.rows()}
+        for name, model in how.models.items():
+            label = how.label(name)
+            todo = [row for row in how.part(rows) if (label, uuids[row]) not in done]
+            try:
+                _describe_all(how, dataset, todo, model, label, journal)
+            except ConfigError as error:
+                logger.warning("%s", error)
+                failed.append(name)
+            else:
+                written[label] = len(todo)
+    if failed:
+        raise ConfigError(
+            f"{len(failed)} of {len(how.models)} models could not be loaded (see above): "
+            f"{', '.join(failed)}; the others are done, and the same command tries these again"
+        )
+    return written
 
 
-def _describe(
-    how: Describing,
-    dataset: Dataset,
-    rows: list[int],
-    model: PreTrainedModel,
-    processor: ProcessorMixin,
+def _describe_all(
+    how: Describing, dataset: Dataset, todo: list[int], model: str, label: str, journal: Journal
+) -> None:
+    """Appends one model's descriptions of the rows ``todo``, batch by batch."""
+    from tqdm import tqdm
+
+    if not todo:
+        return
+    greedy = Greedy(how.max_new_tokens, how.repetition_penalty)
+    size = how.batch_size or BATCH[how.engine]
+    with (
+        closing(load_describer(how.engine, model, greedy, how.max_pixels)) as describer,
+        tqdm(total=len(todo), desc=label, unit="text") as bar,
+    ):
+        for start in range(0, len(todo), size):
+            batch = todo[start : start + size]
+            journal.append(_described(how, dataset, batch, label, describer))
+            bar.update(len(batch))
+
+
+def _described(
+    how: Describing, dataset: Dataset, rows: list[int], label: str, describer: Describer
 ) -> Iterator[dict[str, Any]]:
     shown = [(row + how.shuffle_images) % len(dataset) for row in rows]
-    texts = describe(model, processor, dataset[shown]["image"], how.max_new_tokens)
+    texts = describer.describe(dataset[shown]["image"])
     items = dataset.select_columns(["uuid", "reference"])[rows]
     for image, uuid, reference, text in zip(
         shown, items["uuid"], items["reference"], texts, strict=True
     ):
         yield {
             "id": uuid,
-            "model": how.label,
+            "model": label,
             "image": image,
             "generation": text,
             "reference": reference,
         }
-
-
-def load_describer(
-    name: str, max_pixels: int | None = None
-) -> tuple[PreTrainedModel, ProcessorMixin]:
-    """The model, on a GPU in bfloat16 if there is one, and its processor."""
-    import torch
-    from transformers import AutoModelForImageTextToText
-
-    gpu = torch.cuda.is_available()
-    dtype = torch.bfloat16 if gpu else torch.float32
-    model = AutoModelForImageTextToText.from_pretrained(name, dtype=dtype)
-    model = model.to("cuda" if gpu else "cpu").eval()
-    return model, load_processor(name, max_pixels=max_pixels)
-
-
-def describe(
-    model: PreTrainedModel, processor: ProcessorMixin, images: list[Any], max_new_tokens: int = 512
-) -> list[str]:
-    """Greedy descriptions of PIL pictures, one batch."""
-    import torch
-
-    turn = [{"type": "image"}, {"type": "text", "text": PROMPT}]
-    prompt = processor.apply_chat_template(
-        [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
-    )
-    inputs = processor(
-        images=[[image] for image in images],
-        text=[prompt] * len(images),
-        padding=True,
-        padding_side="left",
-        return_tensors="pt",
-    ).to(model.device, model.dtype)
-    with torch.inference_mode():
-        ids = model.generate(**inputs, do_sample=False, max_new_tokens=max_new_tokens)
-    completions = ids[:, inputs["input_ids"].shape[1] :]
-    texts: list[str] = processor.batch_decode(completions, skip_special_tokens=True)
-    return [text.strip() for text in texts]

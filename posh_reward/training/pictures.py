@@ -7,13 +7,43 @@ is. A picture of the right size is left alone by both.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.errors import ConfigError
 from posh_reward.models.pictures import settled
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from PIL.Image import Image
     from transformers import ProcessorMixin
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor leaves alone."""
+
+    factor: int
+    """Pixels of a token's side; sides are multiples of it."""
+    min_pixels: int
+    max_pixels: int
+
+    def settled(self, picture: Image) -> Image:
+        """The picture in RGB and in such a size."""
+        return settled(picture, self.factor, self.min_pixels, self.max_pixels)
+
+    def tokens(self, picture: Image) -> int:
+        """How many tokens a picture of a settled size is."""
+        return picture.width * picture.height // self.factor**2
+
+
+def sizes_of(processor: ProcessorMixin) -> Sizes | None:
+    """The sizes of a processor's pictures; None if it is not one of Qwen's."""
+    images: Any = processor.image_processor
+    if not type(images).__name__.startswith("Qwen2VLImageProcessor"):
+        return None
+    limits = images.size["shortest_edge"], images.size["longest_edge"]
+    return Sizes(images.patch_size * images.merge_size, *limits)
 
 
 def settle_pictures(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
@@ -22,15 +52,21 @@ def settle_pictures(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
     Args:
         dataset: with a column ``image`` of PIL pictures.
         processor: a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor, with the caps that are wanted.
+
+    Raises:
+        ConfigError: it is another model's processor.
     """
     from accelerate import PartialState
 
-    images: Any = processor.image_processor
-    factor = images.patch_size * images.merge_size
-    limits = images.size["shortest_edge"], images.size["longest_edge"]
+    sizes = sizes_of(processor)
+    if sizes is None:
+        raise ConfigError(
+            f"{type(processor).__name__} is not a processor of Qwen2-VL, Qwen2.5-VL or Qwen3-VL: "
+            "only their picture sizes can be settled"
+        )
     with PartialState().main_process_first():  # the others then find it in the cache
         return dataset.map(
-            lambda image: {"image": settled(image, factor, *limits)},
+            lambda image: {"image": sizes.settled(image)},
             input_columns=["image"],
             desc="settling picture sizes",
         )

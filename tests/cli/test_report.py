@@ -14,6 +14,8 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
+from posh_reward.study.rows.formats import format_of
+from posh_reward.study.rows.writing import write_table
 from tests.cli.running import ROOT, Row, run, write_rows
 
 
@@ -119,6 +121,69 @@ def test_pictures_of_this_machine_are_shown_small(
     data = base64.b64decode(page.partition("data:image/jpeg;base64,")[2].partition('"')[0])
     assert images.open(BytesIO(data)).size == (360, 180)
     assert len(page) < 100_000
+
+
+def of_two_models(count: int = 6) -> list[Row]:
+    return [
+        {**SCORED, "id": str(place), "model": model, "image": place, "overall": overall}
+        for model, overall in (("base", 0.4), ("tuned", 0.6))
+        for place in range(count)
+    ]
+
+
+def test_models_are_compared_in_the_terminal_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    scores = write_rows(tmp_path / "scores.jsonl", of_two_models())
+    page, plots = tmp_path / "page.html", tmp_path / "plots"
+    asked = ["report", str(scores), "-o", str(page), "--baseline", "tuned", "--plots", str(plots)]
+    assert main(asked) == OK
+    said = capsys.readouterr().err
+    assert said.index("tuned  0.600 [0.600, 0.600]") < said.index("base   0.400 [0.400, 0.400]")
+    assert "Differences to tuned" in said
+    assert "-0.200 [-0.200, -0.200] worse" in said
+    assert len(list(plots.iterdir())) == 6
+    assert page.read_text("utf-8").count('<img src="data:image/svg+xml;base64,') == 3
+    assert main([*asked[:4], "--baseline", "sft"]) == UNUSABLE
+    assert "choose the baseline from 'base', 'tuned'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_rows_of_a_dataset_are_shown_as_pictures(tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("datasets")
+    scores = tmp_path / f"scores.{ending}"
+    write_table(of_two_models(3), scores, format_of(str(scores)))
+    page = tmp_path / "page.html"
+    dataset = ["--dataset", "scenes:heldout=2"]
+    assert main(["report", str(scores), "-o", str(page), *dataset]) == OK
+    html = page.read_text("utf-8")
+    assert html.count("data:image/jpeg;base64,") == 2
+    places = [json.loads(found)[4] for found in re.findall(r'id="pair-\d+">(.*?)<', html)]
+    assert places == [0, 1, None] * 2  # the dataset has no third row
+
+
+@pytest.mark.parametrize(
+    ("package", "flags", "remedy"),
+    [
+        ("matplotlib", ["--plots", "plots"], "pip install matplotlib"),
+        ("datasets", ["--dataset", "scenes"], "pip install datasets"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    flags: list[str],
+    remedy: str,
+) -> None:
+    scores = write_rows(tmp_path / "scores.jsonl", of_two_models())
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    assert main(["report", str(scores), "-o", str(tmp_path / "page.html"), *flags]) == UNUSABLE
+    assert remedy in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+    assert main(["report", str(scores), "-o", str(tmp_path / "page.html")]) == OK
 
 
 def test_help_is_light_and_has_the_exit_statuses() -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.training.generation import Describing, generate
 from recipes import dapo_posh, sft, tiny_qwen
+from recipes import generate as recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:train=8:heldout=4"
@@ -96,18 +103,66 @@ def test_a_resumed_run_has_the_weights_of_its_checkpoint(
     assert not any(torch.equal(trained[name], w) for name, w in untrained.items() if "proj" in name)
 
 
+def described(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:
-    output = tmp_path / "rows.jsonl"
-    asked = {"dataset_name": SCENES, "name": "tiny", "max_new_tokens": 4, "batch_size": 2}
-    assert generate(Describing(str(tiny), output, limit=2, **asked)) == 2  # type: ignore[arg-type]
-    assert generate(Describing(str(tiny), output, **asked)) == 2  # type: ignore[arg-type]
-    assert generate(Describing(str(tiny), output, **asked)) == 0  # type: ignore[arg-type]
-    other = Describing(str(tiny), output, shuffle_images=True, **asked)  # type: ignore[arg-type]
-    assert generate(other) == 4
-    rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    how = Describing(
+        {"tiny": str(tiny)}, tmp_path / "rows.jsonl", SCENES, max_new_tokens=4, batch_size=2
+    )
+    assert generate(replace(how, limit=2)) == {"tiny": 2}
+    assert generate(how) == {"tiny": 2}
+    assert generate(how) == {"tiny": 0}
+    assert generate(replace(how, shuffle_images=True)) == {"tiny (other pictures)": 4}
+    rows = described(how.output)
     assert [row["image"] for row in rows] == [0, 1, 2, 3, 1, 2, 3, 0]
     assert [row["model"] for row in rows] == ["tiny"] * 4 + ["tiny (other pictures)"] * 4
     assert [row["reference"] for row in rows[:4]] == [row["reference"] for row in rows[4:]]
+
+
+def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(
+    tiny: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "broken").mkdir()
+    output = tmp_path / "rows.jsonl"
+    given = [str(tiny), f"{tmp_path / 'broken'}", f"again={tiny}"]
+    flags = ["--output", str(output), "--dataset_name", SCENES, "--max_new_tokens", "4"]
+    with pytest.raises(ConfigError, match=r"1 of 3 models could not be loaded .*: broken; the oth"):
+        recipe.main(["--models", *given, *flags])
+    assert [row["model"] for row in described(output)] == [tiny.name] * 4 + ["again"] * 4
+    texts = [row["generation"] for row in described(output)]
+    assert texts[:4] == texts[4:]
+    recipe.main(["--models", given[0], given[2], *flags])
+    assert "0 new descriptions by 'again'" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "vllm", None)  # as if it were not installed
+    with pytest.raises(MissingDependencyError, match=r"pip install 'posh-reward\[vllm\]'"):
+        recipe.main(["--models", f"fast={tiny}", "--engine", "vllm", *flags])
+
+
+def test_an_interrupted_recipe_keeps_what_was_written(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "rows.jsonl"
+
+    def interrupt_at_the_first_row() -> None:
+        while not output.exists() or not output.stat().st_size:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    asked = ["--models", str(tiny), "--output", str(output), "--batch_size", "1"]
+    threading.Thread(target=interrupt_at_the_first_row, daemon=True).start()
+    with pytest.raises(SystemExit) as ended:
+        recipe.main([*asked, "--dataset_name", "scenes:heldout=128", "--max_new_tokens", "32"])
+    assert ended.value.code == 130
+    assert "keeps what was written" in capsys.readouterr().err
+    count = len(described(output))
+    assert 0 < count < 128
+    recipe.main([*asked, "--dataset_name", f"scenes:heldout={count + 1}"])
+    assert "1 new descriptions" in capsys.readouterr().out
 
 
 @pytest.mark.slow

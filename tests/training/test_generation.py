@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.training.generation import Describing
+from posh_reward.training.generation import Describing, named_models
 
 
 def describing(shard: int, shards: int) -> Describing:
-    return Describing("a model", Path("said.jsonl"), shard=shard, shards=shards)
+    return Describing({"a": "a model"}, Path("said.jsonl"), shard=shard, shards=shards)
 
 
 @pytest.mark.parametrize(("rows", "shards"), [(10, 1), (10, 3), (2, 3), (0, 2)])
@@ -28,3 +28,37 @@ def test_shards_one_after_the_other_are_all_rows(rows: int, shards: int) -> None
 def test_a_shard_that_is_not_there_is_refused(shard: int, shards: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         describing(shard, shards)
+
+
+def test_models_are_called_after_their_folders_or_as_they_are_named() -> None:
+    given = [
+        "runs/sft/",
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        "runs/dapo/checkpoint-20",
+        "paper=runs/a=b",
+    ]
+    assert list(named_models(given)) == [
+        "sft", "Qwen2.5-VL-7B-Instruct", "dapo/checkpoint-20", "paper"
+    ]  # fmt: skip
+    assert named_models(given)["paper"] == "runs/a=b"
+
+
+def test_a_folder_with_an_equals_sign_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lr=1").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert named_models(["lr=1", "x=lr=1"]) == {"lr=1": "lr=1", "x": "lr=1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["a/dapo", "b/dapo"], "'a/dapo' and 'b/dapo' are both called 'dapo': .* other=b/dapo"),
+        (["=runs/a"], "write NAME=MODEL"),
+        (["name="], "write NAME=MODEL"),
+    ],
+)
+def test_names_that_cannot_be_told_apart_are_refused(given: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        named_models(given)

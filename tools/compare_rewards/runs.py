@@ -141,7 +141,8 @@ def by_picture(rows: Sequence[Row]) -> dict[str, list[float | None]]:
 def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     """Greedy descriptions of the test split, scored by POSH as published; kept by ``stem``."""
     said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
-    generate(Describing(str(model), said, dataset, batch_size=64, max_new_tokens=64))
+    models = {model.name: str(model)}
+    generate(Describing(models, said, dataset, batch_size=64, max_new_tokens=64))
     score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), quiet=True))
     return list(read_journal(scored))
 

@@ -12,8 +12,9 @@ from html import escape
 from posh_reward.study.packets import wording
 from posh_reward.study.packets.records import ANSWERS_FORMAT, Item, Rater, Task
 from posh_reward.study.packets.words import whole, words
+from posh_reward.study.pages.contents import script_json
 from posh_reward.study.pages.page import fill, template
-from posh_reward.study.pages.report import policy_hash, script_json
+from posh_reward.study.pages.report import policy_hash
 from posh_reward.study.rows.journal import Row
 
 HERE = "posh_reward.study.packets"

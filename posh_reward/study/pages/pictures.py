@@ -1,4 +1,4 @@
-"""Paths of pictures in scored rows -> small copies for a page. Needs Pillow; without it, none."""
+"""Pictures that scored rows name -> small copies for a page. Needs Pillow; without it, none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from PIL import Image
 
 SIDE = 360
@@ -17,50 +18,67 @@ MOST = 500
 """Pictures on one page."""
 LARGEST = 100_000_000
 """Bytes of a file that is opened."""
+DIGITS = 18
+"""Of a row's number at most; Python refuses to read thousands of them."""
 
 
 class Pictures:
-    """Small copies of picture files on this machine; nothing is ever fetched.
+    """Small copies of pictures on this machine; nothing is ever fetched.
 
     Args:
         folder: where relative paths may begin, after the working folder.
         most: copies to make.
+        dataset: whose rows ``image`` may number, as ``recipes/generate.py`` writes it.
     """
 
-    def __init__(self, folder: Path, most: int = MOST) -> None:
+    def __init__(self, folder: Path, most: int = MOST, dataset: Dataset | None = None) -> None:
         self._folders = (Path(), folder)
         self._most = most
-        self._places: dict[Path, int | None] = {}
+        self._dataset = dataset
+        self._places: dict[Path | int, int | None] = {}
         self.copies: list[str] = []
         """Each a data URI."""
         self.left_out = 0
-        """Picture files beyond ``most``."""
+        """Pictures beyond ``most``."""
 
     def place(self, image: object) -> int | None:
-        """Index in ``copies`` of a row's ``image``; None unless it is the path of a picture."""
+        """Index in ``copies`` of a row's ``image``; None unless it is a picture's path or row."""
+        row = self._row(image)
+        source = self._file(image) if row is None else row
+        if source is None:
+            return None
+        if source not in self._places:
+            self._places[source] = self._copy(source)
+        return self._places[source]
+
+    def _row(self, image: object) -> int | None:
+        """The dataset's row that ``image`` numbers; CSV and Parquet have the number as text."""
+        if isinstance(image, str) and image.isdecimal() and len(image) <= DIGITS:
+            image = int(image)
+        if not isinstance(image, int) or self._dataset is None:
+            return None
+        return image if 0 <= image < len(self._dataset) else None
+
+    def _file(self, image: object) -> Path | None:
         if not isinstance(image, str) or not image:
             return None
-        for folder in self._folders:
-            path = folder / image
-            if _is_file(path):
-                return self._copied(path.resolve())
-        return None
+        paths = (folder / image for folder in self._folders)
+        return next((path.resolve() for path in paths if _is_file(path)), None)
 
-    def _copied(self, path: Path) -> int | None:
-        if path not in self._places:
-            self._places[path] = self._copy(path)
-        return self._places[path]
-
-    def _copy(self, path: Path) -> int | None:
+    def _copy(self, source: Path | int) -> int | None:
         if len(self.copies) == self._most:
             self.left_out += 1
             return None
-        copy = small_copy(path)
+        copy = small_copy(source) if isinstance(source, Path) else self._copy_of_row(source)
         if copy is None:
             return None
         data = base64.b64encode(copy).decode("ascii")
         self.copies.append(f"data:image/jpeg;base64,{data}")
         return len(self.copies) - 1
+
+    def _copy_of_row(self, row: int) -> bytes:
+        assert self._dataset is not None
+        return as_jpeg(self._dataset[row]["image"], SIDE)
 
 
 def _is_file(path: Path) -> bool:

@@ -8,94 +8,26 @@ lets nothing run but our script, by its hash.
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from html import escape
-from reprlib import repr as short
-from typing import Any
 
-from posh_reward.errors import InputError
-from posh_reward.study.pages.marks import Stretch, preset_of, stretches, wording, worst_first
+from posh_reward.study.pages.contents import Contents, contents_of, script_json
 from posh_reward.study.pages.overview import overview
-from posh_reward.study.pages.page import NAMES, TITLES, fill, key, template
+from posh_reward.study.pages.page import NAMES, fill, key, template
 from posh_reward.study.pages.pictures import Pictures
+from posh_reward.study.rows.comparison import baseline_of
 from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import AXES, EXPLAINED, elements_in, scores_of, typed
-from posh_reward.study.rows.standings import Tally
-from posh_reward.study.statistics import Interval, paired_difference
-from posh_reward.types import Element, Scores
+from posh_reward.study.rows.scored import EXPLAINED
 
-START = 160
-"""Characters of a generation that the table shows; CSS cuts them to what fits."""
-KINDS = ("entity", "attribute", "relation")
-OVERALL = 2
-"""Place of that score in a member of a group."""
-
-
-@dataclass(slots=True)
-class Group:
-    """One line of the table: a pair, or what several models wrote under one id."""
-
-    name: str
-    members: dict[str, list[Any]] = field(default_factory=dict)
-    """By model, "" without one: scores, number of elements, first words, number of the pair."""
-
-
-@dataclass(slots=True)
-class Contents:
-    """What a page shows, collected row by row."""
-
-    pictures: Pictures | None
-    groups: list[Group] = field(default_factory=list)
-    by_id: dict[str, Group] = field(default_factory=dict)
-    """The last group of each id that has a model."""
-    tally: Tally = field(default_factory=Tally)
-    pairs: list[str] = field(default_factory=list)
-    """As JSON, in script elements."""
-    wordings: dict[str, int] = field(default_factory=dict)
-    """What was asked, with its place in the list that pairs refer to."""
-    signatures: dict[str, None] = field(default_factory=dict)
-    marked: bool = False
-    """Whether any pair has elements."""
-
-    def add(self, row: Row) -> None:
-        """Takes one more scored row.
-
-        Raises:
-            InputError: it is not a scored row.
-        """
-        row = typed(row)
-        scores = scores_of(row)
-        count = len(scores.elements) or elements_in(row)
-        number = len(self.pairs)
-        model, name = _label(row.get("model")), _label(row.get("id")) or str(number + 1)
-        axes = [_rounded(getattr(scores, axis.field)) for axis in AXES]
-        group = self._group(name, model)
-        group.members[model] = [*axes, count, scores.generation[:START], number]
-        place = self.pictures.place(row.get("image")) if self.pictures else None
-        pair = [*_pair(scores, self.wordings), place]
-        self.pairs.append(script_json(pair, f"pair-{number}"))
-        self.tally.add({**row, "model": model, "id": name})
-        self.signatures[scores.signature] = None
-        self.marked = self.marked or bool(scores.elements)
-
-    def _group(self, name: str, model: str) -> Group:
-        """The group that a row joins: that of its id, unless its model is there already."""
-        group = self.by_id.get(name) if model else None
-        if group is None or model in group.members:
-            group = Group(name)
-            self.groups.append(group)
-            if model:
-                self.by_id[name] = group
-        return group
+TITLE = "POSH: mistakes and omissions"
 
 
 def report(
     rows: Iterable[Row],
-    title: str = "POSH: mistakes and omissions",
+    title: str = TITLE,
     pictures: Pictures | None = None,
+    baseline: str | None = None,
 ) -> str:
     """One HTML document about scored rows, as ``posh-reward score`` writes them.
 
@@ -104,32 +36,50 @@ def report(
             one ``id`` by several models are shown side by side.
         title: its heading.
         pictures: makes the small copies of what ``image`` names; None shows no pictures.
+        baseline: the model that the others are compared with; by default the first.
 
     Raises:
-        InputError: a row is not a scored row, or there is none.
+        InputError: a row is not a scored row, there is none, or no row is of the baseline.
     """
-    contents = Contents(pictures)
-    for number, row in enumerate(rows, start=1):
-        try:
-            contents.add(row)
-        except InputError as error:
-            raise InputError(
-                f"row {number} is not a row of scores ({error}): write them with `posh-reward "
-                "score --elements`"
-            ) from None
-    if not contents.pairs:
-        raise InputError("there are no rows to report on")
-    models = list(contents.tally.models)
+    return report_of(contents_of(rows, pictures), title, baseline)
+
+
+def report_of(
+    contents: Contents,
+    title: str = TITLE,
+    baseline: str | None = None,
+    plots: Sequence[tuple[str, bytes]] = (),
+) -> str:
+    """The page about rows that have been collected.
+
+    Args:
+        contents: what it shows.
+        title: its heading.
+        baseline: the model that the others are compared with; by default the first.
+        plots: of the models: what each shows, in words, and its SVG.
+
+    Raises:
+        InputError: no row is of the baseline.
+    """
+    models = contents.models
+    base = baseline_of(models, baseline)
+    pictures = contents.pictures
     copies = pictures.copies if pictures else []
     groups = [[g.name, [g.members.get(model) for model in models]] for g in contents.groups]
     values = {
         "title": escape(title),
         "lead": escape(_lead(contents)),
-        "overview": overview(contents.tally, _gain(contents.groups, models)),
+        "doubts": "".join(
+            f'<p class="failure">Do not rely on {escape(str(rows))}: {why}.</p>'
+            for why, rows in contents.tally.doubts.items()
+        ),
+        "overview": overview(contents.tally, base, contents.gains(base)),
+        "plots": _plots(plots),
         "key": key(contents.signatures),
         "footer": "<br>".join(map(escape, [NAMES, *contents.signatures])),
-        **_columns(models),
+        **_columns(models, base),
         "models": script_json([model or "(no model)" for model in models]),
+        "baseline": script_json(models.index(base)),
         "wordings": script_json(list(contents.wordings)),
         "rows": script_json(groups),
         "pairs": "\n".join(contents.pairs),
@@ -141,76 +91,27 @@ def report(
     return fill(template("report.html"), {**values, **hashes})
 
 
-def _label(value: object) -> str:
-    """A model's or a row's name as text, however odd; "" for none."""
-    if value is None:
+def _plots(plots: Sequence[tuple[str, bytes]]) -> str:
+    """Pictures that a page carries with it; nothing in them can run or be fetched."""
+    if not plots:
         return ""
-    return str(value) if isinstance(value, str | int | float) else short(value)
+    images = "".join(
+        f'<img src="data:image/svg+xml;base64,{base64.b64encode(svg).decode("ascii")}" '
+        f'alt="{escape(what)}">'
+        for what, svg in plots
+    )
+    return f'<details class="card plots" open><summary>Plots</summary>{images}</details>'
 
 
-def _gain(groups: Sequence[Group], models: Sequence[str]) -> Interval | None:
-    """How much better the second of two models is overall, over the ids that both have."""
-    if len(models) != 2:
-        return None
-    both = [[group.members[model][OVERALL] for model in models]
-            for group in groups if len(group.members) == 2]  # fmt: skip
-    known = [pair for pair in both if None not in pair]
-    if not known:
-        return None
-    return paired_difference([after for _, after in known], [before for before, _ in known])
-
-
-def _columns(models: Sequence[str]) -> dict[str, str]:
+def _columns(models: Sequence[str], baseline: str) -> dict[str, str]:
     """The headers that only a page about models has."""
     if models == [""]:
         return {"model_column": "", "gain_column": ""}
     gain = ""
-    if len(models) == 2:
-        before, after = map(escape, models)
-        what = f"overall of {after} minus overall of {before}: above 0, {after} is better"
+    if len(models) > 1:
+        what = f"overall minus overall of {escape(baseline or '(no model)')}: above 0 is better"
         gain = f'<th class="n wide"><button data-column="5" title="{what}">Gain</button></th>'
     return {"model_column": '<th class="wide model">Model</th>', "gain_column": gain}
-
-
-def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
-    """A pair's marked texts, its elements and its failure. Fills in ``wordings``.
-
-    Marks name elements by their place. A list, since names of fields would be found by a search.
-    """
-    elements = worst_first(scores.elements)
-    places = {id(element): place for place, element in enumerate(elements)}
-    preset = preset_of(scores.signature)
-    texts = [[_run(stretch, places) for stretch in stretches(scores, side)] for side in TITLES]
-    packed = [
-        _element(element, wordings.setdefault(wording(element, preset), len(wordings)))
-        for element in elements
-    ]
-    return [*texts, packed, None if scores.failure is None else str(scores.failure)]
-
-
-def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
-    if not stretch.marked:
-        return [stretch.text]
-    run = [
-        stretch.text,
-        _rounded(stretch.lowest),
-        sorted(places[id(element)] for element in stretch.elements),
-    ]
-    return [*run, 1] if stretch.level == "seen" else run
-
-
-def _element(element: Element, wording_place: int) -> list[Any]:
-    side = list(TITLES).index(element.direction)
-    kind = KINDS.index(element.kind)
-    failure = None if element.failure is None else str(element.failure)
-    names = [element.text, element.identifier, element.other, failure]
-    while names and names[-1] is None:
-        names.pop()
-    return [wording_place, side, kind, _rounded(element.grade), *names]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def _lead(contents: Contents) -> str:
@@ -229,15 +130,6 @@ def _lead(contents: Contents) -> str:
             f" These scores have {len(contents.signatures)} signatures: they are not comparable."
         )
     return lead
-
-
-def script_json(data: object, element: str | None = None) -> str:
-    """JSON that can stand in a script element: it has no ``<``, so it cannot end it."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
-    if element is None:
-        return text
-    return f'<script type="application/json" id="{element}">{text}</script>'
 
 
 def policy_hash(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from statistics import fmean
 from textwrap import fill
 from typing import Any
@@ -32,6 +33,8 @@ class Totals:
 
     rows: int = 0
     words: int = 0
+    lengths: array[int] = field(default_factory=lambda: array("l"))
+    """Words of each text that has scores."""
     scores: dict[str, array[float]] = field(
         default_factory=lambda: {name: array("d") for name in NAMES}
     )
@@ -77,12 +80,14 @@ class Tally:
         """Counts one more row."""
         model = self.models.setdefault(row.get("model") or "", Totals())
         model.rows += 1
-        model.words += len((row["generation"] or "").split())
+        words = len((row["generation"] or "").split())
+        model.words += words
         if row["overall"] is None:
             self.failures.setdefault(row["failure"], Unscored()).add(row["id"])
             return
         if doubt := _doubt(row):
             self.doubts.setdefault(doubt, Unscored()).add(row["id"])
+        model.lengths.append(words)
         for name, values in model.scores.items():
             values.append(row[name])
 
@@ -94,7 +99,7 @@ class Tally:
         done = sum(len(model.scores["overall"]) for model in self.models.values())
         said = f"scored {done:,} of {self.rows:,} pairs"
         if len(self.models) > 1:
-            said += f"\n{leaderboard(self.standings())}"
+            said += f"\n{leaderboard(best_first(self.standings()))}"
         elif done:
             [model] = self.models.values()
             means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
@@ -146,6 +151,11 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
     for row in rows:
         tally.add(row)
     return tally.standings()
+
+
+def best_first(standings: Iterable[Standing]) -> list[Standing]:
+    """By overall, the highest first; models without a score come last."""
+    return sorted(standings, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
 
 
 def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall") -> Interval:

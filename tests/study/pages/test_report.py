@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
+from posh_reward.study.pages.contents import contents_of
 from posh_reward.study.pages.histogram import axis_card, counts
 from posh_reward.study.pages.pictures import Pictures
-from posh_reward.study.pages.report import report
+from posh_reward.study.pages.report import report, report_of
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import AXES, scored_row
@@ -98,8 +99,53 @@ def test_rows_of_one_id_by_several_models_are_one_line() -> None:
     assert data(html, "models") == ["base", "tuned"]
     lines = [(line[0], [m and m[2] for m in line[1]]) for line in data(html, "rows")]
     assert lines == [("p1", [0.5, 0.75]), ("p2", [None, None]), ("p1", [None, 0.25])]
-    assert "Overall of tuned minus overall of base, paired by id: <b>+0.250" in html
-    assert "0.2 to 1, higher is better; means with 95 % intervals" in html
+    assert "Differences to base, over the ids that both have" in html
+    assert "<b>+0.250</b> <small>[+0.250, +0.250]</small> " in html
+    assert ">too few ids</span>" in html
+    assert "0.2 to 1, higher is better; with 95 % intervals" in html
+    assert "Differences to tuned" in report(rows, baseline="tuned")
+    with pytest.raises(InputError, match="'sft': choose the baseline from 'base', 'tuned'"):
+        report(rows, baseline="sft")
+
+
+def of_models(scores: dict[str, list[float]]) -> list[Row]:
+    return [
+        {**row(f"p{place}", overall, RED), "model": model}
+        for model, values in scores.items()
+        for place, overall in enumerate(values)
+    ]
+
+
+def test_many_models_are_compared_with_the_baseline_best_first() -> None:
+    scores = {
+        "worst": [0.3] * 6, "base": [0.4, 0.5] * 3, "mixed": [0.5, 0.4] * 3, "best": [0.8] * 6
+    }  # fmt: skip
+    html = report(of_models(scores), baseline="base")
+    means, differences = re.findall(r"<table>(.*?)</table>", html)[:2]
+    assert re.findall(r"<tr.*?><td>(\w+)", means) == ["best", "base", "mixed", "worst"]
+    assert "<tr class=base><td>base</td>" in means
+    assert re.findall(r"<tr><td>(\w+)", differences) == ["best", "mixed", "worst"]
+    verdicts = re.findall(r'<span class="verdict \w*">([^<]*)</span>', differences)
+    assert verdicts == ["better"] * 3 + ["not settled"] * 3 + ["worse"] * 3
+    assert "of twenty models as good as the baseline, expect one" in html
+
+
+def test_references_in_another_language_are_warned_of() -> None:
+    french = "Une maison avec deux chats noirs devant les arbres."
+    html = report([ROWS[0], row("<f>", 0.5, CAT, reference=french)])
+    assert "Do not rely on 1 (id &#x27;&lt;f&gt;&#x27;): the reference does not read like" in html
+    assert "Do not rely" not in report(ROWS)
+
+
+def test_plots_are_in_the_page_and_may_not_reach_out(chromium: Browser, tmp_path: Path) -> None:
+    svg = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"/>'
+    contents = contents_of(of_models({"a": [0.5], "b": [0.6]}))
+    html = report_of(contents, plots=[('a "plot"', svg)])
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    chromium.open(tmp_path / "page.html")
+    assert chromium.run("document.querySelector('.plots img').naturalWidth") == 40
+    assert chromium.run("document.querySelector('.plots img').alt") == 'a "plot"'
+    assert chromium.complaints() == []
 
 
 def test_the_page_says_once_what_the_scores_are() -> None:
@@ -236,10 +282,13 @@ def compared(chromium: Browser, tmp_path: Path) -> Browser:
 def test_models_are_shown_side_by_side(compared: Browser) -> None:
     assert names(compared) == ["p1", "p2", "p3"]
     cells = compared.run(
-        "[...document.querySelectorAll('tr.pair')].map((tr) => tr.cells[4].innerText)"
+        "[...document.querySelectorAll('tr.pair')].map((tr) => [4, 5].map((n) =>"
+        "[...tr.cells[n].children].map((line) => line.innerText.trim())))"
     )
-    shown = [cell.split("\n") for cell in cells]
-    assert shown == [["0.500", "0.400"], ["0.400", "0.900"], ["none", "\u2013"]]
+    assert [overall for overall, _ in cells] == [
+        ["0.500", "0.400"], ["0.400", "0.900"], ["none", "\u2013"]
+    ]  # fmt: skip
+    assert [gain for _, gain in cells] == [["", "-0.100"], ["", "+0.500"], ["", ""]]
     compared.point("th button[data-column='5']", click=True)
     compared.point("th button[data-column='5']", click=True)
     assert names(compared) == ["p2", "p1", "p3"]

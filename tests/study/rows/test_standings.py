@@ -8,14 +8,21 @@ from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
+from posh_reward.study.rows.comparison import Item, baseline_of, gains, gains_table, verdict
 from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.pairs import Pair, with_pictures
 from posh_reward.study.rows.scored import scored_row, scores_of
-from posh_reward.study.rows.standings import difference, leaderboard, standings
-from posh_reward.study.statistics import bootstrap, bootstrap_mean, paired_difference
+from posh_reward.study.rows.standings import best_first, difference, leaderboard, standings
+from posh_reward.study.statistics import (
+    bootstrap,
+    bootstrap_mean,
+    paired_difference,
+    student_quantile,
+)
 from posh_reward.types import Element, Failure, Scores, Seen
 
 LOST = Failure("engine", "timed out")
@@ -123,6 +130,27 @@ def test_the_interval_of_a_mean_narrows_as_one_over_root_n() -> None:
     assert ratio == pytest.approx(4.0, rel=0.15)
 
 
+@pytest.mark.parametrize(("count", "covered"), [(5, 0.89), (10, 0.91)])
+def test_the_interval_of_few_values_is_wide_enough(count: int, covered: float) -> None:
+    rng = np.random.default_rng(0)
+    found = [bootstrap_mean(list(rng.normal(0, 1, count)), resamples=1000) for _ in range(800)]
+    share = sum(it.low <= 0 <= it.high for it in found) / len(found)
+    assert covered < share < 0.97  # plain resampling covers 0.83 and 0.89
+
+
+def test_the_interval_of_few_scores_stays_among_them() -> None:
+    few = bootstrap_mean([0.2, 0.9, 1.0])
+    assert (few.low, few.high) == pytest.approx((0.2, 1.0))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 28])
+def test_students_quantiles_are_those_of_the_tables(freedom: int) -> None:
+    t = pytest.importorskip("scipy.stats").t
+    for probability in (0.6, 0.95, 0.975, 0.999):
+        expected = t.ppf(probability, freedom)
+        assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-8)
+
+
 def test_nothing_to_resample_is_an_error() -> None:
     with pytest.raises(InputError):
         bootstrap_mean([])
@@ -145,3 +173,39 @@ def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
     pairs = [Pair(1, "", "", picture=each) for each in ("a.png", {"path": "a.png"}, *kept)]
     found = [pair.picture for pair in with_pictures(pairs, tmp_path)]
     assert found == [str(tmp_path / "a.png")] * 2 + kept
+
+
+def scores(*overall: float | None) -> list[Item]:
+    """Items: three models' scores, of which those of "base" and "odd" are 0.5 and missing."""
+    return [
+        {"base": (0.5,) * 3, "tuned": (each,) * 3, "odd": (0.9, None, None)} for each in overall
+    ]
+
+
+def test_any_two_models_are_compared_over_what_both_have() -> None:
+    items: list[Item] = [*scores(0.6, 0.7, 0.6, 0.7, 0.6, 0.7, None), {"tuned": (0.1,) * 3}]
+    tuned, odd = gains(items, ["base", "tuned", "odd"], "base")
+    assert (tuned.model, tuned.count) == ("tuned", 6)
+    assert tuned.axes["overall"].mean == pytest.approx(0.15)
+    assert verdict(tuned.axes["overall"]) == "better"
+    assert (odd.model, odd.axes) == ("odd", {})
+    base, _ = gains(items, ["base", "tuned", "odd"], "tuned")
+    assert verdict(base.axes["mistakes"]) == "worse"
+    assert (
+        verdict(gains(scores(0.9), ["base", "tuned"], "base")[0].axes["overall"]) == "too few ids"
+    )
+    assert "tuned      6  +0.150" in gains_table([tuned, odd], "base")
+
+
+def test_the_baseline_is_the_first_unless_it_is_named() -> None:
+    assert baseline_of(["a", "b"]) == "a"
+    assert baseline_of(["a", "b"], "b") == "b"
+    with pytest.raises(InputError, match=r"no row is of the model 'c': .* from 'a', 'b'"):
+        baseline_of(["a", "b"], "c")
+
+
+def test_models_are_ranked_and_those_without_scores_come_last() -> None:
+    low, high, none = (
+        replace(*standings(rows(overall)), model=str(overall)) for overall in (0.4, 0.6, None)
+    )
+    assert [it.model for it in best_first([none, low, high])] == ["0.6", "0.4", "None"]

@@ -25,6 +25,7 @@ function asked([wording, , , , text, identifier, other, failure]) {
   return wordings[wording].replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
 
+const signed = (value) => value === null ? "" : (value > 0 ? "+" : "") + value.toFixed(3);
 const figure = (value, digits) => value === null ? "none" : value.toFixed(digits);
 const level = (grade) => grade === null ? "failed" : LEVELS[Math.floor(grade) - 1] ?? "clear";
 
@@ -109,8 +110,9 @@ function sheet(place) {
 // ---- the list: rows are [name, members], a member (null: none of this model) is
 // [mistakes, omissions, overall, elements, start of the text, number of the pair]
 
-const [ELEMENTS, BEGINNING, NUMBER] = [3, 4, 5];
+const [OVERALL, ELEMENTS, BEGINNING, NUMBER] = [2, 3, 4, 5];
 const models = unpack("models");
+const baseline = unpack("baseline");
 const rows = unpack("rows");
 const columns = document.querySelectorAll("#pairs thead th");
 const list = document.querySelector("#pairs tbody");
@@ -118,17 +120,19 @@ let shown = rows.map((_, index) => index);
 let drawn = 0;
 
 // What a line is sorted by in each column: of several models, the one with the lowest score.
-const lowest = (field) => ([, members]) => {
-  const values = members.flatMap((member) => member?.[field] ?? []);
-  return values.length ? Math.min(...values) : null;
-};
+const least = (values) => values.length ? Math.min(...values) : null;
+const lowest = (field) => ([, members]) => least(members.flatMap((member) => member?.[field] ?? []));
 
-function gain([, members]) {
-  const [before, after] = members.map((member) => member?.[2] ?? null);
-  return before === null || after === null ? null : after - before;
+// Overall of each model minus overall of the baseline; null for the baseline, and without a score.
+function gains([, members]) {
+  const overall = members.map((member) => member?.[OVERALL] ?? null);
+  const before = overall[baseline];
+  return overall.map((after, place) =>
+    before === null || after === null || place === baseline ? null : after - before);
 }
 
-const KEYS = [([name]) => name, lowest(0), lowest(1), lowest(2), lowest(ELEMENTS), gain];
+const lowestGain = (row) => least(gains(row).filter((value) => value !== null));
+const KEYS = [([name]) => name, lowest(0), lowest(1), lowest(OVERALL), lowest(ELEMENTS), lowestGain];
 
 function score(value) {
   const line = make("div", { class: value === null ? "line none" : "line" }, figure(value, 3));
@@ -150,12 +154,9 @@ function draw(index) {
   const cells = [make("td", { class: "name" }, button)];
   if (several) cells.push(make("td", { class: "model wide" }, ...models.map((model) =>
     make("div", { class: "line", title: model }, make("bdi", {}, model)))));
-  for (const field of [0, 1, 2]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
-  if (models.length === 2) {
-    const value = gain(rows[index]);
-    const sign = value > 0 ? "+" : "";
-    cells.push(make("td", { class: "n wide" }, value === null ? "" : sign + value.toFixed(3)));
-  }
+  for (const field of [0, 1, OVERALL]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
+  if (models.length > 1) cells.push(make("td", { class: "n wide" },
+    ...gains(rows[index]).map((value) => plain(signed(value)))));
   cells.push(lines({ class: "n wide" }, (it) => plain(String(it[ELEMENTS]))));
   cells.push(lines({ class: "start wide", dir: "auto" }, (it) => plain(it[BEGINNING])));
   return make("tr", { class: several ? "pair several" : "pair", data: { index } }, ...cells);

@@ -1,0 +1,176 @@
+"""Scored rows -> what a report shows of them: lines of a table, and pairs packed as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from reprlib import repr as short
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.study.pages.marks import Stretch, preset_of, stretches, wording, worst_first
+from posh_reward.study.pages.page import TITLES
+from posh_reward.study.pages.pictures import Pictures
+from posh_reward.study.rows.comparison import Gain, Item, baseline_of, gains
+from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.scored import AXES, elements_in, scores_of, typed
+from posh_reward.study.rows.standings import Tally
+from posh_reward.types import Element, Scores
+
+START = 160
+"""Characters of a generation that the table shows; CSS cuts them to what fits."""
+KINDS = ("entity", "attribute", "relation")
+
+
+@dataclass(slots=True)
+class Group:
+    """One line of the table: a pair, or what several models wrote under one id."""
+
+    name: str
+    members: dict[str, list[Any]] = field(default_factory=dict)
+    """By model, "" without one: scores, number of elements, first words, number of the pair."""
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a page shows, collected row by row."""
+
+    pictures: Pictures | None
+    groups: list[Group] = field(default_factory=list)
+    by_id: dict[str, Group] = field(default_factory=dict)
+    """The last group of each id that has a model."""
+    tally: Tally = field(default_factory=Tally)
+    pairs: list[str] = field(default_factory=list)
+    """As JSON, in script elements."""
+    wordings: dict[str, int] = field(default_factory=dict)
+    """What was asked, with its place in the list that pairs refer to."""
+    signatures: dict[str, None] = field(default_factory=dict)
+    marked: bool = False
+    """Whether any pair has elements."""
+
+    def add(self, row: Row) -> None:
+        """Takes one more scored row.
+
+        Raises:
+            InputError: it is not a scored row.
+        """
+        row = typed(row)
+        scores = scores_of(row)
+        count = len(scores.elements) or elements_in(row)
+        number = len(self.pairs)
+        model, name = _label(row.get("model")), _label(row.get("id")) or str(number + 1)
+        axes = [_rounded(getattr(scores, axis.field)) for axis in AXES]
+        group = self._group(name, model)
+        group.members[model] = [*axes, count, scores.generation[:START], number]
+        place = self.pictures.place(row.get("image")) if self.pictures else None
+        pair = [*_pair(scores, self.wordings), place]
+        self.pairs.append(script_json(pair, f"pair-{number}"))
+        self.tally.add({**row, "model": model, "id": name})
+        self.signatures[scores.signature] = None
+        self.marked = self.marked or bool(scores.elements)
+
+    def _group(self, name: str, model: str) -> Group:
+        """The group that a row joins: that of its id, unless its model is there already."""
+        group = self.by_id.get(name) if model else None
+        if group is None or model in group.members:
+            group = Group(name)
+            self.groups.append(group)
+            if model:
+                self.by_id[name] = group
+        return group
+
+    @property
+    def models(self) -> list[str]:
+        """Their names, in the order in which they came up."""
+        return list(self.tally.models)
+
+    def gains(self, baseline: str | None = None) -> list[Gain]:
+        """How much better each other model is than the baseline, which is the first by default.
+
+        Raises:
+            InputError: there is no such model.
+        """
+        items: list[Item] = [group.members for group in self.groups]
+        return gains(items, self.models, baseline_of(self.models, baseline))
+
+
+def contents_of(rows: Iterable[Row], pictures: Pictures | None = None) -> Contents:
+    """Collects what a page shows.
+
+    Args:
+        rows: as ``posh-reward score`` writes them; read once, one at a time.
+        pictures: makes the small copies of what ``image`` names; None shows no pictures.
+
+    Raises:
+        InputError: a row is not a scored row, or there is none.
+    """
+    contents = Contents(pictures)
+    for number, row in enumerate(rows, start=1):
+        try:
+            contents.add(row)
+        except InputError as error:
+            raise InputError(
+                f"row {number} is not a row of scores ({error}): write them with `posh-reward "
+                "score --elements`"
+            ) from None
+    if not contents.pairs:
+        raise InputError("there are no rows to report on")
+    return contents
+
+
+def _label(value: object) -> str:
+    """A model's or a row's name as text, however odd; "" for none."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, str | int | float) else short(value)
+
+
+def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
+    """A pair's marked texts, its elements and its failure. Fills in ``wordings``.
+
+    Marks name elements by their place. A list, since names of fields would be found by a search.
+    """
+    elements = worst_first(scores.elements)
+    places = {id(element): place for place, element in enumerate(elements)}
+    preset = preset_of(scores.signature)
+    texts = [[_run(stretch, places) for stretch in stretches(scores, side)] for side in TITLES]
+    packed = [
+        _element(element, wordings.setdefault(wording(element, preset), len(wordings)))
+        for element in elements
+    ]
+    return [*texts, packed, None if scores.failure is None else str(scores.failure)]
+
+
+def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
+    if not stretch.marked:
+        return [stretch.text]
+    run = [
+        stretch.text,
+        _rounded(stretch.lowest),
+        sorted(places[id(element)] for element in stretch.elements),
+    ]
+    return [*run, 1] if stretch.level == "seen" else run
+
+
+def _element(element: Element, wording_place: int) -> list[Any]:
+    side = list(TITLES).index(element.direction)
+    kind = KINDS.index(element.kind)
+    failure = None if element.failure is None else str(element.failure)
+    names = [element.text, element.identifier, element.other, failure]
+    while names and names[-1] is None:
+        names.pop()
+    return [wording_place, side, kind, _rounded(element.grade), *names]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def script_json(data: object, element: str | None = None) -> str:
+    """JSON that can stand in a script element: it has no ``<``, so it cannot end it."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
+    if element is None:
+        return text
+    return f'<script type="application/json" id="{element}">{text}</script>'

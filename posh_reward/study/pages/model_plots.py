@@ -1,0 +1,273 @@
+"""Models compared at a glance: a leaderboard, scores against length, precision against recall.
+
+Models differ in colour, in shape and by their rank, which is a number next to each point.
+Matplotlib is imported when used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from math import hypot
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posh_reward.errors import MissingDependencyError
+from posh_reward.study.pages.plots import INK, MISTAKES, OMISSIONS
+from posh_reward.study.rows.plain import on_one_line
+from posh_reward.study.rows.scored import AXES, SCALE
+from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
+from posh_reward.study.statistics import Interval, bootstrap_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, which colour-blind readers can tell apart; without their yellow."""
+SHAPES = ("o", "s", "^", "D", "v", "p")
+"""One fewer than colours, so that 42 models differ in one or the other."""
+AXES_SHOWN = (
+    ("mistakes", "mistakes (precision)", MISTAKES, "o", 0.22),
+    ("overall", "overall (f1)", INK, "D", 0.0),
+    ("omissions", "omissions (recall)", OMISSIONS, "s", -0.22),
+)
+"""Axis, its name in the legend, colour, shape, and place around its model's line."""
+LONGEST = {"leaderboard": 44, "legend": 30}
+"""Characters of a model's name; a longer one is cut in its middle."""
+FAR = 0.99
+"""Share of the texts that a plot of lengths reaches to: a runaway one would leave it empty."""
+MISTAKES_AXIS, OMISSIONS_AXIS, _ = AXES
+PER_POINT = 2
+"""Pixels for each point (1/72 inch) while a figure is laid out."""
+AROUND = [(10, 0), (-10, 0), (0, 10), (0, -10), (8, 8), (-8, 8), (8, -8), (-8, -8)]
+"""Where a point's number may be, in points (1/72 inch)."""
+STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}
+"""A model may be called ``$x$``; equal scores make equal files."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure, its file's name without the ending, and what it shows, for those who cannot see."""
+
+    name: str
+    what: str
+    figure: Figure
+
+
+def require_matplotlib() -> None:
+    """Makes sure that plots can be drawn, before anything else is done.
+
+    Raises:
+        MissingDependencyError: Matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise MissingDependencyError("plots need matplotlib: pip install matplotlib") from None
+
+
+def model_plots(tally: Tally) -> list[Plot]:
+    """The plots of all models that have a score; none if there is no such model."""
+    ranked = [each for each in best_first(tally.standings()) if each.axes]
+    if not ranked:
+        return []
+    names = ", ".join(on_one_line(each.model) for each in ranked)
+    with _styled():
+        return [
+            Plot("leaderboard", f"Mean scores, best model first: {names}", _leaderboard(ranked)),
+            Plot("length", "Overall score against words", _length(ranked, tally.models)),
+            Plot(
+                "precision_recall",
+                "Mistakes (precision) against omissions (recall)",
+                _precision_recall(ranked, tally.models),
+            ),
+        ]
+
+
+def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
+    """Writes each plot as PNG and as SVG; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for plot in plots:
+        for ending in ("png", "svg"):
+            path = folder / f"{plot.name}.{ending}"
+            path.write_bytes(drawn(plot, ending))
+            written.append(path)
+    return written
+
+
+def drawn(plot: Plot, ending: str) -> bytes:
+    """A plot as a file's content.
+
+    Args:
+        plot: what to draw.
+        ending: png or svg.
+    """
+    content = BytesIO()
+    undated = {"Date": None} if ending == "svg" else None
+    with _styled():
+        plot.figure.savefig(content, format=ending, dpi=150, metadata=undated)
+    return content.getvalue()
+
+
+@contextmanager
+def _styled() -> Iterator[None]:
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a box is drawn for it
+        yield
+
+
+def _leaderboard(ranked: Sequence[Standing]) -> Figure:
+    figure, axes = _canvas(9, 1.1 + 0.42 * len(ranked))
+    places = range(len(ranked))[::-1]
+    for axis, label, color, shape, off in AXES_SHOWN:
+        intervals = [standing.axes[axis] for standing in ranked]
+        axes.errorbar(
+            [it.mean for it in intervals], [place + off for place in places],
+            xerr=_reach(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
+            label=label,
+        )  # fmt: skip
+    for place, standing in zip(places, ranked, strict=True):
+        text = f"{standing.axes['overall'].mean:.3f}"
+        axes.annotate(text, (1.01, place), xycoords=("axes fraction", "data"), va="center")
+    names = [shortened(each.model, LONGEST["leaderboard"]) for each in ranked]
+    axes.set_yticks(places, names)
+    axes.set_ylim(-0.6, len(ranked) - 0.4)
+    axes.grid(color="#eaeef2")
+    axes.set_xlabel(f"{SCALE}: fewer mistakes, fewer omissions; means with 95 % intervals")
+    axes.annotate("overall", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=8)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False)
+    return figure
+
+
+def _length(ranked: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
+    clouds = [
+        Cloud(
+            each.model,
+            (found := totals[each.model]).lengths,
+            found.scores["overall"],
+            bootstrap_mean(found.lengths),
+            each.axes["overall"],
+        )
+        for each in ranked
+    ]
+    longest = max(float(np.quantile(cloud.x, FAR)) for cloud in clouds)
+    reach = max(longest, *(cloud.mean_x.high for cloud in clouds))
+    return _scatter(clouds, "words of a text", f"overall ({SCALE})", x_limits=(0, 1.05 * reach))
+
+
+def _precision_recall(ranked: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
+    clouds = [
+        Cloud(
+            each.model,
+            (found := totals[each.model].scores)["omissions"],
+            found["mistakes"],
+            each.axes["omissions"],
+            each.axes["mistakes"],
+        )
+        for each in ranked
+    ]
+    recall, precision = (
+        f"{axis.name} ({axis.field}): higher is better, fewer {axis.name}"
+        for axis in (OMISSIONS_AXIS, MISTAKES_AXIS)
+    )
+    return _scatter(clouds, recall, precision)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A model's texts in a plot of one figure against another, and their means."""
+
+    model: str
+    x: array[int] | array[float]
+    y: array[float]
+    mean_x: Interval
+    mean_y: Interval
+
+
+def _scatter(
+    clouds: Sequence[Cloud], x: str, y: str, x_limits: tuple[float, float] | None = None
+) -> Figure:
+    """One point for each model, with its intervals; its texts are faint."""
+    figure, axes = _canvas(9, 4.6)
+    faint = min(0.4, max(0.12, 100 / sum(len(cloud.x) for cloud in clouds)))
+    for rank, cloud in enumerate(clouds, start=1):
+        color, shape = _color(rank), SHAPES[(rank - 1) % len(SHAPES)]
+        axes.scatter(
+            cloud.x, cloud.y, s=9, color=color, alpha=faint, linewidths=0, rasterized=True, zorder=1
+        )
+        axes.errorbar(
+            [cloud.mean_x.mean], [cloud.mean_y.mean],
+            xerr=_reach([cloud.mean_x]), yerr=_reach([cloud.mean_y]),
+            fmt=shape, color=color, markersize=7, markeredgecolor="white",
+            markeredgewidth=0.6, linewidth=1.3, zorder=3,
+            label=f"{rank}  {shortened(cloud.model, LONGEST['legend'])}",
+        )  # fmt: skip
+    axes.grid(color="#eaeef2")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if x_limits is not None:
+        axes.set_xlim(*x_limits)
+    figure.legend(
+        loc="outside right upper", frameon=False, title="means, 95 %; best first", alignment="left"
+    )
+    _number(figure, axes, [(cloud.mean_x.mean, cloud.mean_y.mean) for cloud in clouds])
+    return figure
+
+
+def _number(figure: Figure, axes: Axes, points: Sequence[tuple[float, float]]) -> None:
+    """Writes each point's rank next to it, where it is farthest from points and other numbers."""
+    from matplotlib.patheffects import withStroke
+
+    figure.draw_without_rendering()  # the layout, and with it what a point's place on paper is
+    taken = [(float(x), float(y)) for x, y in axes.transData.transform(points) / PER_POINT]
+    for rank, (point, (x, y)) in enumerate(zip(points, list(taken), strict=True), start=1):
+        room = {
+            (right, up): min(hypot(x + right - a, y + up - b) for a, b in taken)
+            for right, up in AROUND
+        }
+        best = max(room, key=lambda offset: room[offset])
+        taken.append((x + best[0], y + best[1]))
+        axes.annotate(
+            str(rank), point, best, textcoords="offset points", ha="center", va="center",
+            color=_color(rank), fontsize=8, fontweight="bold", zorder=4,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        )  # fmt: skip
+
+
+def _color(rank: int) -> str:
+    return COLORS[(rank - 1) % len(COLORS)]
+
+
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=72 * PER_POINT)
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _reach(intervals: Sequence[Interval]) -> list[list[float]]:
+    """How far intervals reach below and above their means."""
+    return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
+
+
+def shortened(name: str, most: int) -> str:
+    """A model's name, cut in its middle: names of runs differ at both ends."""
+    name = on_one_line(name) or "(no model)"
+    if len(name) <= most:
+        return name
+    tail = (most - 1) * 2 // 3
+    return f"{name[: most - 1 - tail]}\u2026{name[-tail:]}"

@@ -1,0 +1,241 @@
+"""Models that describe pictures: transformers in this process, or vLLM in one of its own.
+
+Both are asked the same: one picture and the paper's prompt, the picture in the size that training
+settles, and each time the likeliest token.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from posh_reward.datasets.load import PROMPT
+from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.training.pictures import Sizes, sizes_of
+from posh_reward.training.processors import load_processor
+from posh_reward.training.rollouts import PromptMismatchError, collapsed, placeholder_ids
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from transformers import PreTrainedModel, ProcessorMixin
+
+Engine = Literal["transformers", "vllm"]
+BATCH: dict[Engine, int] = {"transformers": 32, "vllm": 128}
+"""Pictures at a time. vLLM takes up new ones as others end, so only a batch's last ones wait."""
+NO_VLLM = (
+    "--engine vllm needs vLLM: pip install 'posh-reward[vllm]', or leave out --engine to use "
+    "transformers"
+)
+ADAPTER = (
+    "{model!r} is a LoRA adapter, which vLLM cannot load alone: merge it into its model (peft's "
+    "merge_and_unload), or leave out --engine"
+)
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """How texts are written: the likeliest token each time."""
+
+    max_new_tokens: int = 512
+    repetition_penalty: float = 1.0
+    """1 is none. It replaces what the model's generation_config.json says (Qwen2.5-VL: 1.05)."""
+
+
+class Describer(Protocol):
+    """A loaded model."""
+
+    def describe(self, pictures: Sequence[Image]) -> list[str]:
+        """One description of each picture."""
+        ...
+
+    def close(self) -> None:
+        """Gives the memory back; the model cannot be used any more."""
+        ...
+
+
+def load_describer(
+    engine: Engine, model: str, greedy: Greedy, max_pixels: int | None = None
+) -> Describer:
+    """Loads a model, on a GPU in bfloat16 if there is one.
+
+    Raises:
+        MissingDependencyError: the engine is not installed.
+        ConfigError: the model cannot be loaded.
+    """
+    kind = VllmDescriber if engine == "vllm" else TransformersDescriber
+    try:
+        return kind(model, greedy, max_pixels)
+    except (MissingDependencyError, ConfigError):
+        raise
+    except Exception as error:  # libraries raise anything for a folder that is not a model
+        raise ConfigError(f"cannot load {model!r}: {type(error).__name__}: {error}") from error
+
+
+class TransformersDescriber:
+    """A model in this process.
+
+    Args:
+        model: a directory, or a name on the hub.
+        greedy: how texts are written.
+        max_pixels: larger pictures are shrunk.
+    """
+
+    def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
+        import torch
+        from transformers import AutoModelForImageTextToText
+
+        self._asked = Asked(load_processor(model, max_pixels=max_pixels))
+        self._greedy = greedy
+        device, dtype = ("cuda", torch.bfloat16) if has_card() else ("cpu", torch.float32)
+        loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
+        self._model: PreTrainedModel | None = loaded.to(device).eval()
+
+    def describe(self, pictures: Sequence[Image]) -> list[str]:
+        """One description of each picture, all of them as one padded batch."""
+        import torch
+
+        model, processor = self._model, self._asked.processor
+        assert model is not None, "closed"
+        inputs = processor(
+            images=[[picture] for picture in self._asked.settled(pictures)],
+            text=[self._asked.prompt] * len(pictures),
+            padding=True,
+            padding_side="left",
+            return_tensors="pt",
+        ).to(model.device, model.dtype)
+        with torch.inference_mode():
+            ids = model.generate(
+                **inputs,
+                do_sample=False,
+                max_new_tokens=self._greedy.max_new_tokens,
+                repetition_penalty=self._greedy.repetition_penalty,
+            )
+        return self._asked.read(ids[:, inputs["input_ids"].shape[1] :].tolist())
+
+    def close(self) -> None:
+        """Frees the model's memory."""
+        import torch
+
+        self._model = None
+        gc.collect()  # modules refer to each other in circles
+        if has_card():
+            torch.cuda.empty_cache()
+
+
+class VllmDescriber:
+    """A model in vLLM, whose engine is a process of its own.
+
+    Args:
+        model: a directory, or a name on the hub.
+        greedy: how texts are written.
+        max_pixels: larger pictures are shrunk.
+
+    Raises:
+        MissingDependencyError: vLLM is not installed.
+        ConfigError: the model is a LoRA adapter.
+    """
+
+    def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise MissingDependencyError(NO_VLLM)
+        import vllm
+        from transformers.utils.peft_utils import find_adapter_config_file
+
+        if find_adapter_config_file(model) is not None:
+            raise ConfigError(ADAPTER.format(model=model))
+        self._asked = Asked(load_processor(model, max_pixels=max_pixels))
+        # vLLM expands one placeholder of a picture itself; expanded ones it would expand again.
+        self._ids: list[int] = self._asked.processor.tokenizer(self._asked.prompt)["input_ids"]
+        self._params: Any = vllm.SamplingParams(
+            temperature=0.0,
+            max_tokens=greedy.max_new_tokens,
+            repetition_penalty=greedy.repetition_penalty,
+            detokenize=False,
+        )
+        self._llm: Any = vllm.LLM(
+            model=model,
+            dtype="bfloat16" if has_card() else "float32",
+            max_model_len=-1,  # the model's, or what fits into memory
+            limit_mm_per_prompt={"image": 1, "video": 0},
+        )
+
+    def describe(self, pictures: Sequence[Image]) -> list[str]:
+        """One description of each picture.
+
+        Raises:
+            PromptMismatchError: vLLM saw other tokens than transformers would.
+        """
+        settled = self._asked.settled(pictures)
+        prompts = [
+            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": picture}}
+            for picture in settled
+        ]
+        replies = self._llm.generate(prompts, self._params, use_tqdm=False)
+        for picture, reply in zip(settled, replies, strict=True):
+            self._asked.check(picture, self._ids, reply.prompt_token_ids)
+        return self._asked.read([list(reply.outputs[0].token_ids) for reply in replies])
+
+    def close(self) -> None:
+        """Ends vLLM's process, and with it what it holds of the card."""
+        self._llm.llm_engine.engine_core.shutdown()
+
+
+def has_card() -> bool:
+    """Whether models run on a GPU here."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+class Asked:
+    """What a model is asked, and how its replies are read; the same for every engine.
+
+    Args:
+        processor: the model's.
+    """
+
+    def __init__(self, processor: ProcessorMixin) -> None:
+        self.processor: Any = processor
+        turn = [{"type": "image"}, {"type": "text", "text": PROMPT}]
+        self.prompt: str = self.processor.apply_chat_template(
+            [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
+        )
+        self._sizes: Sizes | None = sizes_of(processor)
+        self._pads = placeholder_ids(processor)
+
+    def settled(self, pictures: Sequence[Image]) -> list[Image]:
+        """The pictures in RGB and, for Qwen's models, in sizes that the processor leaves alone."""
+        if self._sizes is None:
+            return [picture.convert("RGB") for picture in pictures]
+        return [self._sizes.settled(picture) for picture in pictures]
+
+    def read(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of completions, given as token ids."""
+        texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
+        return [text.strip() for text in texts]
+
+    def check(self, picture: Image, given: Sequence[int], seen: Sequence[int]) -> None:
+        """Makes sure that a prompt has as many tokens of a picture as transformers gives it.
+
+        Args:
+            picture: of a settled size.
+            given: ids of the prompt, with one placeholder for the picture.
+            seen: the ids that the engine made of them.
+
+        Raises:
+            PromptMismatchError: it has others.
+        """
+        if self._sizes is None:  # not Qwen's: how many there should be is not known
+            return
+        tokens = sum(token in self._pads for token in seen)
+        wanted = self._sizes.tokens(picture)
+        if tokens != wanted or collapsed(seen, self._pads) != list(given):
+            raise PromptMismatchError(
+                f"vLLM sees a picture of {picture.width} x {picture.height} pixels as {tokens} "
+                f"tokens, and transformers as {wanted}: if --max_pixels is larger than what "
+                "preprocessor_config.json allows, lower it; otherwise leave out --engine, since "
+                "this version of vLLM prepares prompts in a new way"
+            )

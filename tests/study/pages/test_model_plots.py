@@ -1,0 +1,99 @@
+"""Plots of models: drawn for odd names and few texts, labels apart, the same each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.study.rows.standings import Tally
+
+pytest.importorskip("matplotlib")
+
+from posh_reward.study.pages.model_plots import (  # after the check above
+    Plot,
+    drawn,
+    model_plots,
+    save_plots,
+    shortened,
+)
+
+NAMES = [
+    "sft",
+    "$x$ \\frac",
+    "描述 🐶\x1b[31m",
+    *(f"a_very_long_{n}_{'name_' * 12}{n}" for n in range(9)),
+]
+
+
+def tally(names: list[str], texts: int) -> Tally:
+    made = Tally()
+    for place, name in enumerate(names):
+        for text in range(texts):
+            score = 0.5 + 0.01 * place + 0.02 * (text % 5)
+            made.add({
+                "id": str(text), "model": name, "generation": "word " * (20 + place + text),
+                "reference": "A dog.", "overall": score, "mistakes": score + 0.1,
+                "omissions": score - 0.1, "failure": None,
+            })  # fmt: skip
+    return made
+
+
+def texts(plot: Plot) -> list[str]:
+    import matplotlib.text
+
+    return [each.get_text() for each in plot.figure.findobj(matplotlib.text.Text)]
+
+
+def boxes(plot: Plot, kept: Any) -> list[Any]:
+    """Where texts are on paper."""
+    import matplotlib.text
+
+    plot.figure.draw_without_rendering()
+    found = [each for each in plot.figure.findobj(matplotlib.text.Text) if kept(each.get_text())]
+    return [each.get_window_extent() for each in found if each.get_visible()]
+
+
+@pytest.mark.filterwarnings("ignore:Glyph .* missing")
+def test_twelve_models_with_odd_and_long_names_are_told_apart(tmp_path: Path) -> None:
+    plots = model_plots(tally(NAMES, 10))
+    files = save_plots(plots, tmp_path / "plots")
+    assert [path.name for path in files] == [
+        f"{name}.{ending}"
+        for name in ("leaderboard", "length", "precision_recall")
+        for ending in ("png", "svg")
+    ]
+    for plot in plots:
+        named = boxes(plot, lambda text: "sft" in text or "very" in text or "frac" in text)
+        assert len(named) == 11
+        assert not any(a.overlaps(b) for n, a in enumerate(named) for b in named[:n])
+        inside = plot.figure.bbox
+        assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 for box in named)
+    for plot in plots[1:]:
+        ranks = boxes(plot, str.isdecimal)
+        assert len(ranks) >= 12
+    said = " ".join(text for plot in plots for text in texts(plot))
+    assert said.count("higher is better") == 4
+    assert "fewer mistakes" in said
+
+
+def test_the_best_model_is_on_top() -> None:
+    board = model_plots(tally(["low", "high"], 3))[0].figure.axes[0]
+    assert [label.get_text() for label in board.get_yticklabels()] == ["high", "low"]
+    assert list(board.get_yticks()) == [1, 0]
+
+
+def test_one_text_of_one_model_is_drawn_and_none_is_not() -> None:
+    assert len(model_plots(tally(["alone"], 1))) == 3
+    assert model_plots(Tally()) == []
+
+
+def test_equal_scores_make_equal_files() -> None:
+    one, other = (drawn(model_plots(tally(["a", "b"], 4))[1], "svg") for _ in range(2))
+    assert one == other
+
+
+def test_long_names_are_cut_in_their_middle() -> None:
+    assert shortened("runs/dapo/checkpoint-100", 15) == "runs/\u2026point-100"
+    assert shortened("", 15) == "(no model)"
