@@ -223,7 +223,9 @@ def sighted(sees: Grader = lambda request: 5.0) -> PoshReward:
 
 def test_a_witness_gets_the_pictures_of_the_dataset(reward: PoshReward) -> None:
     pictures = [Picture("a", None), None]
-    [raised, without] = sighted()(completions=TEXTS[::-1], reference=[REFERENCE] * 2, image=pictures)
+    [raised, without] = sighted()(
+        completions=TEXTS[::-1], reference=[REFERENCE] * 2, image=pictures
+    )
     [before, _] = call(reward, TEXTS[::-1])
     assert raised is not None
     assert before is not None
