@@ -8,7 +8,8 @@ from posh_reward import PoSh
 from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.subjects import Scene, Subject
-from tools.witness_study.__main__ import at_bar, oracle, pictures, precision, study, table
+from tools.witness_study.__main__ import NEVER, at_bar, oracle, pictures, precision, study, table
+from tools.witness_study.erring import Erring
 from tools.witness_study.told import TEXTS, told_of, truth, written
 
 WOMAN = Subject("woman", "red", pose="stands", held="fan", held_color="blue")
@@ -42,15 +43,29 @@ def test_the_scores_at_a_bar_are_those_of_a_metric_with_that_bar() -> None:
         wanted = [each.precision for each in posh.score(texts, references, shown)]
         assert [precision(at_bar(each, bar)) for each in whole] == wanted
     blind = [each.precision for each in PoSh().score(texts, references)]
-    assert [precision(at_bar(each, 1)) for each in whole] == blind
+    assert [precision(at_bar(each, NEVER)) for each in whole] == blind
 
 
 @pytest.mark.slow
 def test_with_the_witness_precision_ranks_texts_by_truth_better() -> None:
-    found = study(12, seed=0)
-    assert len(found["uneven"][0]) == 12 * TEXTS
-    rows = {(kind, bar): cells for kind, bar, *cells in table(found).rows}
-    more_tau, more_rho = (rows["uneven", "3"][place].split()[0] for place in (3, 5))
+    cases = study(12, seed=0)
+    assert len(cases[0].texts) == 12 * TEXTS
+    rows = {tuple(row[:3]): row for row in table(cases).rows}
+    more_tau, more_rho = (rows["uneven", "0 %", "3"][place].split()[0] for place in (6, 8))
     assert float(more_tau) > 0.1
     assert float(more_rho) > 0.1
-    assert abs(float(rows["full", "3"][3].split()[0])) < 0.1
+    assert abs(float(rows["full", "0 %", "3"][6].split()[0])) < 0.1
+
+
+def test_an_erring_witness_is_wrong_about_the_same_questions_each_time() -> None:
+    [scene] = pictures(1, seed=3)
+    pair = [wording.reference(scene)], ["There is a bridge."], [draw(scene)]
+    grades = [
+        [e.seen.grade for e in PoSh(witness=Erring(oracle(1, 3), rate)).score(*pair)[0].elements
+         if e.seen is not None and e.kind == "entity"]
+        for rate in (0.0, 1.0, 0.5, 0.5)
+    ]  # fmt: skip
+    assert set(grades[0]) == {5.0}
+    assert set(grades[1]) == {1.0}
+    assert grades[2] == grades[3]
+    assert set(grades[2]) == {1.0, 5.0}
