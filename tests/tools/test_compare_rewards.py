@@ -14,10 +14,10 @@ from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.reward.shaping import WORST
 from tools.compare_rewards.__main__ import PLAIN, main
-from tools.compare_rewards.noise import NoisyJudge
+from tools.compare_rewards.noise import NoisyJudge, noisy
 from tools.compare_rewards.pays import SETTINGS, Paid, cases, pays, read_items
 from tools.compare_rewards.report import SPREADS
-from tools.compare_rewards.runs import AXES, Run, spreads
+from tools.compare_rewards.runs import AXES, Run, in_full, spreads, true_details
 from tools.compare_rewards.tables import Table, write_between
 
 HONEST, MISTAKEN = "honest rewording", "the same with five planted mistakes"
@@ -25,6 +25,7 @@ HALF, SENTENCE = "first half of the rewording", "one true sentence"
 LIST = 'list: "There is a X." of 100 nouns'
 NOTHING = ("gibberish", "thoughts alone", "zero-width characters", "punctuation", "empty")
 THRICE, PADDED = "the rewording three times", "the rewording, then the list"
+UNEVEN = f"{PLAIN}:uneven=1"
 QUICK = (HONEST, "the same, after thoughts", MISTAKEN, HALF, SENTENCE, LIST, THRICE, *NOTHING)
 
 
@@ -133,13 +134,30 @@ def test_a_reward_becomes_flags_of_the_recipe() -> None:
     assert run.folder == "separate_precision_weight_2_mistake_floor_0_9_noise_0_5_seed_3"
 
 
+def test_a_run_s_oracle_knows_the_pictures_that_it_trains_on() -> None:
+    flags = Run("f1:witness=oracle", 0, UNEVEN, 0.0).flags()
+    assert flags[2:4] == ["--witness", UNEVEN]
+
+
+def test_uneven_references_train_and_full_ones_compare() -> None:
+    assert in_full(UNEVEN) == PLAIN
+    seen = {"direction": "precision", "grade": 4.0}
+    elements = [seen, {**seen, "grade": 2.0}, {**seen, "direction": "recall"}, seen]
+    rows: list[dict[str, Any]] = [{"id": "b", "elements": elements}, {"id": "a", "elements": []}]
+    assert true_details(rows) == [0.0, 2.0]
+
+
+def test_a_noisy_judge_leaves_the_witness_in_place() -> None:
+    assert "witness:oracle" in noisy(PoSh(witness="oracle"), 0.5).signature
+
+
 def test_noise_is_the_same_for_the_same_question() -> None:
     pair = ["A woman in a red dress."], ["A tall woman in a red dress holds a basket."]
     plain = PoSh(FakeJudge()).score(*pair)
-    noisy = [PoSh(NoisyJudge(FakeJudge(), 0.5)).score(*pair) for _ in range(2)]
-    assert noisy[0] == noisy[1]
-    assert noisy[0][0].precision != plain[0].precision
-    assert "noise-0.5" in noisy[0][0].signature
+    worse = [PoSh(NoisyJudge(FakeJudge(), 0.5)).score(*pair) for _ in range(2)]
+    assert worse[0] == worse[1]
+    assert worse[0][0].precision != plain[0].precision
+    assert "noise-0.5" in worse[0][0].signature
 
 
 def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:

@@ -74,4 +74,6 @@ class NoisyJudge:
 
 def noisy(posh: PoSh, deviation: float) -> PoSh:
     """The same metric with a noisy judge; with deviation 0 the metric itself."""
-    return PoSh(NoisyJudge(posh.judge, deviation)) if deviation else posh
+    if not deviation:
+        return posh
+    return PoSh(NoisyJudge(posh.judge, deviation), witness=posh.witness)

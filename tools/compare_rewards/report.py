@@ -10,7 +10,7 @@ from statistics import fmean
 
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.statistics import Interval, paired_difference
-from tools.compare_rewards.runs import AXES, Run
+from tools.compare_rewards.runs import FIGURES, Run
 from tools.compare_rewards.tables import Table
 
 EARLY = 5
@@ -38,9 +38,9 @@ class Arm:
     def title(self) -> str:
         """For people."""
         scenes = "plain" if "plain=1" in self.dataset else "rich"
-        return f"`{self.reward}`, {scenes} scenes" + (
-            f", noise {self.noise:g}" if self.noise else ""
-        )
+        uneven = ", uneven references" if "uneven=1" in self.dataset else ""
+        noise = f", noise {self.noise:g}" if self.noise else ""
+        return f"`{self.reward}`, {scenes} scenes{uneven}{noise}"
 
     def spread(self, name: str, steps: slice) -> float:
         """A figure's mean over some steps of all seeds."""
@@ -61,18 +61,18 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
 
 def by_run(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the SFT model on the same pictures."""
-    head = ["reward", "seed", *AXES, "words"]
+    head = ["reward", "seed", *FIGURES, "words"]
     lines = [
-        [arm.title, str(row["run"]["seed"]), *(cell(row, axis) for axis in AXES),
+        [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in FIGURES),
          f"{row['words']:.1f}"]
         for arm in arms(rows) for row in arm.rows
     ]  # fmt: skip
     return Table(head, lines)
 
 
-def cell(row: Row, axis: str) -> str:
-    """A run's difference to the SFT model."""
-    return shown(Interval(**row["gains"][axis]))
+def cell(row: Row, name: str) -> str:
+    """A run's difference to the SFT model; empty where an older run did not note it."""
+    return shown(Interval(**row["gains"][name])) if name in row["gains"] else ""
 
 
 def shown(interval: Interval) -> str:
@@ -85,12 +85,12 @@ def against_f1(rows: Iterable[Row]) -> Table:
     found = list(rows)
     rivals = {replace(Run(**row["run"]), reward="f1"): row for row in found if is_f1(row)}
     lines = [
-        [arm.title, str(row["run"]["seed"]), *(shown(over(row, rival, axis)) for axis in AXES)]
+        [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in FIGURES)]
         for arm in arms(row for row in found if not is_f1(row))
         for row in arm.rows
         if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
     ]
-    return Table(["reward, over f1", "seed", *AXES], lines)
+    return Table(["reward, over f1", "seed", *FIGURES], lines)
 
 
 def is_f1(row: Row) -> bool:
@@ -98,9 +98,11 @@ def is_f1(row: Row) -> bool:
     return Run(**row["run"]).reward == "f1"
 
 
-def over(row: Row, rival: Row, axis: str) -> Interval:
+def over(row: Row, rival: Row, name: str) -> str:
     """How much better one run's descriptions are than another's, picture by picture."""
-    return paired_difference(row["scores"][axis], rival["scores"][axis])
+    if name not in row["scores"] or name not in rival["scores"]:
+        return ""
+    return shown(paired_difference(row["scores"][name], rival["scores"][name]))
 
 
 def by_spread(rows: Iterable[Row]) -> Table:

@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from posh_reward import PoSh
+from posh_reward.metrics.posh.witness import SUPPORTED
 from posh_reward.study.rows.journal import Row, read_journal
 from posh_reward.study.rows.pairs import Columns
 from posh_reward.study.rows.score import How, score_table
 from posh_reward.study.rows.standings import difference, standings
+from posh_reward.study.statistics import paired_difference
 from posh_reward.training import Describing, generate
 from tools.compare_rewards.noise import noisy
 
@@ -32,6 +34,10 @@ COMPLETIONS = 128
 """Of one step, in the one process; the demo has two with half of them each."""
 AXES = ("mistakes", "omissions", "overall")
 """Higher is better: fewer mistakes, fewer omissions."""
+TRUE = "true details"
+"""How many elements of a description the drawing bears out: graded at least ``SUPPORTED``."""
+FIGURES = (*AXES, TRUE)
+"""What runs are compared by."""
 Values = npt.NDArray[np.float64]
 
 
@@ -40,7 +46,8 @@ class Run:
     """One training: what it is rewarded with, on what, from which seed."""
 
     reward: str
-    """An objective, and fields of ``Shaping`` after colons: ``separate:precision_weight=2``."""
+    """An objective, and flags of the recipe after colons: ``separate:precision_weight=2``. With
+    ``witness=oracle`` the witness is the one that knows the data set's pictures."""
     seed: int
     dataset: str
     noise: float
@@ -55,7 +62,8 @@ class Run:
     def flags(self) -> list[str]:
         """Of the recipe."""
         objective, *fields = self.reward.split(":")
-        chosen = [word for field in fields for word in f"--{field}".split("=", 1)]
+        known = [f"witness={self.dataset}" if f == "witness=oracle" else f for f in fields]
+        chosen = [word for field in known for word in f"--{field}".split("=", 1)]
         return [
             "--objective", objective, *chosen,
             "--seed", str(self.seed), "--dataset_name", self.dataset,
@@ -120,12 +128,15 @@ def dapo(noise: float, argv: list[str]) -> None:
 
 def outcome(model: Path, folder: Path, dataset: str) -> Row:
     """Held-out differences from the model that the run began with, and spreads in its groups."""
-    before = held_out(model, folder.parent / f"start_{slug(dataset)}", dataset)
-    after = held_out(folder, folder / "held_out", dataset)
+    pictures = in_full(dataset)
+    before = held_out(model, folder.parent / f"start_{slug(pictures)}", pictures)
+    after = held_out(folder, folder / "held_out", pictures)
+    gains = {axis: difference(after, before, axis) for axis in AXES}
+    gains[TRUE] = paired_difference(true_details(after), true_details(before))
     [standing] = standings(after)
     return {
-        "scores": by_picture(after),
-        "gains": {axis: asdict(difference(after, before, axis)) for axis in AXES},
+        "scores": {**by_picture(after), TRUE: true_details(after)},
+        "gains": {name: asdict(gain) for name, gain in gains.items()},
         "means": {axis: standing.axes[axis].mean for axis in AXES},
         "words": standing.words,
         "spreads": spreads(folder / "completions"),
@@ -138,12 +149,25 @@ def by_picture(rows: Sequence[Row]) -> dict[str, list[float | None]]:
     return {axis: [row[axis] for row in ordered] for axis in AXES}
 
 
+def in_full(dataset: str) -> str:
+    """The same pictures with full references: scores against them are against the drawing."""
+    return dataset.replace(":uneven=1", "")
+
+
+def true_details(rows: Sequence[Row]) -> list[float]:
+    """How many details of each description its reference supports, in the order of the ids."""
+    return [
+        float(sum(e["direction"] == "precision" and (e["grade"] or 0) >= SUPPORTED for e in each))
+        for each in (row["elements"] for row in sorted(rows, key=lambda row: str(row["id"])))
+    ]
+
+
 def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     """Greedy descriptions of the test split, scored by POSH as published; kept by ``stem``."""
     said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
     generate(Describing(models, said, dataset, batch_size=64, max_new_tokens=64))
-    score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), quiet=True))
+    score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), elements=True, quiet=True))
     return list(read_journal(scored))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from posh_reward import InputError, PoSh
+from posh_reward import InputError, PoSh, PoshReward
 from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.scene import generate
@@ -130,11 +130,14 @@ def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene
     assert all((scores.precision or 0) > 0.9 for scores in scored)
 
 
-def test_a_picture_that_the_oracle_does_not_know_changes_nothing(posh: PoSh) -> None:
+def test_a_picture_that_the_oracle_does_not_know_fails_its_pair(posh: PoSh) -> None:
     scores = posh.score(["A red dog."], ["A cat."], [draw(SHOWN)])[0]
-    assert scores.precision == PoSh().score(["A red dog."], ["A cat."])[0].precision
-    [reason] = {str(e.seen.failure) for e in scores.elements if e.seen is not None}
-    assert reason == "the oracle does not know this picture"
+    assert scores.precision is None
+    assert "as they were loaded" in str(scores.failure)
+
+
+def test_the_oracle_passes_the_check_before_training(posh: PoSh) -> None:
+    PoshReward(posh).check()
 
 
 def test_an_unknown_option_is_told_at_once() -> None:

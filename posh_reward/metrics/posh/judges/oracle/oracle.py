@@ -6,21 +6,31 @@ import time
 from collections.abc import Sequence
 
 from posh_reward.datasets.load import scene_options
-from posh_reward.datasets.scenes.things import NOUNS, things
+from posh_reward.datasets.scenes.things import NOUNS, Thing, things
 from posh_reward.metrics.posh.judges.oracle.album import album
 from posh_reward.metrics.posh.judges.oracle.grounding import Grounding, ground
 from posh_reward.metrics.posh.judges.oracle.telling import FRONT, PLACES, has, joined, placed
-from posh_reward.types import Failure, Request, Usage, Verdict
+from posh_reward.types import Failure, Picture, Request, Usage, Verdict
 
 YES = Verdict((0.0, 0.0, 0.0, 0.0, 1.0))
 NO = Verdict((1.0, 0.0, 0.0, 0.0, 0.0))
 UNTOLD = Verdict(None, Failure("reply", "the drawing does not tell"))
-UNKNOWN = Verdict(None, Failure("reply", "the oracle does not know this picture"))
+UNKNOWN = Verdict(
+    None,
+    Failure(
+        "error",
+        "the oracle does not know this picture: name the drawn pictures with all their options, "
+        "as they were loaded",
+    ),
+)
 NO_PICTURE = Verdict(None, Failure("prompt", "the oracle answers about pictures only"))
 
 
 class Oracle:
     """A witness over drawn pictures. It answers 5 or 1, and what the drawing does not tell fails.
+
+    A blank picture shows nothing. Any other that it does not know fails its pair, so that wrong
+    options are noticed.
 
     Args:
         dataset: the name of the drawn pictures, with the options that they were loaded with
@@ -61,13 +71,20 @@ class Oracle:
             return NO_PICTURE
         key = request.source.text, request.picture.digest
         if key not in grounded:
-            scene = album(self._dataset).get(request.picture.digest)
-            grounded[key] = None if scene is None else ground(request.source, things(scene))
+            shown = self._shown(request.picture)
+            grounded[key] = None if shown is None else ground(request.source, shown)
         seen = grounded[key]
         if seen is None:
             return UNKNOWN
         told = tell(seen, request)
         return UNTOLD if told is None else YES if told else NO
+
+    def _shown(self, picture: Picture) -> tuple[Thing, ...] | None:
+        """What a picture shows; None if that is not known."""
+        scene = album(self._dataset).get(picture.digest)
+        if scene is not None:
+            return things(scene)
+        return () if _is_blank(picture.image) else None
 
     def sleep(self) -> None:
         """Nothing to free: all of the album is small."""
@@ -77,6 +94,13 @@ class Oracle:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _is_blank(image: object) -> bool:
+    """Whether a picture has one colour."""
+    from PIL import Image
+
+    return isinstance(image, Image.Image) and image.getcolors(1) is not None
 
 
 def tell(seen: Grounding, request: Request) -> bool | None:

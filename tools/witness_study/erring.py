@@ -1,0 +1,41 @@
+"""A witness that is wrong now and then, as one that looks is."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+
+from posh_reward.metrics.posh.judges.oracle import Oracle
+from posh_reward.types import Request, Verdict
+
+
+class Erring(Oracle):
+    """The oracle, with some of its answers turned around: always the same ones.
+
+    Args:
+        dataset: as for the oracle.
+        rate: share of the questions that it answers wrongly.
+    """
+
+    def __init__(self, dataset: str, rate: float) -> None:
+        super().__init__(dataset)
+        self._rate = rate
+
+    @property
+    def name(self) -> str:
+        """The oracle's, and how often it errs."""
+        return f"{super().name}-erring-{self._rate:g}"
+
+    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+        """The oracle's verdicts, some of them reversed."""
+        verdicts = super().grade(requests)
+        return [self._said(*each) for each in zip(requests, verdicts, strict=True)]
+
+    def _said(self, request: Request, verdict: Verdict) -> Verdict:
+        if verdict.probabilities is None or request.picture is None:
+            return verdict
+        asked = (request.kind, request.identifier, request.text, request.other,
+                 request.source.text, request.picture.digest)  # fmt: skip
+        rng = random.Random(hashlib.sha256(repr(asked).encode()).digest())
+        return Verdict(verdict.probabilities[::-1]) if rng.random() < self._rate else verdict

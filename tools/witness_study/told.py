@@ -1,0 +1,122 @@
+"""Texts about drawn scenes, whose false details and details left out are known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes.subjects import (
+    BACKDROPS,
+    COLORS,
+    GARMENTS,
+    HELD,
+    MAX_BIRDS,
+    POSES,
+    SIZES,
+    THINGS,
+    Scene,
+    Subject,
+)
+
+TEXTS = 6
+"""About each picture, with 0 to 5 false details."""
+LEFT_OUT = (0.0, 0.25, 0.5)
+"""Shares of the details that may be left out that a text leaves out."""
+OPTIONAL: tuple[Mapping[str, None], ...] = (
+    {"hat": None},
+    {"held": None, "held_color": None},
+    {"size": None},
+    {"behind": None, "behind_color": None},
+)
+"""What a description reads as well without."""
+Fact = tuple[int, str, object]
+"""Slot, what about it, and its value."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text about a picture."""
+
+    picture: int
+    text: str
+    truth: float
+    """Share of its details that are true of the drawing."""
+
+
+def written(scenes: Sequence[Scene]) -> list[Written]:
+    """``TEXTS`` about each picture."""
+    return [
+        Written(picture, wording.reference(told), truth(told, scene))
+        for picture, scene in enumerate(scenes)
+        for told in told_of(scene)
+    ]
+
+
+def told_of(scene: Scene) -> Iterator[Scene]:
+    """What each text says is there."""
+    for mistakes in range(TEXTS):
+        rng = random.Random(f"{scene.uid}/told/{mistakes}")
+        share = rng.choice(LEFT_OUT)
+        slots = [each and shortened(each, share, rng) for each in scene.slots]
+        for _ in range(mistakes):
+            slot = rng.choice([slot for slot, each in enumerate(slots) if each])
+            subject = slots[slot]
+            assert subject is not None
+            slots[slot] = mistaken(subject, scene.slots[slot], rng)
+        yield Scene(f"{scene.uid}/{mistakes}", tuple(slots))
+
+
+def shortened(subject: Subject, share: float, rng: random.Random) -> Subject:
+    """The subject with some of its details left out."""
+    for without in OPTIONAL:
+        if rng.random() < share:
+            subject = replace(subject, **without)  # type: ignore[arg-type]  # the optional ones
+    return subject
+
+
+def mistaken(subject: Subject, shown: Subject | None, rng: random.Random) -> Subject:
+    """The subject with one more detail that is not as it is ``shown``, if there is any left."""
+    changes = [
+        (name, values)
+        for name, values in choices(subject).items()
+        if getattr(subject, name) is not None and getattr(subject, name) == getattr(shown, name)
+    ]
+    if not changes:
+        return subject
+    name, values = rng.choice(changes)
+    others = [value for value in values if value != getattr(subject, name)]
+    return replace(subject, **{name: rng.choice(others)})
+
+
+def choices(subject: Subject) -> dict[str, Sequence[Any]]:
+    """The values that each detail of such a subject can have."""
+    if subject.person:
+        skirted = subject.noun in ("woman", "girl")
+        alike = [each for each in GARMENTS if (each in ("woman", "girl")) == skirted]
+        return {
+            "noun": alike, "color": COLORS, "pose": POSES, "hat": COLORS, "held": HELD,
+            "held_color": COLORS, "behind": BACKDROPS, "behind_color": COLORS,
+        }  # fmt: skip
+    if subject.noun == "bird":
+        return {"color": COLORS, "count": range(1, MAX_BIRDS + 1)}
+    return {"noun": [each for each in THINGS if each != "bird"], "color": COLORS, "size": SIZES}
+
+
+def facts(scene: Scene) -> set[Fact]:
+    """What a scene's full description says, detail by detail."""
+    return {
+        (slot, name, value)
+        for slot, subject in enumerate(scene.slots)
+        if subject is not None
+        for name, value in asdict(subject).items()
+        if value is not None and (name != "count" or subject.noun == "bird")
+    }
+
+
+def truth(told: Scene, shown: Scene) -> float:
+    """The share of what is told that is shown."""
+    said = facts(told)
+    return len(said & facts(shown)) / len(said)
