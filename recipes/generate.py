@@ -6,9 +6,9 @@
 
 Models are loaded one after the other; ``NAME=MODEL`` says what the rows call one. ``--engine vllm``
 is faster on a card. Rows have id, model, image (the row whose picture was shown), generation and
-reference. With ``--shuffle_images`` that is the next row: what a model scores then, it scores
-without seeing. Interrupted or killed, the same command goes on behind the last whole row. Only one
-process at a time may write to a file: with ``--shard`` and ``--shards`` each needs a file of its
+reference. With ``--shuffle_images`` that is the next row, so that a model is scored on a picture
+that it has not seen. After Ctrl-C or a kill, the same command continues after the last whole row.
+Only one process at a time may write to a file: with ``--shard`` and ``--shards`` each writes its
 own, and the files one after the other are the whole (slurm/generate_score.sh).
 """
 

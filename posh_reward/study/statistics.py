@@ -15,7 +15,7 @@ from posh_reward.errors import InputError
 MANY = 20_000
 """Values from which the interval of a mean is the normal one, which resampling comes to anyway."""
 FEW = 30
-"""Fewer values than this have their resampling interval widened, which would be too narrow."""
+"""The resampling interval of fewer values than this is too narrow, and is widened."""
 FEWEST = 6
 """Values that can settle a sign: five that all agree come by chance in one of 16 cases."""
 AT_ONCE = 1_000_000
@@ -52,11 +52,11 @@ def bootstrap_mean(
 ) -> Interval:
     """Interval of the mean of ``values``, resampled with replacement (percentile).
 
-    That of fewer than ``FEW`` values is widened (``tail``): a nominal 95 % of five values would
-    cover 75 to 84 %, of ten 84 to 89 %. Widened they cover 81 to 92 and 89 to 94 %, the lower
-    figures for very skewed values (3,000 samples each of normal, beta and log-normal values). The
-    interval stays within the range of the values, as Student's would not. From ``MANY`` values on
-    it is the normal interval.
+    For fewer than ``FEW`` values it is widened (``tail``). Without that, 95 % intervals of five
+    values cover 75 to 84 %, of ten 84 to 89 %; with it 81 to 92 % and 89 to 94 %, the lower figures
+    for very skewed values (3,000 samples each of normal, beta and log-normal values). Unlike
+    Student's it stays within the range of the values. From ``MANY`` values on it is the normal
+    interval.
 
     Raises:
         InputError: there are no values.
@@ -86,8 +86,8 @@ def tail(count: int, level: float) -> float:
     """Share of the resampled means that lies below the interval of a mean, and above it.
 
     Means of few resampled values vary too little: by the factor sqrt((n - 1) / n), and as if their
-    spread were known. The expanded percentile interval (Hesterberg, The American Statistician
-    2015, section 5.2) makes up for both, by taking quantiles further out.
+    spread were known. The expanded percentile interval makes up for both by taking quantiles
+    further out (Hesterberg, What Teachers Should Know About the Bootstrap, 2015).
     """
     if not 1 < count < FEW:
         return (1 - level) / 2

@@ -1,4 +1,4 @@
-"""Models that describe pictures: transformers in this process, or vLLM in one of its own.
+"""Models that describe pictures: transformers in this process, or vLLM in a separate one.
 
 Both are asked the same: one picture and the paper's prompt, the picture in the size that training
 settles, and each time the likeliest token.
@@ -126,7 +126,7 @@ class TransformersDescriber:
 
 
 class VllmDescriber:
-    """A model in vLLM, whose engine is a process of its own.
+    """A model in vLLM, which runs it in a separate process.
 
     Args:
         model: a directory, or a name on the hub.

@@ -101,7 +101,7 @@ def named_models(given: Sequence[str]) -> dict[str, str]:
 
 
 def folder_name(model: str) -> str:
-    """A model's last folder; with the one around it for a checkpoint, whose own says little."""
+    """The last folder of a model's path; for a checkpoint its run's folder, too."""
     path = Path(os.path.abspath(model))
     if re.fullmatch(r"checkpoint-\d+", path.name):
         return f"{path.parent.name}/{path.name}"

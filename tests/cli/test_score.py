@@ -19,7 +19,9 @@ from posh_reward.study.rows.scored import scores_of, typed
 from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
 
 
-def test_a_row_a_pair(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_pair_becomes_one_row(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("score", table, "-o", tmp_path / "out.jsonl", "--id", "id") == OK
     rows = rows_in(tmp_path / "out.jsonl")
     assert [row["id"] for row in rows] == ["p0", "p1", "p2", "p3", "p4"]
@@ -69,7 +71,7 @@ def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert rows_in(out)[0]["generation"] == GENERATION
 
 
-def test_what_is_missing_fails_its_own_row_only(tmp_path: Path) -> None:
+def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
     nothing: list[Row] = [
         {"generation": GENERATION, "reference": REFERENCE},
         {"generation": None, "reference": REFERENCE},

@@ -15,9 +15,13 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.training.describers import Asked
 from posh_reward.training.generation import Describing, generate
+from posh_reward.training.processors import load_processor
+from posh_reward.training.rollouts import PromptMismatchError
 from recipes import dapo_posh, sft, tiny_qwen
 from recipes import generate as recipe
 
@@ -141,6 +145,20 @@ def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(
     monkeypatch.setitem(sys.modules, "vllm", None)  # as if it were not installed
     with pytest.raises(MissingDependencyError, match=r"pip install 'posh-reward\[vllm\]'"):
         recipe.main(["--models", f"fast={tiny}", "--engine", "vllm", *flags])
+
+
+def test_a_prompt_is_checked_against_what_transformers_makes(tiny: Path) -> None:
+    asked = Asked(load_processor(str(tiny)))
+    ids = asked.processor.tokenizer(asked.prompt)["input_ids"]
+    for size in ((168, 56), (100, 150), (300, 260)):
+        [picture] = asked.settled([Image.new("RGB", size)])
+        made = asked.processor(images=[[picture]], text=[asked.prompt])["input_ids"][0]
+        asked.check(picture, ids, made)
+        pad = asked.processor.image_token_id
+        twice = [token for token in made for _ in range(1 + (token == pad))]
+        for wrong in (ids, twice, made[1:]):
+            with pytest.raises(PromptMismatchError, match=f"{picture.width} x {picture.height} pi"):
+                asked.check(picture, ids, wrong)
 
 
 def test_an_interrupted_recipe_keeps_what_was_written(

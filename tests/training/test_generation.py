@@ -1,4 +1,4 @@
-"""Shards of a split; recipes/test_smoke.py has descriptions themselves."""
+"""Shards, and names of models; recipes/test_smoke.py has descriptions."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Contents:
         self.marked = self.marked or bool(scores.elements)
 
     def _group(self, name: str, model: str) -> Group:
-        """The group that a row joins: that of its id, unless its model is there already."""
+        """The group that a row joins: the one with its id, unless it has this model already."""
         group = self.by_id.get(name) if model else None
         if group is None or model in group.members:
             group = Group(name)
@@ -129,7 +129,8 @@ def _label(value: object) -> str:
 def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     """A pair's marked texts, its elements and its failure. Fills in ``wordings``.
 
-    Marks name elements by their place. A list, since names of fields would be found by a search.
+    Marks name elements by their place. It is a list because the page's search would find the names
+    of fields.
     """
     elements = worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
@@ -168,7 +169,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def script_json(data: object, element: str | None = None) -> str:
-    """JSON that can stand in a script element: it has no ``<``, so it cannot end it."""
+    """JSON for a script element: it has no ``<``, so it cannot close the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
     if element is None:

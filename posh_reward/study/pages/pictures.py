@@ -101,7 +101,7 @@ def small_copy(path: Path, side: int = SIDE) -> bytes | None:
             warnings.simplefilter("error")  # such as that the file unpacks to too many pixels
             with Image.open(path) as image:
                 return as_jpeg(image, side)
-    except Exception:  # whatever one of Pillow's many decoders makes of an unknown file
+    except Exception:  # Pillow's decoders raise many kinds of errors for unknown files
         return None
 
 

@@ -1,8 +1,8 @@
 """Scored rows -> one page to look through: distributions, a table, and each pair's marked texts.
 
-The page needs no network and no other file. Texts are untrusted: they are in it as JSON that
-cannot end its element, reach the document through ``textContent`` alone, and the content policy
-lets nothing run but our script, by its hash.
+The page needs no network and no other file. Texts are untrusted: they are embedded as JSON that
+cannot close its element, and reach the document only through ``textContent``. The content policy
+allows our script, by its hash, and no other.
 """
 
 from __future__ import annotations
@@ -133,5 +133,5 @@ def _lead(contents: Contents) -> str:
 
 
 def policy_hash(text: str) -> str:
-    """What a content policy calls a script or a style that may stand in the page."""
+    """The hash by which a content policy allows a script or a style."""
     return "sha256-" + base64.b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -137,7 +137,7 @@ def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Pi
 
 
 def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Runs of pieces that no line break may split; each run of spaces is one of its own."""
+    """Runs of pieces that stay on one line; spaces are runs of their own."""
     word: list[Piece] = []
     for text, code in pieces:
         for part in re.findall(r"\s+|\S+", text):

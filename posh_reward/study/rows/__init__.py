@@ -8,5 +8,6 @@
     journal    rows that survive a kill
     pairs      rows of a table -> pairs to score
     scored     scores <-> rows of an output         score      the engine, resumable
-    standings  scored rows -> means and differences by model
+    standings  scored rows -> means by model
+    comparison each model against a baseline, paired by id
 """

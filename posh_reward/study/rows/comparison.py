@@ -16,7 +16,7 @@ Item = Mapping[str, Sequence[float | None]]
 """What several models wrote about one thing: by model its scores, in the order of ``NAMES``."""
 OVERALL = NAMES.index("overall")
 WIDTH = 90
-"""Columns of what is explained in a terminal."""
+"""Columns of a terminal that explanations fill."""
 HOW = (
     "over the ids that both have, with 95 % intervals; above 0 is better, in mistakes and "
     f"omissions too. Not settled: the interval includes 0; fewer than {FEWEST} ids settle nothing"

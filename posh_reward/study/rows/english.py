@@ -10,9 +10,9 @@ COMMON = frozenset(
     "he that the their there they this to two under we which who with".split()
 )
 FEWEST = 5
-"""Words below which a text says too little about its language."""
+"""A text with fewer words says too little about its language."""
 SHARE = 0.1
-"""Of common words: English descriptions have 0.3 and more, other languages a stray ``in``."""
+"""Least share of common words: English descriptions have 0.3 or more, other languages few."""
 
 
 def reads_like_english(text: str) -> bool:

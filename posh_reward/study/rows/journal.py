@@ -36,15 +36,15 @@ class Sink(Protocol):
 class Journal:
     """A file of rows that is only ever appended to.
 
-    What a kill left of a last line is cut off by the first append, and only if it can be the
-    beginning of one of our rows: a file that another program wrote stays as it was.
+    A last line that a kill cut short is removed by the first append, but only if it could be the
+    start of one of our rows: a file written by another program is left as it was.
 
     Args:
         path: made, with its folder, if there is none.
 
     Raises:
         OSError: the file cannot be opened for writing.
-        InputError: it ends in something that cannot be the beginning of one of our rows.
+        InputError: it ends in something that cannot be the start of one of our rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,7 +129,7 @@ class Stream:
         self._file = file
 
     def rows(self) -> Iterator[Row]:
-        """None: what was sent is gone."""
+        """Yields nothing: rows that were sent are gone."""
         return iter(())
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -142,10 +142,10 @@ class Stream:
         self._file.flush()
 
     def clear(self) -> None:
-        """Nothing was kept."""
+        """Does nothing: no rows are kept."""
 
     def discard(self) -> None:
-        """Nothing was kept."""
+        """Does nothing: no rows are kept."""
 
 
 def read_journal(path: Path) -> list[Row]:

@@ -62,7 +62,7 @@ def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
         columns: of which each has to be in some row.
 
     Raises:
-        InputError: there are no rows, no row has one of the columns, or an id is missing or twice.
+        InputError: there are no rows, a column is in no row, or an id is missing or repeated.
     """
     count = 0
     seen: dict[str, None] = {}

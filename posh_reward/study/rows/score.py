@@ -72,7 +72,7 @@ def score_table(metric: Metric, source: str, output: str, how: How) -> Tally:
         how: columns, format, size of batches.
 
     Returns:
-        Totals over all rows of the output, those of earlier runs included.
+        Totals over all rows of the output, including those of earlier runs.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
@@ -122,9 +122,9 @@ def _score_into(
 def check_done(
     done: Iterable[Row], pairs: Iterator[Pair], name: str, signature: str, elements: bool
 ) -> Iterator[Row]:
-    """Passes on what an earlier run has scored, if this run would begin with the same rows.
+    """Passes on the rows of an earlier run, after checking that this run would begin with them.
 
-    Takes as many of the ``pairs``.
+    Takes one of the ``pairs`` for each.
 
     Raises:
         InputError: another signature, other rows or another choice of columns.
@@ -158,8 +158,8 @@ def score_pairs(
 ) -> Iterator[list[Row]]:
     """Scored rows, a batch at a time.
 
-    Rows of batches in which the judge failed at every pair are kept back until it works again:
-    written, they would count as done, and no later run would ask again.
+    If the judge fails at every pair of a batch, the batch is kept back until the judge works again:
+    once written, its rows would count as done, and no later run would ask again.
 
     Raises:
         JudgeError: the judge cannot work at all, or not any more.

@@ -18,9 +18,9 @@ from posh_reward.study.rows.scored import EXPLAINED, NAMES
 from posh_reward.study.statistics import Interval, bootstrap_mean, paired_difference
 
 NAMED = 3
-"""Rows that a summary names for each reason why there is no score."""
+"""Rows that a summary names for each reason."""
 WIDTH = 90
-"""Columns of what is explained in a terminal."""
+"""Columns of a terminal that explanations fill."""
 NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
 NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
 REASONS = 5

@@ -77,7 +77,7 @@ def test_rows_without_elements_are_shown_unmarked() -> None:
 
 
 @pytest.mark.parametrize("bad", [{}, {**ROWS[0], "elements": [{"kind": "x"}]}])
-def test_what_is_no_scored_row_is_named(bad: dict[str, Any]) -> None:
+def test_a_row_without_scores_is_named(bad: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="row 2"):
         report([ROWS[0], bad])
 

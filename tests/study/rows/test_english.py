@@ -14,7 +14,7 @@ from posh_reward.study.rows.english import reads_like_english
         "A naïve café scene with a “quoted” word.", "Naked branches, bare soil",
     ],
 )  # fmt: skip
-def test_english_and_what_is_too_short_pass(text: str) -> None:
+def test_english_and_very_short_texts_pass(text: str) -> None:
     assert reads_like_english(text)
 
 
@@ -27,5 +27,5 @@ def test_english_and_what_is_too_short_pass(text: str) -> None:
         "Un perro marrón duerme sobre la hierba.",
     ],
 )  # fmt: skip
-def test_other_languages_do_not(text: str) -> None:
+def test_other_languages_do_not_read_like_english(text: str) -> None:
     assert not reads_like_english(text)

@@ -67,12 +67,12 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
         ({"elements": [{**ELEMENT, "seen": 2}]}, "what the picture said is 2"),
     ],
 )
-def test_a_row_that_is_not_of_scores_says_why(change: dict[str, object], why: str) -> None:
+def test_a_row_with_broken_scores_says_why(change: dict[str, object], why: str) -> None:
     with pytest.raises(InputError, match=why):
         scores_of({**scored_row(PAIR, SCORES, elements=True), **change})
 
 
-def test_what_a_kill_left_of_a_line_is_cut_off(tmp_path: Path) -> None:
+def test_a_line_cut_short_by_a_kill_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"id": "1"}) + '\n{"id": "2", "mod')
     assert [row["id"] for row in read_journal(path)] == ["1"]

@@ -119,7 +119,7 @@ def test_a_delimiter_of_ones_own(tmp_path: Path) -> None:
         ("a.gz", b"", "does not end in .jsonl"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes, why: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError, match=why):
@@ -145,7 +145,7 @@ def test_a_line_without_end_is_refused(format: Format) -> None:
         list(read_table(bomb, "'bomb'", format))
 
 
-def test_a_csv_that_nobody_reads_to_the_end_closes_quietly(tmp_path: Path) -> None:
+def test_a_csv_read_in_part_closes_quietly(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("id,text\n1,a\n2,b\n")
     with open_table(str(tmp_path / "in.csv"), format_of("in.csv")) as rows:
         next(rows)
