@@ -278,6 +278,36 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
     assert browser.complaints() == []
 
 
+def hint(browser: Browser) -> str:
+    return str(browser.run("document.querySelector('.mistakes ~ .hint').innerText"))
+
+
+def test_a_mark_that_has_begun_is_seen_and_can_be_cancelled(
+    browser: Browser, tmp_path: Path
+) -> None:
+    opened(browser, GRANULAR, tmp_path)
+    browser.point("#begin", click=True)
+    plain = browser.run(f"getComputedStyle(document.querySelector({word('mistakes', 1)!r})).color")
+    assert hint(browser) == ""
+    browser.point(word("mistakes", 1), click=True)
+    assert "A mark begins at \u201cred\u201d. Choose its last word." in hint(browser)
+    begun = browser.run("getComputedStyle(document.querySelector('.mistakes .word.begun')).color")
+    assert begun != plain
+    browser.press("Escape", 27)
+    assert hint(browser) == ""
+    assert said(browser) == "Mark cancelled"
+    browser.point(word("mistakes", 2), click=True)
+    browser.point(".mistakes ~ .hint button", click=True)  # there is no Escape on a phone
+    assert hint(browser) == ""
+    assert focused(browser, "it.dataset.place") == "2"
+    assert browser.run("document.querySelectorAll('.begun, .marked').length") == 0
+    browser.point(word("mistakes", 1), click=True)
+    browser.point(word("mistakes", 2), click=True)
+    assert hint(browser) == ""
+    assert browser.run("document.querySelectorAll('.marks button').length") == 1
+    assert browser.complaints() == []
+
+
 def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
     opened(browser, GRANULAR, tmp_path)
     tab_to(browser, "it.id === 'begin'")

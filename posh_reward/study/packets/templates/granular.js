@@ -40,6 +40,9 @@ function markable(side, title, text, words, answer, changed) {
   const none = make("input", { type: "checkbox" });
   none.checked = answer[side] !== null && !marks.length;
   const chosen = make("ul", { class: "marks", "aria-label": what });
+  const hint = make("p", { class: "hint" });  // for those who see; others are told by say()
+  const cancelling = make("button", { type: "button" }, "Cancel (Escape)");
+  cancelling.addEventListener("click", () => { const place = begun; cancel(); options[place].focus(); });
 
   function markAt(place) { return marks.find(([first, last]) => first <= place && place <= last); }
 
@@ -57,6 +60,8 @@ function markable(side, title, text, words, answer, changed) {
       button.addEventListener("click", () => { remove(mark); options[mark[0]].focus(); });
       return make("li", {}, button);
     }));
+    hint.replaceChildren(...(begun === null ? [] : [make("span", { "aria-hidden": "true" },
+      beginning()), " ", cancelling]));
     none.disabled = marks.length > 0;
     if (marks.length) none.checked = false;
   }
@@ -87,13 +92,22 @@ function markable(side, title, text, words, answer, changed) {
     keep();
   }
 
+  const beginning = () => `A mark begins at ${quote([begun, begun])}. Choose its last word.`;
+
+  function cancel() {
+    if (begun === null) return;
+    begun = null;
+    say("Mark cancelled");
+    draw();
+  }
+
   function choose(place) {
     current = place;
     if (begun !== null) return add(begun, place);
     const mark = markAt(place);
     if (mark) return remove(mark);
     begun = place;
-    say(`A mark begins at ${quote([place, place])}. Choose its last word.`);
+    say(beginning());
     draw();
   }
 
@@ -123,7 +137,6 @@ function markable(side, title, text, words, answer, changed) {
     ArrowDown: () => move(line(1)), ArrowUp: () => move(line(-1)),
     Home: () => move(0), End: () => move(words.length - 1),
     Enter: () => choose(current), " ": () => choose(current),
-    Escape: () => { begun = null; say("No mark begun"); draw(); },
     Delete: () => { const mark = markAt(current); if (mark) remove(mark); },
   };
   list.addEventListener("keydown", (event) => {
@@ -147,6 +160,13 @@ function markable(side, title, text, words, answer, changed) {
   });
   none.addEventListener("change", keep);
   draw();
-  return make("section", { class: "card" }, make("h3", {}, title), make("p", {}, task), list, chosen,
-    make("label", { class: "choice" }, none, nothing));
+  const card = make("section", { class: "card" }, make("h3", {}, title), make("p", {}, task), list,
+    hint, chosen, make("label", { class: "choice" }, none, nothing));
+  card.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || begun === null) return;
+    const place = begun;
+    cancel();
+    options[place].focus();  // the button may have had it, which is gone
+  });
+  return card;
 }
