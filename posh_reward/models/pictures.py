@@ -21,6 +21,7 @@ LARGEST = 100_000_000
 """Bytes of a file that is opened."""
 NO_PILLOW = Failure("engine", "pictures need Pillow: pip install pillow")
 MISSING = Failure("text", "there is no picture")
+NO_PLACE = Failure("prompt", "the model's chat template does not give each picture a placeholder")
 
 SEEING = ("qwen2_5_vl", "qwen3_vl")
 """``model_type`` of the checkpoints that see."""
@@ -150,6 +151,18 @@ def settled_picture(picture: Picture, sizes: Sizes) -> Image.Image | Failure:
         return settled(picture.image, *sizes)
     except Exception as error:  # reading a file late may raise anything
         return unshown(error)
+
+
+def size_of(picture: Picture) -> tuple[int, int]:
+    """Width and height of a picture, in pixels.
+
+    Raises:
+        InputError: it has none.
+    """
+    size = getattr(picture.image, "size", None)
+    if not isinstance(size, tuple) or len(size) != 2 or min(size) < 1:
+        raise InputError(f"{type(picture.image).__name__} is not a PIL image with pixels")
+    return size
 
 
 def unshown(error: Exception) -> Failure:

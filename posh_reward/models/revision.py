@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -25,6 +26,19 @@ def commit(model: str, revision: str | None) -> str:
         if not isinstance(cached, str):
             raise
         return Path(cached).parent.name
+
+
+def downloaded(model: str, commit: str, name: str) -> Path:
+    """A small file of a model on the hub, from the cache if it is there."""
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(model, name, revision=commit))
+
+
+def kind(config: Path) -> str:
+    """The ``model_type`` of a model, from its ``config.json``; empty if it says none."""
+    said = json.loads(config.read_text(encoding="utf-8"))
+    return str(said.get("model_type", "")) if isinstance(said, dict) else ""
 
 
 def fingerprint(folder: Path) -> str:

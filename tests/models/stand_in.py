@@ -23,9 +23,13 @@ RAW = os.dup(1)
 """The pipe itself, which an engine should not write to."""
 
 
-def masses(text: str, labels: int) -> tuple[float, ...]:
-    """Different for each text, and the same in every process."""
-    weights = [(sum(map(ord, text)) * (label + 3)) % 17 + 1 for label in range(labels)]
+SIZES = (8, 128, 2000)
+"""Of the pictures that it sees, if its model's name begins with "sees"."""
+
+
+def masses(text: str, labels: int, seen: int = 0) -> tuple[float, ...]:
+    """Different for each text and sum of bytes seen, and the same in every process."""
+    weights = [((sum(map(ord, text)) + seen) * (label + 3)) % 17 + 1 for label in range(labels)]
     return tuple(weight / sum(weights) / 2 for weight in weights)
 
 
@@ -33,8 +37,11 @@ class StandIn:
     """Answers by arithmetic, and does what a word in a prompt's suffix tells it to."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        from posh_reward.models.pictures import Sizes
+
         start(settings["model"])
         self.settings = settings
+        self.sizes = Sizes(*SIZES) if settings["model"].startswith("sees") else None
         self.asleep = False
         self.asked: list[str] = []
 
@@ -49,7 +56,8 @@ class StandIn:
             self._obey(words)
             if "half" in words:
                 continue
-            found = masses(prompt.text, len(labels) - ("outside" in words))
+            seen = sum(sum(each.image.tobytes()) for each in prompt.pictures)
+            found = masses(prompt.text, len(labels) - ("outside" in words), seen)
             if "nan" in words:
                 found = (float("nan"),) * len(labels)
             if "long" in words:
@@ -62,7 +70,8 @@ class StandIn:
 
         for place, prompt in enumerate(prompts):
             self._obey(prompt.suffix.split())
-            told = self._told(prompt.suffix)[: max_tokens * 1000]
+            shown = " ".join(str(each.image.size) for each in prompt.pictures)
+            told = shown or self._told(prompt.suffix)[: max_tokens * 1000]
             yield [(place, Answer(text=told, decoded=2))]
 
     def sleep(self) -> None:
@@ -132,7 +141,9 @@ def main() -> None:
     boot = Path(sys.argv[1])
     what, settings = sys.argv[2], json.loads(sys.argv[3])
     if what == "probe":
-        print(json.dumps({"vllm": "0.0.1", "revision": settings["revision"] or "0123abc"}))
+        kind = "qwen3_vl" if settings["model"].startswith("sees") else "qwen3"
+        revision = settings["revision"] or "0123abc"
+        print(json.dumps({"vllm": "0.0.1", "revision": revision, "kind": kind}))
         return
     runpy.run_path(str(boot))["load_package"](boot.parents[2])
     from posh_reward.models.vllm.worker import serve

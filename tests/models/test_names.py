@@ -39,6 +39,7 @@ NAMED: dict[type, dict[str, tuple[object, object]]] = {
         "revision": ("v1", "v2"),
         "dtype": ("bfloat16", "float16"),
         "reading": ("labels", "top-20"),
+        "max_pixels": (1_000_000, 500_000),
         "batch_invariant": (False, True),
     },
     ServerModel: {
@@ -101,7 +102,8 @@ def test_a_cascades_and_a_servers_names_tell_their_settings() -> None:
 
 
 def test_a_vllm_models_name_tells_its_settings(make: Make) -> None:
-    assert differing(make, VllmModel) == []
+    assert differing(lambda **options: make(**{"model": "sees", **options}), VllmModel) == []
+    assert "pixels" not in make().name
 
 
 def test_a_transformers_models_name_tells_its_settings(tmp_path: Path) -> None:

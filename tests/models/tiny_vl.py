@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,12 @@ def seeing_model(
 
     start, end, image, video = tokenizer.convert_tokens_to_ids(VISION)
     qwen3 = kind == "qwen3_vl"
-    shape = {**TEXT, "vocab_size": len(tokenizer), **({"head_dim": 16} if qwen3 else {}), **changes}
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+    shape = {**TEXT, "vocab_size": len(tokenizer), **changes}
+    head = shape["hidden_size"] // shape["num_attention_heads"]
+    shape |= {"head_dim": head} if qwen3 else {}
+    side = 5 * head // 32
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_interleaved": qwen3}
+    rope["mrope_section"] = [head // 2 - 2 * side, side, side]
     own = {"deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}
     other = {"window_size": 2 * FACTOR, "fullatt_block_indexes": [1]}
     config = AutoConfig.for_model(
@@ -86,13 +91,19 @@ def seeing_model(
     return model
 
 
-def save_seeing(folder: Path, kind: str = "qwen2_5_vl") -> Path:
-    """Writes a model, its tokenizer and its picture processor, as the hub has them."""
+def save_seeing(folder: Path, kind: str = "qwen2_5_vl", **changes: Any) -> PreTrainedModel:
+    """Writes a model, its tokenizer and its processors, as the hub has them; returns the model."""
     tokenizer = seeing_tokenizer()
-    seeing_model(tokenizer, kind).save_pretrained(folder)
+    model = seeing_model(tokenizer, kind, **changes)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     image_processor().save_pretrained(folder)
-    return folder
+    whose = {"qwen2_5_vl": "Qwen2VL", "qwen3_vl": "Qwen3VL"}[kind]
+    video = {"video_processor_type": f"{whose}VideoProcessor", "patch_size": PATCH}
+    video |= {"merge_size": MERGE, "temporal_patch_size": 2}
+    path = folder / "video_preprocessor_config.json"
+    path.write_text(json.dumps(video), encoding="utf-8")
+    return model
 
 
 def picture(width: int = 24, height: int = 16, color: str = "red") -> Picture:

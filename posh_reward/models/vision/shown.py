@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import Sizes, settled_picture, unshown
+from posh_reward.models.pictures import NO_PLACE, Sizes, settled_picture, size_of, unshown
 from posh_reward.types import Failure, Picture
 
 if TYPE_CHECKING:
     import torch
 
 Ids = tuple[int, ...]
-NO_PLACE = Failure("prompt", "the model's chat template does not give each picture a placeholder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Eyes:
             return NO_PLACE
         try:
             counts = [self.sizes.tokens(*size_of(picture)) for picture in prompt.pictures]
-        except (InputError, AttributeError, TypeError, ValueError) as error:
+        except InputError as error:
             return unshown(error)
         end = places[-1] + 1
         stem = tuple(expanded(ids[:end], self.placeholder, counts))
@@ -81,18 +80,6 @@ class Eyes:
             images.append(image)
         made = self._processor(images, do_resize=False, return_tensors="pt")
         return made["pixel_values"], made["image_grid_thw"]
-
-
-def size_of(picture: Picture) -> tuple[int, int]:
-    """Width and height of a picture, in pixels.
-
-    Raises:
-        TypeError: it has none.
-    """
-    size = getattr(picture.image, "size", None)
-    if not isinstance(size, tuple) or len(size) != 2 or min(size) < 1:
-        raise TypeError(f"{type(picture.image).__name__} is not a PIL image with pixels")
-    return size
 
 
 def expanded(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:

@@ -1,9 +1,12 @@
 """What crosses the pipe: one JSON object a line.
 
 child:   {"ready": true}                           or {"fatal": "why"}, and it exits
+         {"ready": true, "sizes": [28, 3136, 1003520]}    it sees, pictures in such sizes
          {"refused": "why, and the remedy"}        and it exits: the settings are at fault
 parent:  {"id": 7, "do": "choose", "labels": ["1", ...], "prompts": [["prefix", "suffix"], ...]}
          {"id": 8, "do": "write", "max_tokens": 20, "prompts": [...]}
+         with pictures: "prompts": [["prefix", "suffix", "digest", ...], ...],
+                        "pictures": {"digest": [width, height, "RGB bytes in base64"], ...}
          {"id": 9, "do": "sleep"}                  or "wake"
 child:   {"id": 7, "beat": true}                   it is alive; twice a second while it works
          {"id": 7, "answers": [[0, {"masses": [0.1, ...], ...}], ...]}   as they come

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from posh_reward.errors import MissingDependencyError
+from posh_reward.models.ask import BLIND
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import (
@@ -18,7 +19,9 @@ from posh_reward.models.labels import (
     label_tokens,
     no_token,
 )
+from posh_reward.models.pictures import Sizes
 from posh_reward.models.vllm.answers import Answer
+from posh_reward.models.vllm.sight import RETOKENISED, sight_of
 from posh_reward.models.vllm.worker import Answers
 from posh_reward.types import Failure
 
@@ -47,6 +50,8 @@ class VllmEngine:
             check_scoring(vllm.SamplingParams, vllm.__version__)
         self._sleeps = bool(settings["sleep"]) and can_sleep()
         self._asleep = False
+        most = settings["max_pixels"]
+        self._sight = most and sight_of(settings["model"], settings["revision"], most)
         self._params: Any = vllm.SamplingParams
         self._llm: Any = vllm.LLM(
             model=settings["model"],
@@ -60,10 +65,16 @@ class VllmEngine:
             enable_sleep_mode=self._sleeps,
             enforce_eager=settings["enforce_eager"],
             logprobs_mode="raw_logprobs",
+            **(self._sight.options if self._sight else {}),
         )
         self._longest: int = settings["max_model_len"]
         self._tokenizer: Any = self._llm.get_tokenizer()
         self._chat = Chat(self._tokenizer)
+
+    @property
+    def sizes(self) -> Sizes | None:
+        """The sizes in which it wants pictures; None if it does not see."""
+        return self._sight.sizes if self._sight else None
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels as the next token, at temperature 1."""
@@ -116,23 +127,35 @@ class VllmEngine:
         """``read`` of each prompt's output; prompts that cannot be asked fail."""
         self.wake()
         failed: list[tuple[int, Answer]] = []
-        sound: list[tuple[int, list[int]]] = []
-        for place, ids in enumerate(self._encoded(prompts)):
-            if ids is None:
-                failed.append((place, Answer(failure=UNTOKENISED)))
-            elif len(ids) > self._longest - params.max_tokens:
-                failed.append((place, Answer(failure=TOO_LONG)))
+        sound: list[tuple[int, dict[str, Any], int]] = []
+        for place, (prompt, ids) in enumerate(zip(prompts, self._encoded(prompts), strict=True)):
+            failure = self._failure(prompt, ids, params.max_tokens)
+            if failure is not None or ids is None:
+                failed.append((place, Answer(failure=failure)))
             else:
-                sound.append((place, ids))
+                sound.append((place, input_of(prompt, ids), self._length(prompt, ids)))
         yield failed
         for start in range(0, len(sound), AT_ONCE):
             part = sound[start : start + AT_ONCE]
-            inputs = [{"prompt_token_ids": ids} for _, ids in part]
-            replies = self._llm.generate(inputs, params, use_tqdm=False)
+            replies = self._llm.generate([each for _, each, _ in part], params, use_tqdm=False)
             yield [
-                (place, charged(read(reply.outputs[0]), reply, len(ids)))
-                for (place, ids), reply in zip(part, replies, strict=True)
+                (place, charged(read(reply.outputs[0]), reply, length))
+                for (place, _, length), reply in zip(part, replies, strict=True)
             ]
+
+    def _failure(self, prompt: Prompt, ids: Sequence[int] | None, reply: int) -> Failure | None:
+        """Why a prompt cannot be asked; None if it can."""
+        if ids is None:
+            return UNTOKENISED
+        if prompt.pictures:
+            failure = self._sight.failure(prompt, ids) if self._sight else BLIND
+            if failure is not None:
+                return failure
+        return TOO_LONG if self._length(prompt, ids) > self._longest - reply else None
+
+    def _length(self, prompt: Prompt, ids: Sequence[int]) -> int:
+        """Tokens of a prompt once its pictures have theirs."""
+        return len(ids) + (self._sight.tokens(prompt) if prompt.pictures and self._sight else 0)
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
         """Token ids of each prompt; None for text that the tokenizer refuses (a lone surrogate)."""
@@ -144,8 +167,24 @@ class VllmEngine:
             return [ids for prompt in prompts for ids in self._encoded([prompt])]
 
 
+def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
+    """What vLLM is given: each picture has one placeholder, which vLLM expands itself.
+
+    With expanded ones it would expand the first of them again.
+    """
+    if not prompt.pictures:
+        return {"prompt_token_ids": ids}
+    return {
+        "prompt_token_ids": ids,
+        "multi_modal_data": {"image": [each.image for each in prompt.pictures]},
+        "multi_modal_uuids": {"image": [each.digest for each in prompt.pictures]},
+    }
+
+
 def charged(answer: Answer, reply: Any, submitted: int) -> Answer:
-    """An answer with the tokens that it cost."""
+    """An answer with the tokens that it cost; a failure if vLLM read other ones than were asked."""
+    if len(reply.prompt_token_ids) != submitted:
+        return Answer(failure=RETOKENISED)
     computed = submitted - (reply.num_cached_tokens or 0)
     decoded = len(reply.outputs[0].token_ids)
     return replace(answer, submitted=submitted, computed=computed, decoded=decoded)

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import JudgeError
+from posh_reward.models.ask import BLIND
 from posh_reward.models.base import Prompt
+from posh_reward.models.pictures import Sizes, settled_picture
 from posh_reward.models.vllm.answers import Answer, read
 from posh_reward.models.vllm.environment import boot_command
+from posh_reward.models.vllm.sight import portions, request_of
 from posh_reward.process import ChildProcess
+from posh_reward.types import Failure, Picture
 
 SILENCE = 60.0
 """Seconds without a sign of life after which the child counts as stuck."""
@@ -49,6 +53,7 @@ class EngineProcess:
             raise JudgeError(str(heard["refused"]))
         if "ready" not in heard:
             raise self._child.failed(f"could not start: {heard.get('fatal', heard)}")
+        self._sizes = Sizes(*heard["sizes"]) if "sizes" in heard else None
 
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]
@@ -62,10 +67,29 @@ class EngineProcess:
         Raises:
             ChildFailureError: it died, hung or talked nonsense before all were answered.
         """
-        labels = len(what.get("labels", ()))
-        missing = set(range(len(prompts)))
-        texts = [[prompt.prefix, prompt.suffix] for prompt in prompts]
-        for heard in self._replies({**what, "prompts": texts}):
+        for portion in portions(prompts):
+            shown = {
+                picture: self._settled(picture)
+                for place in portion
+                for picture in prompts[place].pictures
+            }
+            sound = []
+            for place in portion:
+                failures = [shown[each] for each in prompts[place].pictures]
+                failure = next((each for each in failures if isinstance(each, Failure)), None)
+                if failure is None:
+                    sound.append(place)
+                else:
+                    yield place, Answer(failure=failure)
+            request = {**what, **request_of([prompts[place] for place in sound], shown)}
+            for place, answer in self._answers(request):
+                yield sound[place], answer
+
+    def _answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, Answer]]:
+        """(place, answer) of each prompt of one request."""
+        labels = len(request.get("labels", ()))
+        missing = set(range(len(request["prompts"])))
+        for heard in self._replies(request):
             try:
                 answers = [(place, read(answer, labels)) for place, answer in heard["answers"]]
                 for place, _ in answers:
@@ -76,6 +100,10 @@ class EngineProcess:
             yield from answers
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
+
+    def _settled(self, picture: Picture) -> Any:
+        """The picture as the model is to see it, or why it cannot."""
+        return BLIND if self._sizes is None else settled_picture(picture, self._sizes)
 
     def tell(self, what: str) -> None:
         """Tells it to "sleep" or "wake", which have no answer.

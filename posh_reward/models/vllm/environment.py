@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from posh_reward.errors import JudgeError
+from posh_reward.models.pictures import SEEING
 from posh_reward.process.environment import card_of, passed_on, secrets_of, without
 
 BOOT = Path(__file__).with_name("boot.py")
@@ -36,6 +37,8 @@ class About:
     """Of vLLM."""
     revision: str
     """The model's commit; for a local folder, ``sha256-`` and the start of its fingerprint."""
+    sees: bool
+    """Whether the model takes pictures."""
 
 
 @lru_cache(maxsize=32)
@@ -66,7 +69,7 @@ def probe(python: str, model: str, revision: str | None) -> About:
         fatal = f"{python} cannot be asked for its vLLM: {done.stderr.strip()[-500:]}"
     if fatal is not None:
         raise JudgeError(without(secrets_of(environment), str(fatal)))
-    return About(str(found["vllm"]), str(found["revision"]))
+    return About(str(found["vllm"]), str(found["revision"]), found.get("kind") in SEEING)
 
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:

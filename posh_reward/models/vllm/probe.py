@@ -7,11 +7,11 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from posh_reward.models.revision import commit, fingerprint
+from posh_reward.models.revision import commit, downloaded, fingerprint, kind
 
 
 def about(model: str, revision: str | None) -> dict[str, str]:
-    """``{"vllm": version, "revision": commit}``, or ``{"fatal": why}``."""
+    """``{"vllm": version, "revision": commit, "kind": model_type}``, or ``{"fatal": why}``."""
     if find_spec("vllm") is None:
         return {
             "fatal": f"vLLM is not installed in {sys.executable}: pip install 'posh-reward[vllm]', "
@@ -21,11 +21,14 @@ def about(model: str, revision: str | None) -> dict[str, str]:
     if path.is_dir():
         if not (path / "config.json").is_file():
             return {"fatal": f"the folder {model} holds no model: there is no config.json in it"}
-        return {"vllm": vllm_version(), "revision": f"sha256-{fingerprint(path)}"}
+        which = f"sha256-{fingerprint(path)}"
+        return {"vllm": vllm_version(), "revision": which, "kind": kind(path / "config.json")}
     if path.is_absolute() or model.startswith("."):
         return {"fatal": f"there is no folder {model}: give a model's folder or its name on a hub"}
     try:
-        return {"vllm": vllm_version(), "revision": commit(model, revision)}
+        which = commit(model, revision)
+        read = kind(downloaded(model, which, "config.json"))
+        return {"vllm": vllm_version(), "revision": which, "kind": read}
     except Exception as error:
         return {
             "fatal": f"the model {model!r} at revision {revision or 'main'!r} is neither in the "

@@ -12,6 +12,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
 from posh_reward.models.labels import LabelReading, check_reading, verdict
+from posh_reward.models.pictures import MAX_PIXELS
 from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.models.vllm.environment import About, child_environment, probe
@@ -34,6 +35,7 @@ class VllmModel:
         memory_gb: GiB of the card for the cache of prefixes. The weights come on top of it.
         max_model_len: longest prompt with its reply, in tokens; a longer one fails.
         reading: how probabilities of labels are read; see ``models.labels.LabelReading``.
+        max_pixels: larger pictures are shrunk to so many pixels before a model that sees gets them.
         batch_invariant: make answers independent of what else is in a batch, at a cost.
         sleep: between batches move the weights to the host's memory (28 GB per rank for 14
             billion parameters in bfloat16) and drop the cache, where vLLM can.
@@ -50,7 +52,6 @@ class VllmModel:
         InputError: an argument has a value that cannot be used.
     """
 
-    sees = False
     few_calls = True
 
     def __init__(
@@ -63,6 +64,7 @@ class VllmModel:
         memory_gb: float = 8.0,
         max_model_len: int = 8192,
         reading: LabelReading = "labels",
+        max_pixels: int = MAX_PIXELS,
         batch_invariant: bool = False,
         sleep: bool = True,
         enforce_eager: bool = False,
@@ -71,7 +73,7 @@ class VllmModel:
         max_restarts: int = 8,
     ) -> None:
         check_reading(reading)
-        _check_positive(memory_gb=memory_gb, max_model_len=max_model_len)
+        _check_positive(memory_gb=memory_gb, max_model_len=max_model_len, max_pixels=max_pixels)
         _check_positive(start_timeout=start_timeout, timeout=timeout)
         self._model = model
         self._revision = revision
@@ -86,11 +88,21 @@ class VllmModel:
             "enforce_eager": enforce_eager,
         }
         self._reading: LabelReading = reading
+        self._max_pixels = max_pixels
         self._batch_invariant = batch_invariant
         self._timeouts = (start_timeout, timeout)
         self._max_restarts = max_restarts
         self.usage = Usage()
         self._forget_process()
+
+    @property
+    def sees(self) -> bool:
+        """Whether the checkpoint is of a kind that takes pictures (``models.pictures.SEEING``).
+
+        Raises:
+            JudgeError: there is no vLLM, or no such model.
+        """
+        return self._about().sees
 
     @property
     def name(self) -> str:
@@ -102,7 +114,8 @@ class VllmModel:
         about = self._about()
         folder = Path(self._model)
         called = folder.resolve().name if folder.is_dir() else self._model
-        mark = ":batch-invariant" if self._batch_invariant else ""
+        mark = f":pixels-{self._max_pixels}" if about.sees else ""
+        mark += ":batch-invariant" if self._batch_invariant else ""
         return (
             f"vllm-{about.version}:{called}@{about.revision}:{self._settings['dtype']}:"
             f"{self._reading}{mark}"
@@ -163,7 +176,11 @@ class VllmModel:
     def _start(self) -> EngineProcess:
         about = self._about()
         folder = Path(self._model).is_dir()
-        settings = {**self._settings, "revision": None if folder else about.revision}
+        settings = {
+            **self._settings,
+            "revision": None if folder else about.revision,
+            "max_pixels": self._max_pixels if about.sees else None,
+        }
         environment = child_environment(
             os.environ, self._python, self._model, batch_invariant=self._batch_invariant
         )

@@ -14,7 +14,9 @@ from typing import IO, Any, Protocol
 
 from posh_reward.errors import PoshError
 from posh_reward.models.base import Prompt
+from posh_reward.models.pictures import Sizes
 from posh_reward.models.vllm.answers import Answer, written
+from posh_reward.models.vllm.sight import prompts_of
 
 BEAT = 0.5
 """Seconds between signs of life."""
@@ -25,6 +27,11 @@ Answers = Iterator[list[tuple[int, Answer]]]
 
 class Engine(Protocol):
     """Answers prompts in the child."""
+
+    @property
+    def sizes(self) -> Sizes | None:
+        """The sizes in which it wants pictures; None if it does not see."""
+        ...
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels."""
@@ -110,7 +117,7 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
         traceback.print_exc()
         pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
         os._exit(1)
-    pipe.say({"ready": True})
+    pipe.say({"ready": True} if engine.sizes is None else {"ready": True, "sizes": engine.sizes})
     heart = Heart(pipe.say)
     try:
         for request in pipe.requests():
@@ -134,7 +141,7 @@ def answered(engine: Engine, request: Mapping[str, Any]) -> Answers:
     elif what == "wake":
         engine.wake()
     else:
-        prompts = [Prompt(prefix, suffix) for prefix, suffix in request["prompts"]]
+        prompts = prompts_of(request)
         if what == "choose":
             yield from engine.choose(prompts, request["labels"])
         else:

@@ -1,0 +1,154 @@
+"""Pictures reach vLLM's process as they are to be seen; with a small engine in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward.models.ask import BLIND, Asker
+from posh_reward.models.base import Prompt
+from posh_reward.models.pictures import NO_PLACE, Sizes, picture_of, settled
+from posh_reward.models.vllm.answers import Answer
+from posh_reward.models.vllm.engine import charged, input_of
+from posh_reward.models.vllm.sight import (
+    AT_ONCE,
+    MOST,
+    RETOKENISED,
+    TOO_MANY,
+    Sight,
+    portions,
+    prompts_of,
+    request_of,
+)
+from posh_reward.store import Store
+from posh_reward.types import Picture
+from tests.models.children import LABELS, Make, prompts
+from tests.models.stand_in import SIZES, masses
+
+
+def picture(width: int = 30, height: int = 20) -> Picture:
+    found = picture_of(Image.effect_noise((width, height), 60))
+    assert isinstance(found, Picture)
+    return found
+
+
+SMALL, LARGE = picture(), picture(90, 60)
+
+
+def right(prompt: Prompt) -> list[float]:
+    """The probabilities that a sound engine gives, which depend on each byte that it sees."""
+    images = [settled(each.image, *SIZES) for each in prompt.pictures]  # type: ignore[arg-type]
+    found = masses(prompt.text, len(LABELS), sum(sum(image.tobytes()) for image in images))
+    return [mass / sum(found) for mass in found]
+
+
+def test_pictures_are_seen_to_the_last_byte(make: Make) -> None:
+    model = make("sees")
+    assert model.sees
+    asked = [
+        prompt._replace(pictures=pictures)
+        for pictures in ((), (SMALL,), (LARGE,), (LARGE, SMALL))
+        for prompt in prompts("dog", "cat")
+    ]
+    for prompt, verdict in zip(asked, model.choose(asked, LABELS), strict=True):
+        assert verdict.probabilities == pytest.approx(right(prompt))
+    [reply] = model.write([Prompt("", "sizes", (SMALL, LARGE))], 20)
+    assert reply.text == "(32, 16) (48, 32)", "multiples of 8, of at most 2000 pixels"
+
+
+def test_many_pictures_go_in_several_requests(make: Make) -> None:
+    pictures = [picture(8 + i, 20) for i in range(AT_ONCE + 3)]
+    asked = [Prompt("Look. ", word, (each,)) for each in pictures for word in ("dog", "cat")]
+    verdicts = make("sees").choose(asked, LABELS)
+    for prompt, verdict in zip(asked, verdicts, strict=True):
+        assert verdict.probabilities == pytest.approx(right(prompt))
+    assert [len(portion) for portion in portions(asked)] == [2 * AT_ONCE, 6]
+    assert [len(portion) for portion in portions(prompts(*"abcdefg"))] == [7]
+
+
+def test_a_picture_crosses_the_pipe_once() -> None:
+    asked = [Prompt("Look. ", word, (SMALL,)) for word in "abc"]
+    request = request_of(asked, {SMALL: SMALL.image})
+    assert list(request["pictures"]) == [SMALL.digest]
+    back = prompts_of(request)
+    assert back == asked
+    assert {picture_of(each.pictures[0].image) for each in back} == {SMALL}
+    assert "pictures" not in request_of(prompts("dog"), {})
+
+
+def test_a_picture_that_cannot_be_shown_fails_alone(make: Make) -> None:
+    odd = Picture("0dd", object())
+    thin = picture(4000, 10)
+    asked = [Prompt("", "dog", (each,)) for each in (odd, SMALL, thin)]
+    first, sound, last = make("sees").choose(asked, LABELS)
+    assert "object is not a PIL image" in str(first.failure)
+    assert sound.probabilities == pytest.approx(right(asked[1]))
+    assert "too long and thin" in str(last.failure)
+
+
+def test_a_death_costs_no_picture(make: Make, tmp_path: Path) -> None:
+    """The child dies once in the middle of a batch; what was left is sent again."""
+    asked = [Prompt("Look. ", word, (each,)) for each in (SMALL, LARGE) for word in ("a", "b")]
+    asked.insert(2, Prompt("Look. ", f"once {tmp_path / 'died'}", (LARGE,)))
+    verdicts = make("sees").choose(asked, LABELS)
+    assert (tmp_path / "died").exists()
+    for prompt, verdict in zip(asked, verdicts, strict=True):
+        assert verdict.probabilities == pytest.approx(right(prompt))
+
+
+def test_a_model_without_eyes_is_sent_no_picture(make: Make) -> None:
+    model = make()
+    assert not model.sees
+    blind, sound = model.choose([Prompt("", "dog", (SMALL,)), Prompt("", "dog")], LABELS)
+    assert blind.failure == BLIND
+    assert sound.failure is None
+
+
+def test_answers_are_kept_by_picture_and_cap(make: Make, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    asked = [Prompt("", "dog", (each,)) for each in (SMALL, LARGE)]
+    first = Asker(make("sees"), store).choose(asked, LABELS)
+    again = make("sees")
+    assert Asker(again, store).choose(asked, LABELS) == first
+    assert again.usage.cache_hits == 2
+    other = make("sees", max_pixels=500)
+    Asker(other, store).choose(asked, LABELS)
+    assert other.usage.cache_hits == 0
+
+
+SIGHT = Sight(Sizes(*SIZES), placeholder=7)
+
+
+def test_vllm_gets_one_placeholder_a_picture_and_its_digest() -> None:
+    prompt = Prompt("", "dog", (SMALL, LARGE))
+    given = input_of(prompt, [1, 7, 2, 7, 3])
+    assert given["prompt_token_ids"].count(7) == 2
+    assert given["multi_modal_data"]["image"] == [SMALL.image, LARGE.image]
+    assert given["multi_modal_uuids"]["image"] == [SMALL.digest, LARGE.digest]
+    assert input_of(Prompt("", "dog"), [1]) == {"prompt_token_ids": [1]}
+    settled_ones = Prompt("", "dog", (picture(32, 16), picture(48, 32)))
+    assert SIGHT.tokens(settled_ones) == 4 * 2 + 6 * 4 - 2
+
+
+def test_prompts_that_vllm_would_choke_on_fail_before() -> None:
+    prompt = Prompt("", "dog", (SMALL,))
+    assert SIGHT.failure(prompt, [1, 7, 3]) is None
+    assert SIGHT.failure(prompt, [1, 3]) == SIGHT.failure(prompt, [7, 7]) == NO_PLACE
+    assert SIGHT.failure(Prompt("", "dog", (SMALL,) * (MOST + 1)), [7]) == TOO_MANY
+
+
+def test_other_tokens_than_were_asked_for_are_no_answer() -> None:
+    """A placeholder that is expanded twice shows in the number of tokens (huggingface/trl#6294)."""
+
+    class Reply:
+        prompt_token_ids = (1,) * 12
+        num_cached_tokens = 4
+        outputs: tuple[Any, ...] = (type("Output", (), {"token_ids": [5]})(),)
+
+    given = Answer(masses=(0.5, 0.5))
+    answer = charged(given, Reply(), 12)
+    assert (answer.submitted, answer.computed, answer.masses) == (12, 8, given.masses)
+    assert charged(given, Reply(), 9).failure == RETOKENISED

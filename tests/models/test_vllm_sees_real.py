@@ -1,0 +1,103 @@
+"""vLLM itself is shown pictures: a CPU build, and models that see of three layers. Two minutes.
+
+The environment is the one of ``test_vllm_real.py``, with torchvision kept::
+
+    POSH_VLLM_PYTHON=ENV/bin/python pytest --run-vllm tests/models/test_vllm_sees_real.py -s
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.models.base import Prompt
+from posh_reward.models.packed import TransformersModel
+from posh_reward.models.vllm import VllmModel
+from posh_reward.types import Picture
+from tests.models.tiny_vl import KINDS, image_processor, picture, save_seeing, seeing_tokenizer
+
+pytestmark = pytest.mark.vllm
+
+LABELS = ("1", "2", "3", "4", "5")
+CLOSE = 1e-3
+MAX_PIXELS = 640
+OPERATORS = """
+import torch
+for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
+                     ("qnms", "(Tensor dets, Tensor scores, float t) -> Tensor")):
+    try:
+        torch.library.define(f"torchvision::{name}", schema)
+    except Exception:
+        pass
+"""
+"""What a torchvision for CUDA asks for where there is none."""
+SHAPE = {"num_attention_heads": 2, "num_key_value_heads": 1}
+"""vLLM's attention on a CPU wants heads of at least 32."""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = os.environ.get("POSH_VLLM_PYTHON")
+    if not path:
+        pytest.skip(f"POSH_VLLM_PYTHON is not set.{(__doc__ or '').partition('.')[2]}")
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "sitecustomize.py").write_text(OPERATORS)
+    wrapper = folder / "python"
+    wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {path} "$@"\n')
+    wrapper.chmod(0o755)
+    with pytest.MonkeyPatch.context() as settings:
+        settings.setenv("TORCHDYNAMO_DISABLE", "1")
+        settings.setenv("VLLM_USE_AOT_COMPILE", "0")
+        settings.setenv("OMP_NUM_THREADS", "1")
+        yield str(wrapper)
+
+
+def pictures() -> list[Picture]:
+    return [picture(), picture(color="blue"), picture(40, 16, "green"), picture(16, 48)]
+
+
+def questions() -> list[Prompt]:
+    """About pictures of several sizes, one of them shrunk; about two at once; about none."""
+    rules = "Answer with an integer from 1 to 5.\n\n" * 4
+    shown = [(each,) for each in pictures()]
+    return [
+        Prompt(rules, f"Q: Is {thing} there?", those)
+        for those in ((), *shown, tuple(pictures()[:2]))
+        for thing in ("a cat", "a long red coat", "it")
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: str) -> None:
+    plain = save_seeing(tmp_path / "tiny", kind, **SHAPE)
+    options: dict[str, Any] = {"max_pixels": MAX_PIXELS}
+    expected = TransformersModel.of(
+        plain, seeing_tokenizer(), "tiny", images=image_processor(), **options
+    )
+    model = VllmModel(
+        str(tmp_path / "tiny"), python=python, dtype="float32", memory_gb=0.25, max_model_len=1024,
+        enforce_eager=True, **options,
+    )  # fmt: skip
+    assert model.sees
+    asked = questions()
+    found, right = model.choose(asked, LABELS), expected.choose(asked, LABELS)
+    worst = 0.0
+    for one, other in zip(found, right, strict=True):
+        assert one.probabilities is not None, one.failure
+        assert other.probabilities is not None, other.failure
+        assert one.probabilities == pytest.approx(other.probabilities, abs=CLOSE)
+        pairs = zip(one.probabilities, other.probabilities, strict=True)
+        worst = max(worst, *(abs(a - b) for a, b in pairs))
+    print(f"\n{kind}: {len(asked)} verdicts, worst by {worst:.1e}; {model.usage}")
+    assert model.usage.prompt_tokens_submitted == expected.usage.prompt_tokens_submitted
+    assert model.usage.prompt_tokens_computed < model.usage.prompt_tokens_submitted
+    assert [r.text for r in model.write(asked, 6)] == [r.text for r in expected.write(asked, 6)]
+    odd = Prompt("", "Q: Is it?", (Picture("0dd", object()),))
+    failed, sound = model.choose([odd, asked[-1]], LABELS)
+    assert "not a PIL image" in str(failed.failure)
+    assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)
+    model.close()
