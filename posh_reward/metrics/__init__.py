@@ -2,7 +2,10 @@
 
 ::
 
-    load        settings -> metric
-    signature   what another run needs to reproduce a score
+    base        what a reward needs of a metric
+    load        settings -> POSH                   signature  what reproduces a score
+    inputs      which texts can be scored          wording    prompts as files
     posh/       POSH: scene graphs, questions, grades, means
+    harmonic/   HarmonicEval: five criteria of a text about a picture
+    rubric/     points on the metrics of a rubric, with reasons
 """

@@ -207,7 +207,7 @@ class ObjectiveReward:
         )
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
-        """Refuses a trainer that is known to make one sum of the axes, or to weight them otherwise.
+        """Refuses a trainer that is known to sum the axes, or to weight them differently.
 
         Nothing would show it: rewards and metrics look the same.
         """
