@@ -2,8 +2,11 @@
 
 ::
 
-    load        settings -> metric
-    signature   what another run needs to reproduce a score
+    base        what a reward needs of a metric
+    load        settings -> POSH                   signature  what reproduces a score
+    inputs      which texts can be scored          wording    prompts as files
     posh/       POSH: scene graphs, questions, grades, means
     prove/      PROVE: answers about pictures, how helpful and how truthful; verified questions
+    harmonic/   HarmonicEval: five criteria of a text about a picture
+    rubric/     points on the metrics of a rubric, with reasons
 """

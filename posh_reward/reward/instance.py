@@ -18,7 +18,7 @@ With ``shaping: {objective: separate}`` there are two functions, which share one
     --reward_funcs posh_reward.reward.instance.precision posh_reward.reward.instance.recall
     --multi_objective_aggregation normalize_then_sum --reward_weights 1 1
 
-No ``StopWithCheckpoint`` is there: a rank whose judge is gone raises by itself.
+There is no ``StopWithCheckpoint`` here: a rank whose judge is gone raises on its own.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class Together:
     """Several rewards of the same completions: what one cannot judge, none rewards.
 
     TRL leaves a completion out only if every function gave ``None`` (``grpo_trainer.py:2756`` in
-    1.16). Where only one did, the completion would count as if that one had paid it 0.
+    1.16). Where only one did, that one would count as 0 in the sum, or as average if each is
+    normalised first.
 
     Args:
         rewards: such as a ``PoshReward`` and a ``HarmonicReward``.
@@ -206,7 +207,7 @@ class ObjectiveReward:
         )
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
-        """Refuses a trainer that is known to make one sum of the axes, or to weight them otherwise.
+        """Refuses a trainer that is known to sum the axes, or to weight them differently.
 
         Nothing would show it: rewards and metrics look the same.
         """

@@ -20,7 +20,7 @@ WORST = LOWEST_GRADE / HIGHEST_GRADE
 """The lowest possible score: every element graded 1 of 5."""
 
 LIST = 8
-"""Entities from which on a text that says nothing of them is a list."""
+"""A text of this many entities or more that says nothing about them is a list."""
 
 Objective = Literal["f1", "weighted", "separate"]
 

@@ -36,7 +36,7 @@ def without_thoughts(text: str) -> str:
 def says_nothing(text: str, reference: str) -> bool:
     """Whether a text is blank to the eye, without any letter or digit, or gibberish.
 
-    Gibberish is told by words of English, so only against a reference that is English itself.
+    Gibberish is recognised by its lack of English words, so only where the reference is English.
     """
     if is_blank(text):
         return True

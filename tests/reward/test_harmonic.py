@@ -6,6 +6,7 @@ import logging
 import math
 import pickle
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +195,47 @@ def test_together_copies_share_their_scoring() -> None:
 def test_two_rewards_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="harmonic, harmonic"):
         together(reward_of(), reward_of())
+
+
+def seldom_gone(prompt: Prompt) -> float | Failure:
+    """Fails about one text in three, by its length."""
+    return GONE if len(prompt.suffix) % 3 == 0 else 1.2 + len(prompt.suffix) % 7 / 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning")
+def test_both_in_trls_trainer_with_pictures(tmp_path: Path) -> None:
+    """TRL passes the pictures, leaves out what either failed, and logs both."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    from posh_reward.training import StopWithCheckpoint
+    from posh_reward.training.processors import load_processor
+    from recipes import dapo_posh, tiny_qwen
+
+    tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
+    posh, harmonic = PoshReward(), reward_of(seldom_gone)
+    trainer = GRPOTrainer(
+        model=str(tmp_path / "tiny"),
+        reward_funcs=together(posh, harmonic),
+        callbacks=[StopWithCheckpoint(posh, harmonic)],
+        args=GRPOConfig(
+            output_dir=str(tmp_path / "grpo"), num_generations=4, per_device_train_batch_size=8,
+            max_completion_length=12, max_steps=2, report_to="none", use_cpu=True, bf16=False,
+            save_strategy="no", logging_steps=1, gradient_checkpointing=False,
+            multi_objective_aggregation="normalize_then_sum",
+        ),
+        train_dataset=dapo_posh.prepare("scenes:train=8:heldout=4", "train"),
+        processing_class=load_processor(str(tmp_path / "tiny")),
+    )  # fmt: skip
+    trainer.train()
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    assert [line["step"] for line in steps] == [1, 2]
+    for line in steps:
+        assert 0.2 <= line["rewards/harmonic_reward/mean"] <= 1
+        assert 0.2 <= line["rewards/posh_reward/mean"] <= 1
+        assert {"harmonic/correctness", "posh/f1"} <= set(line)
+        assert math.isfinite(line["loss"])
+    failed = [value for line in steps for value in [line["harmonic/failed_share"]]]
+    assert max(failed) > 0
+    assert harmonic.harmonic.usage.requests == 2 * 8 * 5

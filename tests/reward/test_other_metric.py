@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
 from posh_reward import JudgeError
-from posh_reward.reward.giving_up import GivesUp
+from posh_reward.reward.contract import MetricReward
 from posh_reward.reward.logged import CALL, Work, extras, metrics
 from posh_reward.types import Failure, Usage
 
@@ -43,15 +44,25 @@ class OtherMetric:
         return {"fluency": [score.fluency for score in scores]}
 
 
-class OtherReward(GivesUp):
-    def __init__(self, max_failed_calls: int) -> None:
-        super().__init__(max_failed_calls)
-        self.metric = OtherMetric()
+class OtherReward(MetricReward[OtherScore]):
+    """The least that a reward has to say for itself."""
 
-    def __call__(self, texts: Sequence[str]) -> list[float | None]:
-        scores = self.metric.score(texts)
-        self.note_failures([score.failure for score in scores])
-        return [score.fluency for score in scores]
+    metric = OtherMetric()
+    objectives: ClassVar[Mapping[str, float | None]] = {"other": None}
+
+    def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
+        return ()
+
+    def _score(self, texts: list[Any], *given: Any) -> list[OtherScore]:
+        if "broken" in texts:
+            raise ZeroDivisionError("by zero")
+        return self.metric.score(texts)
+
+    def _failed(self, why: Failure) -> OtherScore:
+        return OtherScore(None, why)
+
+    def _rewards(self, score: OtherScore) -> tuple[float | None, ...]:
+        return (score.fluency,)
 
 
 def test_its_figures_are_logged_under_its_name() -> None:
@@ -71,19 +82,28 @@ def test_its_figures_are_logged_under_its_name() -> None:
 def test_its_reward_gives_up_after_calls_without_a_score(caplog: pytest.LogCaptureFixture) -> None:
     reward = OtherReward(max_failed_calls=2)
     with caplog.at_level(logging.WARNING):
-        assert reward(["", "a dog"]) == [None, 0.5]
-        assert reward([""]) == [None]
-        assert reward(["a dog"]) == [0.5], "which starts the count again"
-        assert reward([""]) == [None]
+        assert reward(completions=["", "a dog"]) == [None, 0.5]
+        assert reward(completions=[""]) == [None]
+        assert reward(completions=["a dog"]) == [0.5], "which starts the count again"
+        assert reward(completions=[""]) == [None]
         with pytest.raises(JudgeError, match=r"2 calls in a row.*gone"):
-            reward([""])
+            reward(completions=[""])
     assert "1 of 2 completions have no reward: 1 x gone" in caplog.text
+
+
+def test_scoring_that_raises_is_a_call_without_rewards() -> None:
+    """A rank that raised alone would leave the others waiting."""
+    reward = OtherReward(max_failed_calls=2)
+    logged: dict[str, Any] = {}
+    texts = ["broken", "a dog"]
+    assert reward(completions=texts, log_extra=logged.__setitem__) == [None, None]
+    assert logged["other_failure"] == ["scoring raised ZeroDivisionError: by zero"] * 2
 
 
 def test_its_reward_leaves_stopping_to_a_supervisor() -> None:
     reward = OtherReward(max_failed_calls=1)
     reward.begin(supervised=True)
-    assert reward([""]) == [None]
+    assert reward(completions=[""]) == [None]
     assert reward.stopping
     assert reward.failure is not None
     reward.begin(supervised=True)

@@ -31,6 +31,7 @@ from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model
+from posh_reward.models.labels import NO_LABEL
 from posh_reward.models.load import load_model
 from posh_reward.models.pictures import picture_of
 from posh_reward.store import Store
@@ -219,9 +220,15 @@ class HarmonicEval:
 
 
 def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
-    """A criterion's score from the distribution over its labels, or its failure."""
+    """A criterion's score from the distribution over its labels, or its failure.
+
+    A reply without any label is a failure, even where the model's reading takes it for the lowest
+    label: its sigma would be 0, and it would get all the weight.
+    """
     if verdict.probabilities is None:
         return CriterionScore(name, None, None, failure=verdict.failure)
+    if verdict.unparsed:
+        return CriterionScore(name, None, None, failure=NO_LABEL)
     return CriterionScore(name, *mean_and_sigma(verdict.probabilities))
 
 

@@ -80,5 +80,9 @@ def _given(metric: RubricMetric, said: object) -> Given:
 
 
 def _sound(text: str) -> str:
-    """A text that can be saved: JSON can spell half a surrogate pair."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """A text that can be saved and printed.
+
+    JSON can spell half a surrogate pair, and signs that steer a terminal.
+    """
+    saved = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(each for each in saved if each.isprintable() or each in "\n\t")

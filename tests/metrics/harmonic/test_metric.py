@@ -11,9 +11,10 @@ from PIL import Image
 
 from posh_reward import HarmonicEval, InputError
 from posh_reward.metrics.harmonic.asking import CRITERIA, SEEN
+from posh_reward.metrics.harmonic.metric import criterion_score
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
-from posh_reward.types import Failure
+from posh_reward.types import Failure, Verdict
 
 RED, BLUE = (Image.new("RGB", (8, 8), color) for color in ("red", "blue"))
 CAPTION = "A red square."
@@ -113,6 +114,14 @@ def test_what_cannot_be_asked_fails_with_its_reason(tmp_path: Path) -> None:
         assert score.overall is None
         assert reason in str(score.failure)
     assert len(model.prompts) == 5
+
+
+def test_a_reply_without_a_label_is_a_failure_and_not_a_sure_1() -> None:
+    """As ``top-20`` reads it, the lowest label is certain: it would get all the weight."""
+    unparsed = Verdict((1.0, 0.0, 0.0, 0.0, 0.0), unparsed=True, mass=0.0)
+    score = criterion_score("fluency", unparsed)
+    assert (score.mean, score.sigma) == (None, None)
+    assert "no label" in str(score.failure)
 
 
 def test_a_model_that_is_blind_gives_no_overall_score() -> None:

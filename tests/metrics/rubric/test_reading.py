@@ -74,6 +74,8 @@ def test_reasons_are_cut_and_can_be_saved() -> None:
     assert len(long[0].feedback) == LONGEST_FEEDBACK
     half = read_points(changed("M1", {"score": 2, "feedback": "\ud800"}), RUBRIC)
     assert half[0].feedback.encode("utf-8") == b"?"
+    steering = read_points(changed("M1", {"score": 2, "feedback": "\x1b[2Jgood\n"}), RUBRIC)
+    assert steering[0].feedback == "[2Jgood"
 
 
 POINTS = st.fixed_dictionaries(
