@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from textwrap import fill
 
-from posh_reward.cli import agreement_flags, calibrate, commands, packets, store
+from posh_reward.cli import agreement_flags, calibrate, commands, packets, prove, store
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
 from posh_reward.study.rows.formats import FORMATS
@@ -73,6 +73,8 @@ def command_line() -> argparse.ArgumentParser:
     calibrate.add_flags(_described(fitting, calibrate.ABOUT), _metric_flags())
     people = chosen.add_parser("packets", help="let people compare models, blind")
     packets.add_commands(_described(people, packets.PACKETS), _described)
+    answers = chosen.add_parser("prove", help="make questions about pictures, score responses")
+    prove.add_commands(_described(answers, prove.PROVE), _described)
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
     _init(_described(chosen.add_parser("init", help="copy recipes and configurations"), INIT))
     return parser

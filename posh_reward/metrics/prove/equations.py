@@ -17,8 +17,6 @@ Read = tuple[Tuple, ...] | Failure
 NOTHING_NEW = Failure("text", "the answer says nothing that the question does not")
 NO_CLAIM = Failure("text", "the response makes no claim")
 NO_WITNESS = Failure("text", "there is no caption to compare the response with")
-CERTAIN = 1 - 1e-9
-"""A similarity from here on is 1, up to rounding: no picture can add to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ def claims_of(item: Item, likeness: Likeness) -> tuple[Claim, ...]:
 
 def needs_picture(claim: Claim) -> bool:
     """Whether the picture can bear a claim out better than the caption does."""
-    return claim.caption is None or claim.caption < CERTAIN
+    return claim.caption is None or claim.caption < 1
 
 
 def judged(claim: Claim, found: float | Failure) -> Claim:

@@ -11,6 +11,9 @@ from posh_reward.metrics.prove.records import Tuple
 from posh_reward.metrics.prove.tuples import shown
 from posh_reward.models.encoders import Encoder, Floats, unit_vectors
 
+ROUNDING = 1e-9
+"""By how much the cosine of equal tuples may miss 1."""
+
 
 class Closest(NamedTuple):
     """The most similar of some tuples."""
@@ -37,7 +40,8 @@ class Likeness:
         """For each tuple the most similar of the others; None if there are no others."""
         if not tuples or not among:
             return [None] * len(tuples)
-        alike = np.minimum(self._of(tuples) @ self._of(among).T, 1.0)
+        alike = self._of(tuples) @ self._of(among).T
+        alike = np.where(alike > 1 - ROUNDING, 1.0, alike)
         places = alike.argmax(axis=1)
         return [
             Closest(among[place], float(row[place]))

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from posh_reward.datasets.scenes import wording
@@ -22,10 +24,11 @@ from posh_reward.metrics.prove.programs.confined import Confined
 from posh_reward.metrics.prove.programs.scene import Value
 from posh_reward.metrics.prove.scenes import nodes_of
 from posh_reward.metrics.prove.sifting import Made
+from posh_reward.metrics.prove.tuples import read_tuples
 from posh_reward.metrics.prove.writing import Candidate, read_candidates, writing_prompt
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
-from posh_reward.types import Failure
+from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import REFUSED, STOPPED, body
 from tests.metrics.prove.scripted import Question, extractor, questions, scripted_writer
 
@@ -281,3 +284,11 @@ def test_a_graph_has_attributes_by_kind_and_relations_by_target() -> None:
         },
         "mat": {"attributes": {}, "relations_to": {}},
     }
+
+
+@given(st.text(max_size=300) | st.text('[]{}",: \\question', max_size=200))
+def test_any_reply_gives_candidates_or_reasons(text: str) -> None:
+    assert all(isinstance(each, Candidate | Failure) for each in read_candidates(text))
+    assert read_candidates(text)
+    found = read_tuples(Reply(text))
+    assert isinstance(found, Failure) or all(1 <= len(each) <= 3 for each in found)

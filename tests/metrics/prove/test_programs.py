@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.programs import confined as module
@@ -176,3 +178,9 @@ def test_programs_get_copies_of_the_graph() -> None:
 def test_what_is_not_plain_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"returned|surrogates"):
         plain(value)
+
+
+@given(st.text(max_size=300) | st.text("def verify(sg):\n return[]x=.+'", max_size=200))
+def test_any_text_is_refused_or_allowed_without_an_exception(text: str) -> None:
+    why = refusal(text)
+    assert why is None or why.startswith("it ")

@@ -76,7 +76,8 @@ def refusal(program: str) -> str | None:
     if sum(1 for _ in ast.walk(tree)) > MOST_NODES or _too_deep(tree):
         return "it is too large or too deeply nested"
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-        return "it is not one function"
+        found = ", ".join(type(node).__name__ for node in tree.body[:3])
+        return f"it is not one function, but {found or 'empty'}"
     return next(_offences(tree.body[0]), None)
 
 

@@ -1,0 +1,63 @@
+"""``posh-reward prove``: the command as users type it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli import main
+from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from tests.cli.running import rows_in, write_rows
+
+ROW = {
+    "response": "The dress is red.",
+    "answer": "The dress is red.",
+    "question": "What color is the dress?",
+    "caption": "A woman in a red dress.",
+}
+
+
+def test_responses_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [ROW])
+    assert main(["prove", "score", str(source), "-o", str(tmp_path / "out.jsonl")]) == OK
+    (row,) = rows_in(tmp_path / "out.jsonl")
+    assert row["helpfulness"] == pytest.approx(1)
+    said = capsys.readouterr().err
+    assert "helpfulness 1.000 (of 1)" in said
+    assert "higher is better" in said
+    assert "prove|encoder:embedded-words-1|" in said
+
+
+def test_a_row_without_a_score_shows_in_the_exit_status(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{**ROW, "answer": None}])
+    assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl"), "-q"]) == UNSCORED
+
+
+def test_a_writer_without_json_makes_no_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{"caption": ROW["caption"]}])
+    output = tmp_path / "pairs.jsonl"
+    assert main(["prove", "make", str(source), "-o", str(output), "--writer", "fake-model"]) == OK
+    assert rows_in(output) == []
+    assert "1 captions (0 failed), 1 candidates, 0 kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--entailment", "fake-model"], "name their column with --image"),
+        (["--entailment", "fake-model", "--image", "picture"], "does not take pictures"),
+        (["--batch", "0"], "give a number from 1"),
+        (["--encoder", "no.such:function"], "cannot be loaded"),
+        (["--tuples", "nobody"], "there is no model 'nobody'"),
+    ],
+)
+def test_wrong_flags_name_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], why: str
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [ROW])
+    output = str(tmp_path / "out.jsonl")
+    assert main(["prove", "score", str(source), "-o", output, *flags]) == UNUSABLE
+    assert why in capsys.readouterr().err

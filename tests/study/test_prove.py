@@ -1,0 +1,160 @@
+"""PROVE over files: questions from captions, scores of responses; both go on after a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward.errors import InputError, JudgeError
+from posh_reward.metrics.prove.metric import Prove
+from posh_reward.metrics.prove.pipeline import PairMaker
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.study.prove import (
+    How,
+    made_summary,
+    make_pairs,
+    score_responses,
+    scored_summary,
+)
+from posh_reward.study.rows.journal import Row
+from posh_reward.types import Failure, Reply
+from tests.metrics.prove.hostile import body
+
+CAPTIONS = ["A woman in a red dress.", "A man in a red dress.", "A girl in a red dress."]
+GOOD = {
+    "question": "What color is the dress?",
+    "answer": "The dress is red.",
+    "program": body("return sg.get_attributes('dress').get('color')"),
+}
+REPLY = json.dumps([GOOD, {**GOOD, "answer": "It is blue."}])
+QUIET = How(quiet=True, batch=1)
+
+
+class Mortal(FakeModel):
+    """Writes some replies, then raises as an interrupted run does."""
+
+    def __init__(self, life: int) -> None:
+        super().__init__(writer=lambda prompt: REPLY, name="writer")
+        self._life = life
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        self._life -= len(prompts)
+        if self._life < 0:
+            raise KeyboardInterrupt
+        return super().write(prompts, max_tokens)
+
+
+def table(folder: Path, rows: Sequence[Row], name: str = "in.jsonl") -> str:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def captions(folder: Path) -> str:
+    return table(folder, [{"id": f"c{i}", "caption": text} for i, text in enumerate(CAPTIONS)])
+
+
+def read(path: Path | str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def make(folder: Path, writer: FakeModel, how: How = QUIET) -> list[Row]:
+    maker = PairMaker(writer)
+    try:
+        return make_pairs(maker, captions(folder), str(folder / "out.jsonl"), how)
+    finally:
+        maker.close()
+
+
+def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
+    rows = make(tmp_path, Mortal(9), How("id", quiet=True))
+    kept = read(tmp_path / "out.jsonl")
+    assert [row["id"] for row in kept] == ["c0/1", "c1/1", "c2/1"]
+    assert kept[0] == {"id": "c0/1", "caption": CAPTIONS[0], **GOOD} | {
+        "program": GOOD["program"].strip("\n")
+    }
+    assert read(tmp_path / "out.jsonl.made.jsonl") == rows
+    assert made_summary(rows) == ("3 captions (0 failed), 6 candidates, 3 kept\n  mismatch: 3")
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    whole = make(tmp_path / "other", Mortal(9))
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, Mortal(2))
+    assert len(read(tmp_path / "out.jsonl.made.jsonl")) == 2
+    second = Mortal(1)
+    assert make(tmp_path, second) == whole
+    assert len(second.prompts) == 1
+    assert make(tmp_path, Mortal(0)) == whole, "nothing is left to do"
+
+
+def test_what_was_made_otherwise_is_not_gone_on_with(tmp_path: Path) -> None:
+    make(tmp_path, Mortal(9))
+    with pytest.raises(InputError, match=r"not as prove-pairs\|writer:other.*--overwrite"):
+        make(tmp_path, FakeModel(writer=lambda prompt: REPLY, name="other"))
+    CAPTIONS[0], before = "A boy in a red dress.", CAPTIONS[0]
+    try:
+        with pytest.raises(InputError, match=r"row 1 of .* must have changed"):
+            make(tmp_path, Mortal(9))
+        again = make(tmp_path, Mortal(9), How(quiet=True, overwrite=True))
+    finally:
+        CAPTIONS[0] = before
+    assert again[0]["caption"] == "A boy in a red dress."
+
+
+def test_a_writer_that_is_gone_ends_the_run_and_keeps_no_rows(tmp_path: Path) -> None:
+    gone = FakeModel(writer=lambda prompt: Failure("engine", "no answer"), name="writer")
+    with pytest.raises(JudgeError, match="no answer"):
+        make(tmp_path, gone)
+    assert len(make(tmp_path, Mortal(9))) == 3
+
+
+def responses(folder: Path) -> str:
+    Image.new("RGB", (8, 8), "red").save(folder / "red.png")
+    rows = [
+        {"response": text, "answer": "The dress is red.", "question": "What color is the dress?",
+         "caption": "A woman in a red dress.", "image": "red.png", "model": model}
+        for text, model in (("The dress is red.", "a"), ("It has a hat.", "a"), (None, "b"))
+    ]  # fmt: skip
+    return table(folder, rows)
+
+
+def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) -> None:
+    out = tmp_path / "scores.jsonl"
+    rows = score_responses(Prove(), responses(tmp_path), str(out), How(model="model", quiet=True))
+    assert read(out) == rows
+    best, worse, none = rows
+    assert best["helpfulness"] == pytest.approx(1)
+    assert best["truthfulness"] > worse["truthfulness"]
+    assert best["wanted"][0]["closest"] == ["dress", "red"]
+    assert (none["helpfulness"], none["failure"]) == (None, "the response is missing")
+    first, second = scored_summary(rows).splitlines()
+    assert first.startswith("a: helpfulness 0.")
+    assert first.endswith("(of 2); higher is better")
+    assert second.startswith("b: helpfulness none (of 0)")
+    again = score_responses(Prove(), responses(tmp_path), str(out), How(model="model", quiet=True))
+    assert again == rows
+
+
+def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
+    judge = FakeModel(lambda prompt: 1.8, sees=True)
+    how = How(image="image", quiet=True)
+    out = str(tmp_path / "scores.jsonl")
+    _, hat, _ = score_responses(Prove(entailment=judge), responses(tmp_path), out, how)
+    assert hat["truthfulness"] == pytest.approx(0.8)
+    assert hat["claims"][0]["witness"] == "picture"
+    assert hat["image"] == "red.png"
+
+
+def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no column 'response'"):
+        score_responses(Prove(), captions(tmp_path), str(tmp_path / "out.jsonl"), QUIET)
+    with pytest.raises(InputError, match="JSON lines"):
+        score_responses(Prove(), responses(tmp_path), str(tmp_path / "out.csv"), QUIET)
