@@ -30,6 +30,12 @@ def test_each_stage_is_better_than_the_one_before(figures: Any) -> None:
     assert figures["gains"]["DAPO over SFT"]["low"] > 0
 
 
+def test_f1_buys_coverage_with_mistakes_and_separate_objectives_do_not(figures: Any) -> None:
+    gains = figures["gains"]
+    assert gains["f1 over SFT, mistakes"]["high"] < 0 < gains["f1 over SFT, omissions"]["low"]
+    assert gains["DAPO over SFT, mistakes"]["low"] > 0 < gains["DAPO over SFT, omissions"]["low"]
+
+
 def test_the_right_pictures_score_higher_than_others(figures: Any) -> None:
     assert figures["gains"]["right over other pictures"]["low"] > 0
 

@@ -96,6 +96,7 @@ def show_runs(flags: argparse.Namespace) -> None:
     if not rows:
         sys.exit(f"{flags.output / 'runs.jsonl'} has no finished run: train first")
     tables = {
+        "rewards": str(report.by_reward(rows)),
         "runs": str(report.by_run(rows)),
         "over f1": str(report.against_f1(rows)),
         "spreads": str(report.by_spread(rows)),
@@ -104,7 +105,8 @@ def show_runs(flags: argparse.Namespace) -> None:
     if flags.page:
         for mark, table in tables.items():
             write_between(flags.page, mark, table)
-        report.plot(rows, flags.page.parent / "spreads.png")
+        report.plot_spreads(rows, flags.page.parent / "spreads.png")
+        report.plot_gains(rows, flags.page.parent / "gains.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Finished runs -> a table of differences, pooled over seeds, and a plot."""
+"""Finished runs -> tables of differences, by reward and by seed, and plots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import fmean
 
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.statistics import Interval, paired_difference
-from tools.compare_rewards.runs import FIGURES, Run
+from tools.compare_rewards.runs import AXES, FIGURES, Run
 from tools.compare_rewards.tables import Table
 
 EARLY = 5
@@ -23,6 +23,11 @@ SPREADS = {
     "follows_recall": "of advantage and recall",
 }
 """What ``runs.spreads`` finds -> heads of columns."""
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, which the colour-blind tell apart."""
+MARKERS = "osD^"
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,24 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         Arm(reward, dataset, noise, sorted(some, key=lambda row: row["run"]["seed"]))
         for (dataset, noise, reward), some in sorted(found.items())
     ]
+
+
+def by_reward(rows: Iterable[Row]) -> Table:
+    """One line an arm: differences to the SFT model, mean over seeds, least and greatest."""
+    head = ["reward", "seeds", *AXES, "words"]
+    lines = [
+        [arm.title, str(len(arm.rows)), *(over_seeds(arm, axis) for axis in AXES),
+         f"{fmean(row['words'] for row in arm.rows):.1f}"]
+        for arm in arms(rows)
+    ]  # fmt: skip
+    return Table(head, lines)
+
+
+def over_seeds(arm: Arm, axis: str) -> str:
+    """The mean difference of an arm's runs, with the least and the greatest of several."""
+    means = [row["gains"][axis]["mean"] for row in arm.rows]
+    among = f" ({min(means):+.3f} to {max(means):+.3f})" if len(means) > 1 else ""
+    return f"{fmean(means):+.3f}{among}"
 
 
 def by_run(rows: Iterable[Row]) -> Table:
@@ -116,11 +139,14 @@ def by_spread(rows: Iterable[Row]) -> Table:
     return Table(head, lines)
 
 
-def plot(rows: Iterable[Row], path: Path) -> None:
-    """How far siblings differ on each axis, step by step: a panel a reward, means over seeds."""
+def plot_spreads(rows: Iterable[Row], path: Path) -> None:
+    """How far siblings differ on each axis, step by step: a panel a reward, means over seeds.
+
+    Of the rewards as they are, without fields of ``Shaping``.
+    """
     from matplotlib.figure import Figure
 
-    found = arms(rows)
+    found = [arm for arm in arms(rows) if ":" not in arm.reward]
     figure = Figure(figsize=(3.6 * len(found), 3), layout="constrained")
     panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
     for panel, arm in zip(panels, found, strict=True):
@@ -132,4 +158,23 @@ def plot(rows: Iterable[Row], path: Path) -> None:
     panels[0].set_ylim(bottom=0)
     panels[0].set_ylabel("spread within groups")
     panels[0].legend()
+    figure.savefig(path, dpi=120)
+
+
+def plot_gains(rows: Iterable[Row], path: Path) -> None:
+    """What each run gained, mistakes over omissions: a point a run, a colour a reward."""
+    from matplotlib.figure import Figure
+
+    found = arms(rows)
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    panel = figure.subplots()
+    panel.axhline(0, color="#8c959f", linewidth=0.8)
+    for place, arm in enumerate(found):
+        mistakes, omissions, _ = ([r["gains"][axis]["mean"] for r in arm.rows] for axis in AXES)
+        panel.scatter(omissions, mistakes, color=COLOURS[place % len(COLOURS)], s=36,
+                      marker=MARKERS[place // len(COLOURS)],
+                      label=arm.title.replace("`", ""))  # fmt: skip
+    panel.set(xlabel="omissions: gain over SFT (right: fewer left out)",
+              ylabel="mistakes: gain over SFT (up: fewer made)")  # fmt: skip
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     figure.savefig(path, dpi=120)

@@ -93,10 +93,12 @@ def _figure() -> tuple[Figure, Any]:
 
 def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
     steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
+    # With objective separate, TRL logs the sum of two rewards, which has another scale.
+    two = any("rewards/posh_recall_reward/mean" in line for line in lines)
     for key, name, color, width in (
         ("posh/precision", "mistakes (precision)", MISTAKES, 1.2),
         ("posh/recall", "omissions (recall)", OMISSIONS, 1.2),
-        ("reward", "reward", REWARD, 2.4),
+        ("posh/f1", "overall (f1)", REWARD, 2.4) if two else ("reward", "reward", REWARD, 2.4),
     ):
         known = [(s, line[key]) for s, line in zip(steps, lines, strict=True) if line.get(key)]
         if known:
