@@ -83,7 +83,7 @@ class Asker:
         """One greedy reply per prompt, in order; a blank one is a failure."""
         asking = Asking(
             "rewrite",
-            f"{self.model.name}|{READING_VERSION}",
+            f"{self.model.name}|{READING_VERSION}|{max_tokens}",
             lambda new: self.model.write(new, max_tokens),
             lambda reply: not_blank(sound_reply(reply)),
             lambda why: Reply(None, why),

@@ -59,6 +59,14 @@ def test_the_scale_is_part_of_what_an_answer_is_kept_by(tmp_path: Path) -> None:
         assert len(verdict.probabilities) == len(labels)
 
 
+def test_a_reply_cut_short_is_not_taken_for_a_longer_one(tmp_path: Path) -> None:
+    prompt, model = Prompt("", 'Describe "the cat".'), FakeModel()
+    asker = Asker(model, Store(tmp_path / "store"))
+    for max_tokens in (8, 256, 8):
+        assert asker.write([prompt], max_tokens)[0].text == "the the cat"
+    assert model.prompts == [prompt] * 2
+
+
 def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     down = Failure("engine", "down")
     prompt, store = Prompt("a cat", '"cat"?'), Store(tmp_path / "store")
