@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    python = os.environ.get("POSH_VLLM_PYTHON")
+    with serving(os.environ.get("POSH_VLLM_PYTHON"), folder) as address:
+        yield address
+
+
+@contextmanager
+def serving(python: str | None, folder: Path, *options: str) -> Iterator[str]:
+    """The address of a ``vllm serve`` of the model in a folder."""
     if not python:
         pytest.skip("POSH_VLLM_PYTHON does not name an interpreter that has vLLM")
     with socket.socket() as free:
@@ -69,6 +76,7 @@ def url(folder: Path) -> Iterator[str]:
         "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),
         "--dtype", "float32", "--max-model-len", str(CONTEXT), "--enforce-eager",
         "--generation-config", "vllm", "--enable-prompt-tokens-details", "--max-num-seqs", "16",
+        *options,
     ]  # fmt: skip
     variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     log = folder / "server.log"

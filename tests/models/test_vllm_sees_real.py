@@ -16,8 +16,11 @@ import pytest
 
 from posh_reward.models.base import Prompt
 from posh_reward.models.packed import TransformersModel
+from posh_reward.models.server import ServerModel
+from posh_reward.models.server.http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import Picture
+from tests.models.test_server_real import NAME, serving
 from tests.models.tiny_vl import KINDS, image_processor, picture, save_seeing, seeing_tokenizer
 
 pytestmark = pytest.mark.vllm
@@ -101,3 +104,21 @@ def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: s
     assert "not a PIL image" in str(failed.failure)
     assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)
     model.close()
+
+
+def test_a_server_gives_the_same_verdicts(python: str, tmp_path: Path) -> None:
+    """About pictures in sizes that its processor leaves as they are."""
+    plain = save_seeing(tmp_path, "qwen2_5_vl", **SHAPE)
+    expected = TransformersModel.of(plain, seeing_tokenizer(), "tiny", images=image_processor())
+    asked = questions()
+    with serving(python, tmp_path) as url:
+        model = ServerModel(url, NAME, pictures=True, reading="labels", concurrency=4)
+        found, right = model.choose(asked, LABELS), expected.choose(asked, LABELS)
+        long = Prompt("Look. " * 100, "Q: Is it?", asked[-1].pictures)
+        refused, sound = model.choose([long, asked[-1]], LABELS)
+    for one, other in zip(found, right, strict=True):
+        assert one.probabilities is not None, one.failure
+        assert one.probabilities == pytest.approx(other.probabilities, abs=CLOSE)
+    print(f"\n{len(found)} verdicts over HTTP, {model.usage}")
+    assert str(refused.failure) == TOO_LONG
+    assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)

@@ -72,8 +72,9 @@ def seeing_model(
     head = shape["hidden_size"] // shape["num_attention_heads"]
     shape |= {"head_dim": head} if qwen3 else {}
     side = 5 * head // 32
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_interleaved": qwen3}
-    rope["mrope_section"] = [head // 2 - 2 * side, side, side]
+    section = [head // 2 - 2 * side, side, side]
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": section}
+    rope |= {"mrope_interleaved": True} if qwen3 else {}
     own = {"deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}
     other = {"window_size": 2 * FACTOR, "fullatt_block_indexes": [1]}
     config = AutoConfig.for_model(
