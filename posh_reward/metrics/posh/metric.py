@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, replace
 from os import PathLike
 from typing import Any
@@ -17,8 +16,8 @@ from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures, witness_figures
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.judge import Judge, Witness, pace_of
-from posh_reward.metrics.posh.judges.load import check_sees, load_judge, load_witness
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, awake, one_model, pace_of
+from posh_reward.metrics.posh.judges.load import load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
@@ -102,7 +101,7 @@ class PoSh:
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
         asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
-        self.witness = None if witness is None else _witness(witness, asked, preset, self.store)
+        self.witness = None if witness is None else witness_of(witness, asked, preset, self.store)
         self._supported = _check_supported(supported)
         prompted = [each for each in (asked, self.witness) if isinstance(each, PromptJudge)]
         self._prompted = bool(prompted)
@@ -138,7 +137,7 @@ class PoSh:
     @property
     def usage(self) -> Usage:
         """What the judge and the witness have been asked so far."""
-        if self.witness is None or _one_model(self.judge, self.witness):
+        if self.witness is None or one_model(self.judge, self.witness):
             return self.judge.usage
         return self.judge.usage + self.witness.usage
 
@@ -229,7 +228,7 @@ class PoSh:
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
-        with _awake(self.judge, self.witness):
+        with awake(self.judge, self.witness):
             pace = pace_of(self.judge)
             steps = [
                 examination
@@ -263,37 +262,6 @@ class PoSh:
             generation=generation.text,
             reference=reference.text,
         )
-
-
-def _witness(
-    which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
-) -> Witness:
-    """The witness that the settings name.
-
-    Raises:
-        InputError: there is no such witness, or it cannot look at pictures.
-    """
-    if isinstance(which, str) and which == "judge":
-        return check_sees(judge)
-    if isinstance(which, str | Mapping):
-        return check_sees(load_witness(which, preset, store))
-    return check_sees(which)
-
-
-@contextmanager
-def _awake(judge: Judge, witness: Witness | None) -> Iterator[None]:
-    """Both are ready meanwhile; a model that is both is woken once."""
-    with ExitStack() as stack:
-        both = (judge,) if witness is None or _one_model(judge, witness) else (judge, witness)
-        for each in both:
-            each.wake()
-            stack.callback(each.sleep)
-        yield
-
-
-def _one_model(judge: Judge, witness: Witness) -> bool:
-    """Whether the same model, with one total, answers for both."""
-    return judge.usage is witness.usage
 
 
 def _check_supported(grade: float) -> float:

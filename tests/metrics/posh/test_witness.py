@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from posh_reward.metrics.posh.presets import PRESETS, prompt
 from posh_reward.metrics.posh.witness import Look
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
+from posh_reward.store import Store
 from posh_reward.types import Element, Failure, Picture, Request, Scores, Verdict
 from tests.graphs import attribute, description, entity, relation
 
@@ -248,3 +250,23 @@ def test_the_bar_is_a_grade(grade: float) -> None:
 def test_a_metric_with_a_witness_reaches_worker_processes() -> None:
     posh = pickle.loads(pickle.dumps(PoSh(witness="scenes:train=1:heldout=1")))
     assert "witness:oracle-1:scenes:train=1:heldout=1|" in posh.signature
+
+
+def test_neither_order_nor_batch_changes_a_score() -> None:
+    texts = [GENERATION, "A dog near a red cat.", "A woman."] * 2
+    pictures = [PICTURE] * 3 + [OTHER_PICTURE] * 3
+
+    def scored(pairs_at_once: int, step: int) -> list[Scores]:
+        sees = FakeJudge(lambda r: 4.0 if r.picture == PICTURE else 2.0, "eyes-1")
+        posh = PoSh(witness=sees, pairs_at_once=pairs_at_once)
+        return posh.score(texts[::step], [REFERENCE] * 6, pictures[::step])[::step]
+
+    assert scored(1, 1) == scored(256, 1) == scored(4, -1)
+
+
+def test_what_the_picture_said_is_kept_in_the_store(tmp_path: Path) -> None:
+    models = [seeing_model(), seeing_model()]
+    for model in models:
+        store = Store(tmp_path / "kept.sqlite")
+        score(PoSh(witness=PromptJudge(model, store=store), store=store))
+    assert [len(model.prompts) > 0 for model in models] == [True, False]

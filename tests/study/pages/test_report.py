@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from posh_reward.study.pages.report import report, report_of
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import AXES, scored_row
-from posh_reward.types import Element, Failure, Scores
+from posh_reward.types import Element, Failure, Scores, Seen
 from tests.chromium import Browser
 
 EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
@@ -55,6 +56,22 @@ def test_a_pair_is_packed_with_its_marks() -> None:
     assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
     assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
     assert data(html, "pair-1")[3] == "the reference is empty"
+
+
+def seen_row() -> Row:
+    red = replace(RED, grade=5.0, seen=Seen(5.0, 1.2))
+    made = row("seen", 0.9, red)
+    return {**made, "signature": "posh|preset:released|witness:eyes-1|version:1"}
+
+
+def test_what_only_the_picture_shows_is_marked_as_seen() -> None:
+    html = report([seen_row()])
+    written, _, elements, *_ = data(html, "pair-0")
+    assert written == [["A "], ["red", 5.0, [0], 1], [" dog 🐶."]]
+    wording = data(html, "wordings")[elements[0][0]]
+    assert wording.startswith('In the picture, not in the reference. Is "{identifier}"')
+    assert "clear in the picture" in html
+    assert "clear in the picture" not in report(ROWS)
 
 
 def test_texts_cannot_end_their_element() -> None:
@@ -201,6 +218,17 @@ def test_a_click_opens_a_pair_and_pointing_asks_why(opened: Browser) -> None:
     assert opened.run("document.querySelectorAll('.sheet tbody tr').length") == 2
     opened.point("tr.pair:nth-child(3) .name button", click=True)
     assert opened.run(sheet) is None
+
+
+def test_a_mark_of_the_picture_has_a_star(chromium: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(report([seen_row()]), encoding="utf-8")
+    chromium.open(tmp_path / "page.html")
+    chromium.point("tr.pair button", click=True)
+    marks = chromium.run(
+        "[...document.querySelectorAll('.text mark')].map((m) => [m.className, m.textContent])"
+    )
+    assert marks == [["seen", "red*"]]
+    assert chromium.complaints() == []
 
 
 def test_the_keyboard_does_what_the_mouse_does(opened: Browser) -> None:

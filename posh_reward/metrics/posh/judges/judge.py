@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 from posh_reward.metrics.posh.asking import Pace
@@ -63,3 +64,19 @@ def sound_grade(given: object) -> Verdict:
     Checked wherever a judge's answer enters the metric: see ``sound_verdict``.
     """
     return sound_verdict(given, len(LABELS))
+
+
+@contextmanager
+def awake(judge: Judge, witness: Witness | None) -> Iterator[None]:
+    """Both are ready meanwhile; a model that is both is woken once."""
+    with ExitStack() as stack:
+        both = (judge,) if witness is None or one_model(judge, witness) else (judge, witness)
+        for each in both:
+            each.wake()
+            stack.callback(each.sleep)
+        yield
+
+
+def one_model(judge: Judge, witness: Witness) -> bool:
+    """Whether the same model, with one total, answers for both."""
+    return judge.usage is witness.usage

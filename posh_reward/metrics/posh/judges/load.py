@@ -75,6 +75,22 @@ def load_witness(
     return PromptJudge(make(MODELS, options, "witness"), preset, store)
 
 
+def witness_of(
+    which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
+) -> Witness:
+    """The witness itself, or the one that is named; "judge" is the judge that is passed.
+
+    Raises:
+        InputError: there is no such witness, or it cannot look at pictures.
+        ConfigError: its settings have a value that cannot be used.
+    """
+    if isinstance(which, str) and which == "judge":
+        return check_sees(judge)
+    if isinstance(which, str | Mapping):
+        return check_sees(load_witness(which, preset, store))
+    return check_sees(which)
+
+
 def check_sees(witness: Witness) -> Witness:
     """Returns the witness, if it can look at pictures.
 
