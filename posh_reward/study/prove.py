@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.study.rows.files import open_table, shown
+from posh_reward.study.rows.files import check_apart, open_table, shown
 from posh_reward.study.rows.formats import STANDARD, format_of
 from posh_reward.study.rows.journal import Journal, Row
 from posh_reward.study.rows.pairs import check_column
@@ -76,6 +76,10 @@ def make_pairs(
     format = format_of(output)
     if output == STANDARD:
         raise InputError("the pairs need a file, next to which all candidates are kept")
+    check_apart(source, output)
+    candidates = Path(f"{output}.made.jsonl")
+    if Path(output).exists() and not candidates.exists() and not how.overwrite:
+        raise InputError(f"{output!r} is already there: {REMEDY}")
     rows = list(_heads(source, {"caption": caption}, how))
 
     def work(batch: Sequence[Row]) -> list[Row]:
@@ -85,7 +89,7 @@ def make_pairs(
             _made_row(row, each, maker.signature) for row, each in zip(batch, made, strict=True)
         ]
 
-    with closing(Journal(Path(f"{output}.made.jsonl"))) as journal:
+    with closing(Journal(candidates)) as journal:
         done = _go_on(journal, rows, work, maker.signature, how)
     write_table([pair for row in done for pair in kept_rows(row)], Path(output), format)
     return done
@@ -131,6 +135,7 @@ def score_responses(
     """
     if not format_of(output).appendable or output == STANDARD:
         raise InputError(f"{output!r}: scores are written as JSON lines, to a .jsonl file")
+    check_apart(source, output)
     rows = list(_heads(source, dict(zip(SCORED, SCORED, strict=True)) | dict(columns or {}), how))
 
     def work(batch: Sequence[Row]) -> list[Row]:

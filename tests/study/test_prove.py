@@ -158,3 +158,16 @@ def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:
         score_responses(Prove(), captions(tmp_path), str(tmp_path / "out.jsonl"), QUIET)
     with pytest.raises(InputError, match="JSON lines"):
         score_responses(Prove(), responses(tmp_path), str(tmp_path / "out.csv"), QUIET)
+
+
+def test_no_file_of_the_users_is_written_over(tmp_path: Path) -> None:
+    source, start_over = responses(tmp_path), How(quiet=True, overwrite=True)
+    before = Path(source).read_text()
+    maker = PairMaker(Mortal(9))
+    with pytest.raises(InputError, match="is the input: write elsewhere"):
+        score_responses(Prove(), source, source, start_over)
+    with pytest.raises(InputError, match="is the input: write elsewhere"):
+        make_pairs(maker, source, source, start_over)
+    with pytest.raises(InputError, match="is already there"):
+        make_pairs(maker, table(tmp_path, [{"caption": "A dog."}], "c.jsonl"), source, QUIET)
+    assert Path(source).read_text() == before

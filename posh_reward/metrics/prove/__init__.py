@@ -6,10 +6,13 @@
     tuples      texts -> tuples of their scene graphs, or of a model
     likeness    tuples -> similarities, by an encoder
     entailment  does the picture show it? a model that sees answers
+    equations   similarities -> the two scores
     records     what scores are made of
     pipeline    captions -> questions, answers and programs that verify them
     writing     what the writer is asked, and how its reply is read
-    checks      which pairs are dropped, and why
+    sifting     which candidates are dropped, and why
+    checks      what of that can be said without a model
+    asking      how models are asked
     scenes      tuples -> the scene graph that programs see
     programs/   programs of a model, run without trusting them
 """

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.prove.prompts import prompted
+from posh_reward.metrics.prove.asking import chosen, prompted
 from posh_reward.metrics.prove.records import Tuple
 from posh_reward.models.ask import Asker
-from posh_reward.models.base import Prompt
 from posh_reward.types import Failure, Picture, Verdict
 
 LABELS = ("no", "yes")
@@ -48,20 +47,11 @@ class Entailment:
             for text, picture in asked
             if isinstance(picture, Picture)
         ]
-        verdicts = iter(self._chosen(prompts))
+        verdicts = iter(chosen(self.asker, prompts, LABELS))
         return [
             picture if isinstance(picture, Failure) else _probability(next(verdicts))
             for _, picture in asked
         ]
-
-    def _chosen(self, prompts: list[Prompt]) -> list[Verdict]:
-        if not prompts:
-            return []
-        self.asker.model.wake()
-        try:
-            return self.asker.choose(prompts, LABELS)
-        finally:
-            self.asker.model.sleep()
 
 
 def _probability(verdict: Verdict) -> float | Failure:

@@ -9,6 +9,7 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.graph.read import Reader
+from posh_reward.metrics.prove.asking import EDITION
 from posh_reward.metrics.prove.entailment import Entailment, statement
 from posh_reward.metrics.prove.equations import (
     Item,
@@ -20,7 +21,6 @@ from posh_reward.metrics.prove.equations import (
     wanted_of,
 )
 from posh_reward.metrics.prove.likeness import Likeness
-from posh_reward.metrics.prove.prompts import EDITION
 from posh_reward.metrics.prove.records import Claim, ProveScores
 from posh_reward.metrics.prove.tuples import GraphTuples, ModelTuples, TupleSource
 from posh_reward.metrics.signature import signature

@@ -17,11 +17,11 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.prove.asking import EDITION, written
 from posh_reward.metrics.prove.entailment import Entailment
 from posh_reward.metrics.prove.metric import model_of, tuple_source
 from posh_reward.metrics.prove.programs.confined import Confined
 from posh_reward.metrics.prove.programs.scene import Nodes
-from posh_reward.metrics.prove.prompts import EDITION
 from posh_reward.metrics.prove.sifting import (
     Made,
     entailed,
@@ -30,7 +30,7 @@ from posh_reward.metrics.prove.sifting import (
     verified,
     worded,
 )
-from posh_reward.metrics.prove.tuples import TupleSource, written
+from posh_reward.metrics.prove.tuples import TupleSource
 from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, writing_prompt
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from posh_reward.metrics.prove.asking import chosen, prompted
 from posh_reward.metrics.prove.checks import agrees, as_text, is_trivial, taboo_word
 from posh_reward.metrics.prove.entailment import Entailment
 from posh_reward.metrics.prove.programs.confined import Answer, Confined, run_programs
 from posh_reward.metrics.prove.programs.scene import Nodes, Value
-from posh_reward.metrics.prove.prompts import prompted
 from posh_reward.metrics.prove.writing import Candidate
 from posh_reward.models.ask import Asker
 from posh_reward.models.encoders import Encoder, unit_vectors
@@ -119,14 +119,8 @@ def _worded(pair: Pair, taboo: frozenset[str]) -> Pair:
 def reviewed(pairs: Sequence[Pair], asker: Asker) -> list[Pair]:
     """Drops what a model finds trivial, incomplete or unnatural."""
     left = [pair for pair in pairs if pair.dropped is None]
-    if not left:
-        return list(pairs)
     prompts = [prompted("review", {"question": p.question, "answer": p.answer}) for p in left]
-    asker.model.wake()
-    try:
-        verdicts = iter(asker.choose(prompts, tuple(REVIEW)))
-    finally:
-        asker.model.sleep()
+    verdicts = iter(chosen(asker, prompts, tuple(REVIEW)))
     return [pair if pair.dropped else _reviewed(pair, next(verdicts)) for pair in pairs]
 
 

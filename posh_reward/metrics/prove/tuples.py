@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Protocol
 
-from posh_reward.graph.read import Reader
+from posh_reward.graph.read import MAX_CHARACTERS, Reader, is_missing
 from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.metrics.prove.asking import EDITION, prompted, written
 from posh_reward.metrics.prove.programs.scene import Nodes
-from posh_reward.metrics.prove.prompts import EDITION, prompted
 from posh_reward.metrics.prove.records import Tuple
 from posh_reward.metrics.prove.scenes import nodes_of
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.models.ask import Asker
-from posh_reward.models.base import Prompt
 from posh_reward.types import Description, Failure, Reply, SceneGraph
 
 LONGEST_REPLY = 2048
@@ -112,11 +111,10 @@ def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
 def unique_names(graph: SceneGraph) -> list[str]:
     """Names that tell entities of one graph apart: "man", "man 2"."""
     names: list[str] = []
-    met: Counter[str] = Counter()
     for entity in graph.entities:
-        met[entity.head.casefold()] += 1
-        number = met[entity.head.casefold()]
-        names.append(entity.head if number == 1 else f"{entity.head} {number}")
+        taken = {name.casefold() for name in names}
+        numbered = chain([entity.head], (f"{entity.head} {number}" for number in count(2)))
+        names.append(next(name for name in numbered if name.casefold() not in taken))
     return names
 
 
@@ -157,20 +155,16 @@ class ModelTuples:
 
 
 def _stripped(text: object) -> str | Failure:
-    if isinstance(text, str):
-        return text.strip()
-    return Failure("text", "is missing" if text is None else "is not a text")
-
-
-def written(asker: Asker, prompts: list[Prompt], max_tokens: int) -> list[Reply]:
-    """The model's replies; it is awake only meanwhile."""
-    if not prompts:
-        return []
-    asker.model.wake()
-    try:
-        return asker.write(prompts, max_tokens)
-    finally:
-        asker.model.sleep()
+    if not isinstance(text, str):
+        missing = is_missing(text)
+        return Failure(
+            "text", "is missing" if missing else f"is a {type(text).__name__}, not a text"
+        )
+    if len(text) > MAX_CHARACTERS:
+        return Failure("text", f"is longer than {MAX_CHARACTERS:,} characters: shorten it")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return Failure("text", "holds half a surrogate pair, which is not Unicode text")
+    return text.strip()
 
 
 def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from posh_reward.metrics.prove.asking import prompted
 from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
 from posh_reward.metrics.prove.programs.scene import Nodes
-from posh_reward.metrics.prove.prompts import prompted
 from posh_reward.models.base import Prompt
 from posh_reward.types import Failure
 

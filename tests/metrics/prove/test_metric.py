@@ -14,10 +14,12 @@ from PIL import Image
 from posh_reward import Prove
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.records import ProveScores
+from posh_reward.metrics.prove.tuples import unique_names
 from posh_reward.models.base import Prompt
 from posh_reward.models.encoders import embedded
 from posh_reward.models.fake import FakeModel
-from posh_reward.types import Failure
+from posh_reward.types import Failure, SceneGraph
+from tests.graphs import entity
 
 ANGLES = {"dress": 0, "dress, red": 30, "dress, crimson": 60, "hat": 90, "hat, blue": 150}
 """Tuples as directions in the plane, in degrees."""
@@ -233,3 +235,18 @@ def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> Non
     again = FakeModel(writer=lambda prompt: REPLY, name="writer")
     assert one(Prove(plane, tuples=again, store=tmp_path / "store.sqlite"), A) == scores
     assert again.prompts == []
+
+
+@pytest.mark.parametrize("response", [None, float("nan"), 3, "a" * 20_001, "\ud83d"])
+def test_a_model_is_not_asked_about_what_is_not_a_text(response: Any) -> None:
+    model = FakeModel(writer=lambda prompt: REPLY)
+    scores = one(Prove(plane, tuples=model), response)
+    assert scores.failure is not None
+    assert scores.failure.detail.startswith("the response ")
+    assert len(model.prompts) == 3, "about the other texts it is"
+
+
+def test_things_of_one_name_are_numbered_for_programs() -> None:
+    names = ("Man", "man 2", "man", "dog", "man")
+    graph = SceneGraph(tuple(entity(name) for name in names), ())
+    assert unique_names(graph) == ["Man", "man 2", "man 3", "dog", "man 4"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,3 +186,27 @@ def test_what_is_not_plain_is_refused(value: object) -> None:
 def test_any_text_is_refused_or_allowed_without_an_exception(text: str) -> None:
     why = refusal(text)
     assert why is None or why.startswith("it ")
+
+
+UNSEALED = """
+import json, sys
+from posh_reward.metrics.prove.programs.worker import Bounds, run_in_fork
+for program in json.load(sys.stdin):
+    request = {"program": program, "nodes": {}}
+    print(json.dumps(run_in_fork(request, Bounds(0.2, 5, 256 << 20, sealed=False))))
+"""
+
+
+def test_without_the_kernels_filter_no_file_can_be_opened(tmp_path: Path) -> None:
+    """As on systems that have no such filter: the limits of the process hold by themselves."""
+    canary = tmp_path / "canary"
+    canary.write_text("alive")
+    names = ("read", "write", "list", "loops in loops", "repeat")
+    programs = [HOSTILE[name].replace("{canary!r}", repr(str(canary))) for name in names]
+    done = subprocess.run([sys.executable, "-c", UNSEALED], input=json.dumps(programs), text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    said = [json.loads(line)["error"] for line in done.stdout.splitlines()]
+    assert all("Too many open files" in each for each in said[:3])
+    assert said[3] == "it took more than 0.2 s"
+    assert said[4].startswith("MemoryError")
+    assert canary.read_text() == "alive"

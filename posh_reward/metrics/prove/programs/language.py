@@ -69,7 +69,7 @@ def refusal(program: str) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(program)
+            tree = bare(program)
     # The last two: thousands of brackets or signs in a row.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"it is not Python: {type(error).__name__}"
@@ -89,20 +89,13 @@ def _too_deep(tree: ast.AST) -> bool:
 
 
 def _offences(function: ast.FunctionDef) -> Iterator[str]:
-    arguments = function.args
-    others = (*arguments.posonlyargs, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-    if len(arguments.args) != 1 or any(others) or arguments.defaults or function.decorator_list:
+    if len(function.args.args) != 1 or function.decorator_list:
         yield "it does not take the scene graph as its one argument"
-    annotations = [function.returns, *(each.annotation for each in arguments.args)]
-    ignored = {id(node) for each in annotations if each for node in ast.walk(each)}
-    known = set(_own_names(function)) | set(BUILTINS)
+    known = {*_own_names(function), *BUILTINS}
     called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
     for node in ast.walk(function):
-        if id(node) in ignored:
-            continue  # annotations are removed before the program runs
-        if not isinstance(node, ALLOWED) or (
-            isinstance(node, ast.FunctionDef) and node is not function
-        ):
+        inner = isinstance(node, ast.FunctionDef) and node is not function
+        if not isinstance(node, ALLOWED) or inner:
             yield f"it uses {type(node).__name__}, which is not allowed"
         elif isinstance(node, ast.Name) and (node.id not in known or node.id.startswith("_")):
             yield f"it uses the name {node.id}"
@@ -110,8 +103,8 @@ def _offences(function: ast.FunctionDef) -> Iterator[str]:
             node.attr in METHODS and id(node) in called and isinstance(node.ctx, ast.Load)
         ):
             yield f"it uses the attribute {node.attr}"
-        else:
-            yield from _misuse(node)
+        elif (why := _misuse(node)) is not None:
+            yield why
 
 
 def _own_names(function: ast.FunctionDef) -> Iterator[str]:
@@ -122,26 +115,26 @@ def _own_names(function: ast.FunctionDef) -> Iterator[str]:
             yield node.id
 
 
-def _misuse(node: ast.AST) -> Iterator[str]:
-    """Allowed parts of Python in a form that is not."""
-    if isinstance(node, ast.Constant):
-        if not isinstance(node.value, str | int | type(None)):
-            yield f"it uses a value of type {type(node.value).__name__}"
-        elif isinstance(node.value, int) and node.value > LARGEST_NUMBER:
-            yield f"it uses a number above {LARGEST_NUMBER:,}"
-    elif isinstance(node, ast.keyword) and node.arg not in KEYWORDS:
-        yield f"it passes the argument {node.arg or '**'}"
-    elif isinstance(node, ast.FormattedValue) and (node.format_spec or node.conversion != -1):
-        yield "it formats a value"
-    elif isinstance(node, ast.comprehension) and node.is_async:
-        yield "it uses async"
-    elif isinstance(node, ast.arguments) and _is_elaborate(node):
-        yield "it has arguments with defaults or stars"
-    elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        if len(node.generators) > MOST_LOOPS:
-            yield f"it has more than {MOST_LOOPS} loops in one comprehension"
-    elif isinstance(node, ast.arg) and node.arg.startswith("_"):
-        yield f"it uses the name {node.arg}"
+def _misuse(node: ast.AST) -> str | None:
+    """What is wrong with a part of Python that is allowed in another form; None if nothing is."""
+    match node:
+        case ast.Constant(value=int(number)) if number > LARGEST_NUMBER:
+            return f"it uses a number above {LARGEST_NUMBER:,}"
+        case ast.Constant(value=value) if not isinstance(value, str | int | None):
+            return f"it uses a value of type {type(value).__name__}"
+        case ast.keyword(arg=name) if name not in KEYWORDS:
+            return f"it passes the argument {name or '**'}"
+        case ast.FormattedValue() if node.format_spec or node.conversion != -1:
+            return "it formats a value"
+        case ast.arguments() if _is_elaborate(node):
+            return "it has arguments with defaults or stars"
+        case ast.comprehension() if node.is_async:
+            return "it uses async"
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() if (
+            len(node.generators) > MOST_LOOPS
+        ):
+            return f"it has more than {MOST_LOOPS} loops in one comprehension"
+    return None
 
 
 def _is_elaborate(node: ast.arguments) -> bool:
@@ -149,10 +142,10 @@ def _is_elaborate(node: ast.arguments) -> bool:
 
 
 def bare(program: str) -> ast.Module:
-    """The tree of an allowed program, without annotations, which would be evaluated.
+    """The tree of a program, without annotations, which would be evaluated.
 
     Raises:
-        SyntaxError: it is not Python.
+        SyntaxError: it is not Python; other errors for texts that are far from it.
     """
     tree = ast.parse(program)
     for node in ast.walk(tree):

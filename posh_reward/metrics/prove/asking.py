@@ -1,14 +1,16 @@
-"""The wording of questions to models: ``prompts/*.txt``, with names in braces for what varies."""
+"""How models are asked: the wording in ``prompts/*.txt``, and a model awake only meanwhile."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 
+from posh_reward.models.ask import Asker
 from posh_reward.models.base import Prompt
-from posh_reward.types import Picture
+from posh_reward.types import Picture, Reply, Verdict
 
 EDITION = "1"
 """Of the wording; signatures carry it. Raise it with any change of a prompt."""
@@ -36,3 +38,28 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 def _wording(name: str) -> str:
     path = resources.files(__package__).joinpath(f"prompts/{name}.txt")
     return path.read_text(encoding="utf-8").strip()
+
+
+def written(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+    """The model's reply to each prompt."""
+    with _awake(asker, prompts):
+        return asker.write(prompts, max_tokens) if prompts else []
+
+
+def chosen(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+    """The model's distribution over the labels for each prompt."""
+    with _awake(asker, prompts):
+        return asker.choose(prompts, labels) if prompts else []
+
+
+@contextmanager
+def _awake(asker: Asker, prompts: Sequence[Prompt]) -> Iterator[None]:
+    """Wakes the model, if it is going to be asked at all, and lets it sleep again."""
+    if not prompts:
+        yield
+        return
+    asker.model.wake()
+    try:
+        yield
+    finally:
+        asker.model.sleep()
