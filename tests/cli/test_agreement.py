@@ -174,3 +174,12 @@ def test_harmonic_eval_on_its_own_judgments(
     assert length["figures"]["overall IC"]["value"] == 1.0
     assert length["figures"]["clarity IC"]["value"] > 0.8
     assert harmonic["signature"].startswith("harmonic|model:fake-model")
+    table = [{"image": str(tmp_path / "a.png"), "references": ["A dog."], "candidate": text,
+              "rating": n} for n, text in enumerate(("A dog.", "A.", "Dog."))]  # fmt: skip
+    of_ratings = ("agreement", "ratings", write_rows(tmp_path / "r.jsonl", table), *QUICK,
+                  "--no-posh", "--harmonic", tmp_path / "model.yaml", "--criteria",
+                  "correctness,completeness", "--gamma", "1", "--json")  # fmt: skip
+    assert without_judge(*of_ratings) == OK
+    [harmonic] = found_json(capsys)["metrics"]
+    assert "|gamma:1.0|criteria:correctness,completeness|" in harmonic["signature"]
+    assert harmonic["failures"] == {}

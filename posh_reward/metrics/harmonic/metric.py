@@ -85,7 +85,7 @@ class HarmonicEval:
 
     def signature_for(self, task: str) -> str:
         """What the scores of a task carry; other tasks than captions are named in it."""
-        fields = {"model": self.model.name, "gamma": f"{self.gamma:g}"}
+        fields = {"model": self.model.name, "gamma": repr(float(self.gamma))}
         if self.criteria != CRITERIA:
             fields["criteria"] = ",".join(self.criteria)
         if task != "captioning":

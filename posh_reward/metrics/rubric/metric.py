@@ -169,7 +169,7 @@ class RubricJudge:
         try:
             return read_points(reply.text, self.rubric)
         except ReplyError as error:
-            return Failure("reply", f"the judge's reply cannot be used: {error}")
+            return Failure("reply", f"the reply cannot be used: {error}")
 
     def _scores(self, text: object, points: Points | Failure, repaired: bool) -> RubricScores:
         said = str(text).strip()

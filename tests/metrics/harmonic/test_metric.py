@@ -214,11 +214,12 @@ def test_signatures_tell_what_changes_scores() -> None:
     signatures = {
         HarmonicEval(judge()).signature,
         HarmonicEval(judge(), 0.5).signature,
+        HarmonicEval(judge(), 0.50000001).signature,
         HarmonicEval(judge(), criteria=SEEN).signature,
         HarmonicEval(FakeModel(name="other", sees=True)).signature,
         HarmonicEval(judge()).signature_for("vqa"),
     }
-    assert len(signatures) == 5
+    assert len(signatures) == 6
 
 
 def test_it_pickles() -> None:

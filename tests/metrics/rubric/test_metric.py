@@ -53,7 +53,8 @@ def test_points_by_metric_in_total_and_as_a_share() -> None:
 
 def test_a_reply_that_cannot_be_used_is_asked_for_once_more_with_the_reason() -> None:
     def writer(prompt: Prompt) -> str:
-        return FULL if "not one of 0, 1, 2" in prompt.suffix else reply(7, 0, 0, 0, 0)
+        said = "But the reply cannot be used: the score of M1 is 7, not one of 0, 1, 2. Reply again"
+        return FULL if said in prompt.suffix else reply(7, 0, 0, 0, 0)
 
     judged = judge(writer)
     [score] = judged.score(["Bird"], [TRUTH])
@@ -68,7 +69,7 @@ def test_a_second_bad_reply_is_a_failure_for_its_text_alone() -> None:
     assert good.total == 3
     assert not good.repaired
     assert bad.total is bad.share is None
-    assert str(bad.failure) == "the judge's reply cannot be used: there is no JSON object in it"
+    assert str(bad.failure) == "the reply cannot be used: there is no JSON object in it"
     assert gone.failure == GONE
     assert judged.usage.rewrites == 4, "what failed is not asked again"
 
