@@ -84,13 +84,19 @@ def over_seeds(arm: Arm, axis: str) -> str:
 
 def by_run(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the SFT model on the same pictures."""
-    head = ["reward", "seed", *FIGURES, "words"]
+    found = list(rows)
+    names = noted(found)
     lines = [
-        [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in FIGURES),
+        [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in names),
          f"{row['words']:.1f}"]
-        for arm in arms(rows) for row in arm.rows
+        for arm in arms(found) for row in arm.rows
     ]  # fmt: skip
-    return Table(head, lines)
+    return Table(["reward", "seed", *names, "words"], lines)
+
+
+def noted(rows: Sequence[Row]) -> list[str]:
+    """The figures that any of the runs has: true details came later than the others."""
+    return [name for name in FIGURES if any(name in row["gains"] for row in rows)]
 
 
 def cell(row: Row, name: str) -> str:
@@ -107,13 +113,14 @@ def against_f1(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the run on f1 that has the same seed and data."""
     found = list(rows)
     rivals = {replace(Run(**row["run"]), reward="f1"): row for row in found if is_f1(row)}
+    names = noted(found)
     lines = [
-        [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in FIGURES)]
+        [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in names)]
         for arm in arms(row for row in found if not is_f1(row))
         for row in arm.rows
         if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
     ]
-    return Table(["reward, over f1", "seed", *FIGURES], lines)
+    return Table(["reward, over f1", "seed", *names], lines)
 
 
 def is_f1(row: Row) -> bool:
