@@ -56,6 +56,8 @@ def explain(flags: argparse.Namespace) -> int:
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
+    if posh.wants_pictures and flags.image is None:
+        raise InputError("the witness has no picture to look at: name it with --image")
     images = [flags.image] if posh.wants_pictures else None
     scores = posh.score([text(flags.generation)], [text(flags.reference)], images)[0]
     if not reads_like_english(scores.reference):

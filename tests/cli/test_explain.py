@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes.drawing import draw
+from posh_reward.datasets.scenes.scene import generate
 from tests.cli.running import GENERATION, REFERENCE, run
 
 
@@ -39,3 +42,16 @@ def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == "No score: the reference is empty\n"
     assert run("explain", "--generation", "@nowhere.txt", "--reference", "A dog.") == UNUSABLE
     assert "a text that begins with @ is written @@" in capsys.readouterr().err
+
+
+def test_a_witness_looks_at_the_picture_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = next(generate("test", 1, 7))
+    draw(scene).save(tmp_path / "drawn.png")
+    flags = ("explain", "--reference", "A bridge.", "--witness", "scenes:train=0:heldout=1:seed=7",
+             "--generation", wording.reference(scene), "--worst", "100")  # fmt: skip
+    assert run(*flags) == UNUSABLE
+    assert "name it with --image" in capsys.readouterr().err
+    assert run(*flags, "--image", tmp_path / "drawn.png") == OK
+    assert "In the picture, not in the reference." in " ".join(capsys.readouterr().out.split())
