@@ -24,14 +24,14 @@ NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not number
 NO_LABEL = Failure("reply", "the model gave no label any probability")
 
 LONGEST_TOKEN = 8
-"""A token of more characters than this is no label, whatever marks a tokenizer adds to it."""
+"""A token with more characters is not a label, even with the marks that tokenizers add."""
 
 
 def check_reading(reading: str) -> None:
-    """Refuses what is no ``Reading``.
+    """Refuses what is not a ``LabelReading``.
 
     Raises:
-        InputError: the message lists those there are.
+        InputError: the message lists them all.
     """
     if reading not in get_args(LabelReading):
         raise InputError(
@@ -58,7 +58,7 @@ def label_tokens(
 
 
 def says(token: str, label: str, reading: LabelReading) -> bool:
-    """Whether a token's text counts for a label: if it is the label, blanks around it apart.
+    """Whether a token's text counts for a label: it is the label, with or without blanks around it.
 
     The release counts every token that *contains* a digit, once for each of its digits: "10" and
     "15" are both a 1, and "15" is a 5, too. So does ``top-20``, for labels of one digit.

@@ -1,4 +1,4 @@
-"""Every setting of a judge either stands in its name or changes no answer beyond rounding."""
+"""Every setting of a judge is in its name, or changes no answer beyond rounding."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Without proxies, and with certificates that are read anew."""
+    """Without proxies, and with certificates that are read again."""
     for name in (*PROXIES, "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -38,7 +38,7 @@ for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
         pass
 """
 """What a torchvision for CUDA asks for where there is none."""
-SHAPE = {"num_attention_heads": 2, "num_key_value_heads": 1}
+SHAPE: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1}
 """vLLM's attention on a CPU wants heads of at least 32."""
 
 

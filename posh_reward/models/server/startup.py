@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Sequence
 
-from posh_reward.errors import JudgeError
+from posh_reward.errors import JudgeError, MissingDependencyError
 from posh_reward.models.base import Prompt
 from posh_reward.models.labels import LabelReading
 from posh_reward.models.pictures import picture_of
@@ -93,8 +93,15 @@ async def check_model(client: Http, url: str, model: str) -> None:
 
 
 def picture_probe() -> Prompt:
-    """A short question about a small picture."""
-    from PIL import Image
+    """A short question about a small picture.
+
+    Raises:
+        MissingDependencyError: Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingDependencyError("pictures need Pillow: pip install pillow") from None
 
     picture = picture_of(Image.new("RGB", (64, 64), "white"))
     assert isinstance(picture, Picture)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 Ids = tuple[int, ...]
+REMEMBERED = 1024
+"""Stems and prefixes that are remembered; beyond that all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Eyes:
             max_pixels,
         )
         self._processor = processor
+        self._known: dict[Ids, Ids] = {}
 
     def shown(self, prompt: Prompt, ids: Sequence[int], shared: int) -> Shown | Failure:
         """A prompt in tokens; a failure if one of its pictures cannot be shown.
@@ -67,8 +70,9 @@ class Eyes:
         except InputError as error:
             return unshown(error)
         end = places[-1] + 1
-        stem = tuple(expanded(ids[:end], self.placeholder, counts))
-        return Shown(prompt.pictures, stem, tuple(ids[end:shared]), tuple(ids[shared:]))
+        stem = self._one(tuple(expanded(ids[:end], self.placeholder, counts)))
+        prefix = self._one(tuple(ids[end:shared]))
+        return Shown(prompt.pictures, stem, prefix, tuple(ids[shared:]))
 
     def patches(self, pictures: Sequence[Picture]) -> tuple[torch.Tensor, torch.Tensor] | Failure:
         """Pixels (patches, values of a patch) and grids (pictures, 3) of pictures, in order."""
@@ -80,6 +84,12 @@ class Eyes:
             images.append(image)
         made = self._processor(images, do_resize=False, return_tensors="pt")
         return made["pixel_values"], made["image_grid_thw"]
+
+    def _one(self, ids: Ids) -> Ids:
+        """The same object for equal tokens: thousands of questions share a thousand of them."""
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        return self._known.setdefault(ids, ids)
 
 
 def expanded(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:

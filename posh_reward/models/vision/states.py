@@ -37,11 +37,6 @@ class States:
         """How many tokens these are with those before them."""
         return self.length + (self.before.total if self.before else 0)
 
-    @property
-    def bytes(self) -> int:
-        """How much memory the tokens take, without those before them."""
-        return sum(tensor.nbytes for layer in self._layers for tensor in layer)
-
     def update(
         self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: object, **__: object
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,6 +16,9 @@ AT_ONCE = 16
 """Pictures in one request, of a few megabytes each."""
 MOST = 8
 """Pictures in one prompt."""
+PATCHES_GB = 1.0
+"""GiB of the host's memory for pictures in patches: forty of a megapixel. Questions about one
+picture come together, so vLLM's default of 4 would only be missing elsewhere."""
 TOO_MANY = Failure("prompt", f"the prompt has more than {MOST} pictures")
 RETOKENISED = Failure(
     "engine", "vLLM made another number of tokens of the pictures than they have parts"
@@ -36,6 +39,7 @@ class Sight:
         return {
             "limit_mm_per_prompt": {"image": MOST, "video": 0},
             "mm_processor_kwargs": {"min_pixels": least, "max_pixels": most},
+            "mm_processor_cache_gb": PATCHES_GB,
         }
 
     def failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
