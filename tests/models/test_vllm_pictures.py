@@ -11,6 +11,7 @@ from PIL import Image
 from posh_reward.models.ask import BLIND, Asker
 from posh_reward.models.base import Prompt
 from posh_reward.models.pictures import NO_PLACE, Sizes, picture_of, settled
+from posh_reward.models.revision import downloaded, kind
 from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine import charged, input_of
 from posh_reward.models.vllm.sight import (
@@ -97,6 +98,20 @@ def test_a_death_costs_no_picture(make: Make, tmp_path: Path) -> None:
     assert (tmp_path / "died").exists()
     for prompt, verdict in zip(asked, verdicts, strict=True):
         assert verdict.probabilities == pytest.approx(right(prompt))
+
+
+def test_whether_a_model_of_the_hub_sees_is_read_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    snapshot = tmp_path / "models--someone--tiny" / "snapshots" / ("a" * 40)
+    snapshot.mkdir(parents=True)
+    for said, found in (('{"model_type": "qwen3_vl"}', "qwen3_vl"), ("{}", ""), ("[]", "")):
+        (snapshot / "config.json").write_text(said)
+        assert kind(downloaded("someone/tiny", "a" * 40, "config.json")) == found
 
 
 def test_a_model_without_eyes_is_sent_no_picture(make: Make) -> None:

@@ -3,7 +3,7 @@
 ::
 
     transformers_model --> runner --> packing --> slots, segments   prompts -> passes -> states
-      `-> checkpoint, placement                                     loads, places, puts to sleep
+      `-> checkpoint, loaded, placement                             loads, places, puts to sleep
           logits                                                    last states -> labels
 """
 
