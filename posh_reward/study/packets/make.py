@@ -129,7 +129,7 @@ def _project(
 
 
 def as_json(content: object, indent: int | None = None) -> bytes:
-    """JSON in UTF-8; bytes of a file's name that are no UTF-8 become question marks."""
+    """JSON in UTF-8; bytes of a file's name that are not UTF-8 become question marks."""
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
