@@ -19,6 +19,7 @@ OPT_IN = {
     "demo": "reads what `make demo` wrote",
     "slurm": "starts a Slurm on this machine (root, slurm-wlm, munge)",
     "label_studio": "starts Label Studio, whose program LABEL_STUDIO names",
+    "potato": "starts Potato, whose program POTATO names, and needs Chromium",
 }
 
 

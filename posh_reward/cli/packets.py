@@ -34,10 +34,10 @@ the file's name is the model's). Only ids that all models wrote about are used.
 No rater sees a generation twice; either model is #1 equally often; a share of the tasks goes to
 several raters, to measure agreement. The same --seed gives the same files, byte for byte."""
 READ = """\
-Reads raters' files (saved by the page, or exported as JSON by Label Studio) and says which model
-people prefer: preferences run from -2 to 2, and above 0 the later model of the input is better. A
-file that is damaged, changed, foreign, unfinished or a duplicate is refused with the reason; the
-others count. Exit status 3 if any was refused."""
+Reads raters' files (saved by the page, exported as JSON by Label Studio, or the user_state.json of
+Potato, also deep in a folder) and says which model people prefer: preferences run from -2 to 2, and
+above 0 the later model of the input is better. A file that is damaged, changed, foreign, unfinished
+or a duplicate is refused with the reason; the others count. Exit status 3 if any was refused."""
 PLAN = """\
 Says, by simulation, how many pairs and raters it takes to settle a difference, and what a given
 number of pairs can settle. Raters agree as in the paper (Krippendorff's alpha by axis, Table 7)
@@ -45,6 +45,8 @@ unless --alpha is given."""
 
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
+POTATO = "user_state.json"
+"""What Potato calls a rater's answers."""
 Describe = Callable[[argparse.ArgumentParser, str], argparse.ArgumentParser]
 
 
@@ -81,6 +83,8 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--no-pictures", action="store_true", help="raters judge by the reference alone")
     add("--suggest", action="store_true", help="granular: show what POSH marks (rows of `score "
         "--elements`). Biases raters: never for a study of POSH itself")  # fmt: skip
+    add("--potato", action="store_true", help="also write a project for each rater for Potato "
+        "(potato-annotation 2.12.1)")  # fmt: skip
     command.set_defaults(command=make)
 
 
@@ -110,7 +114,7 @@ def make(flags: argparse.Namespace) -> int:
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     inputs = {file.name: digest(file.read_bytes()) for file in files}
-    packet = make_packet(items, design, _album(flags, files), inputs)
+    packet = make_packet(items, design, _album(flags, files), inputs, with_potato=flags.potato)
     write_packet(packet, folder, key)
     say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
     if found.incomplete:
@@ -211,7 +215,11 @@ def answer_files(names: list[str]) -> list[Path]:
     """The files named, and those in folders named; files that cannot hold answers are listed."""
     found: list[Path] = []
     for path in map(Path, names):
+        if path.is_dir():  # what Potato saves lies deeper: annotation_output/NAME
+            found += (each for each in sorted(path.rglob(POTATO)) if each.parent != path)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.is_dir() and any(file.rglob(POTATO)):
+                continue
             if file == path or file.suffix.lower() in ANSWERS:
                 found.append(file)
             elif not file.name.startswith("."):

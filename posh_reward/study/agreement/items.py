@@ -138,7 +138,7 @@ def distinct_pairs(items: Sequence[Item], combine: Combine) -> int:
 
 
 def batches(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
-    """The pairs, ``AT_ONCE`` at a time; those of one reference stand together."""
+    """The pairs, ``AT_ONCE`` at a time; those of one reference are next to each other."""
     ordered = sorted(pairs, key=lambda pair: pair.reference)
     for start in range(0, len(ordered), AT_ONCE):
         yield ordered[start : start + AT_ONCE]
@@ -179,7 +179,7 @@ def _column(name: str, given: Sequence[Given], signature: str) -> Column:
 def precomputed(name: str, items: Sequence[Item]) -> Column:
     """Scores that the rows have already.
 
-    They stand in the columns ``NAME_mistakes``, ``NAME_omissions`` and ``NAME_overall``, or for all
+    They are in the columns ``NAME_mistakes``, ``NAME_omissions`` and ``NAME_overall``, or for all
     axes in ``NAME``; in rows of two texts each ends in 1 or 2.
 
     Raises:

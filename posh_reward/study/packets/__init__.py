@@ -6,6 +6,7 @@
     items       rows of generations -> items             words     where words begin and end
     draw        items -> each rater's tasks, seeded      album     pictures, without metadata
     html_form   tasks -> one page a rater                label_studio   tasks <-> Label Studio
+    potato      tasks <-> Potato
     make        items -> a folder to hand over, and a key kept apart
     answers     a rater's saved file -> answers          collect   files -> answers, or why not
     results     answers + key -> preferences             results_page, results_text   to look at

@@ -1,4 +1,4 @@
-"""A rater's file, of our page or of Label Studio -> answers; whatever is wrong with it is said."""
+"""A rater's file, of our page, Label Studio or Potato -> answers; what is wrong with it is said."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio, wording
+from posh_reward.study.packets import label_studio, potato, wording
 from posh_reward.study.packets.records import Answer, Key, Marks, Rater, Task
 from posh_reward.study.rows.journal import Row
 from posh_reward.types import Span
@@ -67,7 +67,7 @@ class Given:
 
 
 def sheets(data: bytes, key: Key) -> list[Sheet]:
-    """The answers in a file: one rater's of our page, or any rater's of a Label Studio export.
+    """The answers in a file: one rater's of our page or of Potato, or a Label Studio export.
 
     Raises:
         InputError: the file is not of this packet, was changed, or holds what no rater could have
@@ -81,7 +81,9 @@ def sheets(data: bytes, key: Key) -> list[Sheet]:
         return _exported(content, key)
     if isinstance(content, dict) and "packet" in content:
         return [_saved(content, key)]
-    raise InputError("not a file of answers: neither of our page nor exported by Label Studio")
+    if isinstance(content, dict) and potato.is_state(content):
+        return [_kept_by_potato(content, key)]
+    raise InputError("not a file of answers: not of our page, nor of Label Studio or Potato")
 
 
 # ---- our page
@@ -213,7 +215,48 @@ def _given(annotation: Mapping[str, Any]) -> Given:
     )
 
 
-# ---- both
+# ---- Potato
+
+
+def _kept_by_potato(content: Mapping[str, Any], key: Key) -> Sheet:
+    owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
+    by_id = {task.id: task for rater in key.raters.values() for task in rater.tasks}
+    try:
+        tasks = potato.answered(content)
+        foreign = [task for task in tasks if task not in owners]
+        if foreign:
+            raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
+        names = sorted({owners[task] for task in tasks})
+        if not names:
+            raise InputError("no task in it is answered")
+        if len(names) > 1:
+            raise InputError(
+                f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
+            )
+        given = {
+            task: Given(
+                potato.preferences(content, task),
+                potato.marks(content, task, _markable(by_id[task], key)),
+                potato.seconds(content, task),
+            )
+            for task in tasks
+        }
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
+    return _sheet(given, names[0], key)
+
+
+# ---- all
+
+
+def _markable(task: Task, key: Key) -> dict[str, str]:
+    """By side, the text that a granular task has marked; none of a coarse one."""
+    if len(task.models) == 2:
+        return {}
+    shown = key.items[task.item]
+    return {"mistakes": shown.texts[task.models[0]], "omissions": shown.reference}
 
 
 def _check_tasks(given: Mapping[str, Given], rater: Rater) -> None:
@@ -250,8 +293,7 @@ def _answer(said: Given, task: Task, rater: str, key: Key) -> Answer:
     if len(task.models) == 2:
         chosen = {axis: _preference(said.preferences[axis]) for axis in AXES}
         return Answer(task, rater, chosen, None, seconds, said.comment)
-    shown = key.items[task.item]
-    texts = {"mistakes": shown.texts[task.models[0]], "omissions": shown.reference}
+    texts = _markable(task, key)
     spans = {side: _checked(said.marks[side] or (), text) for side, text in texts.items()}
     return Answer(task, rater, {}, Marks(**spans), seconds, said.comment)
 

@@ -15,12 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.signature import package_version
-from posh_reward.study.packets import label_studio, wording
+from posh_reward.study.packets import label_studio, potato, wording
 from posh_reward.study.packets.album import Album
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.html_form import rater_page
 from posh_reward.study.packets.items import Items
-from posh_reward.study.packets.records import MANIFEST_FORMAT, Key, Shown
+from posh_reward.study.packets.records import MANIFEST_FORMAT, Item, Key, Shown
 
 GUIDE = """\
 {title}
@@ -32,12 +32,16 @@ For whoever hands out the tasks. Each rater gets one file and nothing else.
 A page (.html) is opened by a double click, in any browser, without a network. The rater
 answers, saves a file (answers-....json) and sends it back. Or import the tasks of a rater into a
 Label Studio project of its own: labelling setup from the .xml, then the .json; export as JSON.
-
+{potato}
 What raters are told:
 
 {steps}
 The key that says which description is whose is not in this folder. Do not give it to raters.
 {note}"""
+POTATO = """\
+Or start a rater's project in Potato: potato start potato/rater-01/config.yaml -p 8000; what comes
+back is potato/rater-01/annotation_output/NAME/user_state.json.
+"""
 NOTE = {
     True: "Raters see marks that a program suggested. That pulls their answers towards its own: do "
     "not\nuse these answers to say how good that program is.\n",
@@ -60,7 +64,12 @@ class Packet:
 
 
 def make_packet(
-    items: Items, design: Design, album: Album | None, inputs: Mapping[str, str]
+    items: Items,
+    design: Design,
+    album: Album | None,
+    inputs: Mapping[str, str],
+    *,
+    with_potato: bool = False,
 ) -> Packet:
     """Draws the tasks and writes every form. Equal arguments make equal bytes.
 
@@ -69,13 +78,18 @@ def make_packet(
         design: how, and the seed.
         album: finds the pictures; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
+        with_potato: add a project for Potato for each rater.
 
     Raises:
-        InputError: too few raters, or a picture is missing.
+        InputError: too few raters, a picture is missing, or marks are to be suggested in Potato.
     """
     by_id = {item.id: item for item in items.items}
     raters = draw(items.items, design)
     suggested = any(item.suggested for item in items.items) and design.granular > 0
+    if with_potato and suggested:
+        raise InputError(
+            "Potato's projects show no suggested marks: leave out --potato or --suggest"
+        )
     name = sha256(repr((design, items, sorted(inputs.items()))).encode()).hexdigest()[:10]
     key = Key(
         name,
@@ -99,18 +113,27 @@ def make_packet(
         files[f"label-studio/{rater_name}.json"] = as_json(tasks)
         form = label_studio.config(rater.form, pictures=bool(pictures))
         files[f"label-studio/{rater.form}.xml"] = form.encode("utf-8")
-    files["READ-ME-FIRST.txt"] = _guide(key).encode("utf-8")
+        for path, data in _project(rater_name, key, by_id, pictures) if with_potato else ():
+            files[path] = data
+    files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
     packet = Packet(key, files)
     files["manifest.json"] = as_json(_manifest(packet), indent=1)
     return packet
 
 
+def _project(
+    name: str, key: Key, items: Mapping[str, Item], pictures: Mapping[str, str]
+) -> Iterator[tuple[str, bytes]]:
+    for path, data in potato.project(name, key.raters[name], items, pictures).items():
+        yield f"potato/{name}/{path}", data
+
+
 def as_json(content: object, indent: int | None = None) -> bytes:
-    """JSON in UTF-8; bytes of a file's name that are no UTF-8 become question marks."""
+    """JSON in UTF-8; bytes of a file's name that are not UTF-8 become question marks."""
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
-def _guide(key: Key) -> str:
+def _guide(key: Key, with_potato: bool) -> str:
     title = "A comparison of picture descriptions by people"
     forms = {form: [n for n, r in key.raters.items() if r.form == form] for form in wording.STEPS}
     files, steps = "", ""
@@ -130,7 +153,12 @@ def _guide(key: Key) -> str:
         steps += f"{wording.TITLES[form]}\n"
         steps += "".join(f"  {number}. {step}\n" for number, step in enumerate(told, 1)) + "\n"
     return GUIDE.format(
-        title=title, rule="=" * len(title), files=files, steps=steps, note=NOTE[key.suggested]
+        title=title,
+        rule="=" * len(title),
+        files=files,
+        steps=steps,
+        note=NOTE[key.suggested],
+        potato=POTATO if with_potato else "",
     )
 
 

@@ -76,7 +76,7 @@ class Opinions:
         return (low + high) / 2
 
     def alpha(self, shift: float = 0.0) -> float:
-        """Krippendorff's ordinal alpha of ever so many answers."""
+        """Krippendorff's ordinal alpha that a growing number of answers tends to."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         weights = weights / weights.sum()
         centres = shift + self.shared**0.5 * nodes

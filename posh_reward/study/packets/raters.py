@@ -16,7 +16,7 @@ FASTEST = 10
 RUSHED = 0.25
 """Share of tasks answered faster than that from which a rater is named."""
 ENOUGH = 6
-"""Tasks from which it is no accident to answer them all alike."""
+"""Tasks from which on it is hardly chance to answer them all alike."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ function granularTask(task, answer, changed) {
     markable("omissions", packet.words.reference, task.reference, task.words[1], answer, changed))];
 }
 
-// Marks that were suggested are no answer before a rater has seen them.
+// Suggested marks do not count as an answer until a rater has seen them.
 const granularLeft = (task, answer) => ["mistakes", "omissions"].filter((side) =>
   answer[side] === null || (task.suggested && !answer.seconds)).map((side) => packet.sides[side][1]);
 

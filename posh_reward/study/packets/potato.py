@@ -1,0 +1,207 @@
+"""Tasks <-> Potato: a project for each rater, and the ``user_state.json`` that it saves.
+
+Checked against Potato 2.12.1 (``potato-annotation`` on PyPI). Raters see texts as ``shown`` has
+them, for two reasons:
+
+- Its page counts offsets, in code points, against the text with its blanks trimmed and run together
+  and without line breaks (``static/span-core.js``, ``getCanonicalText``): marks in any other text
+  are off. Offsets into what is shown are put back to where they are in the text.
+- Its page runs markup that a text holds. What a model wrote is not to be trusted, so ``<`` is shown
+  as a wide sign.
+
+What a rater chose or marked is in ``user_state.json`` at once; Potato's exports lag behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets import wording
+from posh_reward.study.packets.records import Form, Item, Rater
+from posh_reward.study.rows.journal import Row, as_line
+from posh_reward.types import Span
+
+LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
+TARGETS = {"mistakes": "generation", "omissions": "reference"}
+CHOSEN, MARKED = "instance_id_to_label_to_value", "instance_id_to_span_to_value"
+BLANKS = re.compile(r"[\s\ufeff\x00-\x1f\x7f]+")
+"""What JavaScript takes for white space, and signs that cannot be seen."""
+WIDE = "\N{FULLWIDTH LESS-THAN SIGN}"
+
+
+def shown(text: str) -> str:
+    """A text as raters see it: each run of blanks one space, none at the ends, no ``<``."""
+    return BLANKS.sub(" ", text).strip(" ").replace("<", WIDE)
+
+
+def places(text: str) -> list[int]:
+    """For each character that is shown, where it is in the text; a space where its run begins."""
+    runs = {match.start(): match.end() for match in BLANKS.finditer(text)}
+    found, at = [], 0
+    while at < len(text):
+        end = runs.get(at, at + 1)
+        if at not in runs or (at > 0 and end < len(text)):  # blanks at the ends are not shown
+            found.append(at)
+        at = end
+    return found
+
+
+def project(
+    name: str, rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]
+) -> dict[str, bytes]:
+    """One rater's project, by path in its folder. Raters see what is in it."""
+    import yaml
+
+    tasks = []
+    for task in rater.tasks:
+        item = items[task.item]
+        texts = dict(zip(_texts(rater.form), (item.texts[m] for m in task.models), strict=True))
+        row = {"id": task.id, **{k: shown(text) for k, text in texts.items()},
+               "reference": shown(item.reference)}  # fmt: skip
+        tasks.append(row | ({"picture": pictures[task.item]} if pictures else {}))
+    config = yaml.safe_dump(
+        _config(name, rater.form, pictures=bool(pictures)), sort_keys=False, allow_unicode=True
+    )
+    return {"config.yaml": config.encode("utf-8"), "tasks.jsonl": b"".join(map(as_line, tasks))}
+
+
+def _texts(form: Form) -> tuple[str, ...]:
+    return ("first", "second") if form == "coarse" else ("generation",)
+
+
+def _config(name: str, form: Form, *, pictures: bool) -> Row:
+    """The settings of a project; ``potato validate --strict`` finds nothing to say of them."""
+    steps = wording.instructions(form, pictures=pictures, suggested=False)
+    titles = {
+        "reference": wording.REFERENCE,
+        "generation": wording.GENERATION,
+        "first": f"{wording.GENERATION} #1",
+        "second": f"{wording.GENERATION} #2",
+    }
+    fields: list[Row] = [{"key": "picture", "type": "image", "label": "Picture"}] * pictures
+    for key in ("reference", *_texts(form)):
+        target = {"span_target": True} if form == "granular" else {}
+        fields.append({"key": key, "type": "text", "label": titles[key], **target})
+    return {
+        "annotation_task_name": f"{wording.TITLES[form]} ({name})",
+        "annotation_instructions": "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1)),
+        "task_dir": ".",
+        "data_files": ["tasks.jsonl"],
+        "output_annotation_dir": "annotation_output",
+        "item_properties": {"id_key": "id", "text_key": "id"},
+        "assignment_strategy": "fixed_order",
+        "require_password": False,
+        "user_config": {"allow_all_users": True, "users": []},
+        "instance_display": {"fields": fields},
+        "annotation_schemes": _coarse_schemes() if form == "coarse" else _granular_schemes(),
+    }
+
+
+def _coarse_schemes() -> list[Row]:
+    return [
+        {
+            "annotation_type": "radio",
+            "name": each.axis,
+            "description": f"{each.title}: {each.text}",
+            "labels": list(wording.CHOICES.values()),
+            "label_requirement": {"required": True},
+        }
+        for each in wording.QUESTIONS
+    ]
+
+
+def _granular_schemes() -> list[Row]:
+    schemes: list[Row] = []
+    for side, (task, _, nothing) in wording.SIDES.items():
+        schemes += [
+            {
+                "annotation_type": "span",
+                "name": side,
+                "description": task,
+                "labels": [LABELS[side]],
+                "target_field": TARGETS[side],
+            },
+            {
+                "annotation_type": "multiselect",
+                "name": f"no_{side}",
+                "description": "If there is nothing to mark:",
+                "labels": [nothing],
+            },
+        ]
+    return schemes
+
+
+def is_state(content: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is what Potato saves of a rater."""
+    return CHOSEN in content and MARKED in content
+
+
+def answered(content: Mapping[str, Any]) -> list[str]:
+    """The tasks about which the rater said something."""
+    return [*dict.fromkeys([*content[CHOSEN], *content[MARKED]])]
+
+
+def preferences(content: Mapping[str, Any], task: str) -> dict[str, int]:
+    """By axis, what was chosen in a task; what was not is missing.
+
+    Raises:
+        ValueError: a choice is not one of ours.
+    """
+    known = {label: value for value, label in wording.CHOICES.items()}
+    axes = {question.axis for question in wording.QUESTIONS}
+    chosen: dict[str, int] = {}
+    for schema, label in _chosen(content, task):
+        if schema in axes:
+            if label not in known or schema in chosen:
+                raise ValueError(f"the choice {label!r} is not one of {', '.join(known)}")
+            chosen[schema] = known[label]
+    return chosen
+
+
+def _chosen(content: Mapping[str, Any], task: str) -> Iterator[tuple[str, str]]:
+    for label, value in content[CHOSEN].get(task, ()):
+        if value not in (None, False, "", "false"):
+            yield label["schema"], label["name"]
+
+
+def marks(
+    content: Mapping[str, Any], task: str, texts: Mapping[str, str]
+) -> dict[str, list[Span] | None]:
+    """By side, the marked spans of a task; None where it was neither marked nor denied.
+
+    Args:
+        content: what Potato saved.
+        task: one that was answered.
+        texts: by side, the text in which it is marked, as it was before it was shown.
+
+    Raises:
+        InputError: a mark is not in the text.
+    """
+    denied = {schema for schema, _ in _chosen(content, task)}
+    found: dict[str, list[Span] | None] = {}
+    for side, text in texts.items():
+        spans = [
+            _put_back(span["start"], span["end"], places(text))
+            for span, value in content[MARKED].get(task, ())
+            if span["schema"] == side and span["target_field"] == TARGETS[side] and value
+        ]
+        found[side] = spans if spans or f"no_{side}" in denied else None
+    return found
+
+
+def _put_back(start: int, end: int, where: Sequence[int]) -> Span:
+    if not 0 <= start < end <= len(where):
+        raise InputError(
+            f"the mark {start}-{end} is not in a text of which {len(where)} characters are shown"
+        )
+    return where[start], where[end - 1] + 1
+
+
+def seconds(content: Mapping[str, Any], task: str) -> float | None:
+    """How long the rater was at a task, as far as Potato knows."""
+    times = content.get("instance_id_to_behavioral_data", {}).get(task, {})
+    spent = times.get("total_time_ms")
+    return spent / 1000 if isinstance(spent, int | float) and spent > 0 else None
