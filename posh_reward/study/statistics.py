@@ -200,10 +200,11 @@ def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0)
     for row, group in enumerate(groups):
         rows_of.setdefault(group, []).append(row)
     members = [np.array(rows) for rows in rows_of.values()]
+    alone = len(members) == len(groups)
     rng = np.random.default_rng(seed)
     for _ in range(resamples if len(members) > 1 else 0):
         drawn = rng.integers(0, len(members), len(members))
-        yield np.concatenate([members[group] for group in drawn])
+        yield drawn if alone else np.concatenate([members[group] for group in drawn])
 
 
 def estimate(
