@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,16 @@ FACE = PACKAGE / "__init__.py"
 """Hands out names of all rooms, so it stands above them."""
 
 
+@lru_cache(maxsize=1)  # a test asks for one file's imports several times
+def nodes(path: Path) -> list[ast.AST]:
+    """Everything in a file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def modules(path: Path) -> set[str]:
     """Everything that a file imports, anywhere in it, with the names taken from a module."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -81,15 +88,14 @@ def test_no_import_points_back(path: Path) -> None:
 
 def modules_at_run_time(path: Path) -> set[str]:
     """What a file imports when it runs: without what stands under ``if TYPE_CHECKING``."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     typing = {
         inner
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if node in typing:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
