@@ -1,1 +1,4 @@
-"""Pictures with references: a dataset by name (``load``), and paintings drawn here (``scenes``)."""
+"""Pictures with references: a dataset by name (``load``), and paintings drawn here (``scenes``).
+
+``image_files`` opens pictures, which are anybody's.
+"""

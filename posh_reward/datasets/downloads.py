@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from posh_reward.datasets.image_files import opened
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -165,20 +164,10 @@ def _is_web(address: str) -> bool:
 
 def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
     """Writes a picture to its file, whole or not at all; the reason if it is not a picture."""
-    from PIL import Image
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(BytesIO(content)) as picture:
-                pixels = capped(picture, max_pixels)
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        Image.DecompressionBombError,
-        Image.DecompressionBombWarning,
-    ) as error:
+        with opened(content) as picture:
+            pixels = capped(picture, max_pixels)
+    except Exception as error:  # decoders raise many kinds of errors
         return f"not a picture that can be read ({type(error).__name__}: {str(error)[:200]})"
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     pixels.save(part, "JPEG", quality=95)

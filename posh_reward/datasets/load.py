@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.datasets.image_files import opened
 from posh_reward.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -164,16 +164,14 @@ def broken_pictures(dataset: Dataset) -> dict[int, str]:
 
 def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
     """Why a stored picture, its bytes or the path of its file, cannot be decoded."""
-    from PIL import Image
-
     source = stored and (stored["bytes"] or stored["path"])
     if not source:
         return "there is none"
     try:
-        with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as picture:
+        with opened(source) as picture:
             picture.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
             picture.load()
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # decoders raise many kinds of errors
         return f"{type(error).__name__}: {error}"
     return None
 

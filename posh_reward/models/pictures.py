@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from hashlib import sha256
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from posh_reward.datasets.image_files import on_white, opened
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, Picture
 
 if TYPE_CHECKING:
     from PIL import Image
 
-LARGEST = 100_000_000
-"""Bytes of a file that is opened."""
+MOST_PIXELS = 16_000_000
+"""Of a picture as it is held: 48 MB. A larger one is shrunk; models see far fewer."""
 NO_PILLOW = Failure("engine", "pictures need Pillow: pip install pillow")
 MISSING = Failure("text", "there is no picture")
 NO_PLACE = Failure("prompt", "the model's chat template does not give each picture a placeholder")
@@ -64,40 +63,47 @@ def picture_of(given: object) -> Picture | Failure:
         source = _source(given)
         if isinstance(source, Failure):
             return source
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(source) as opened:
-                return _seen(opened)
+        with opened(source) as picture:
+            picture.draft("RGB", _kept_size(picture))  # a JPEG is decoded no larger than needed
+            return _seen(picture)
     # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
     except Exception as error:
         return Failure("text", f"the picture cannot be read: {type(error).__name__}: {error}")
 
 
-def _source(given: object) -> Path | BytesIO | Failure:
+def _source(given: object) -> bytes | str | Path | Failure:
     if isinstance(given, Mapping):
         held = given.get("bytes")
         given = held if held is not None else given.get("path")
     if given is None or given == "":
         return MISSING
-    if isinstance(given, bytes):
-        return BytesIO(given)
-    if not isinstance(given, str | PathLike):
-        return Failure("text", f"{type(given).__name__} is not a picture")
-    path = Path(given)
-    if path.stat().st_size > LARGEST:
-        return Failure("text", f"the picture's file is larger than {LARGEST / 1e6:.0f} MB")
-    return path
+    if isinstance(given, bytes | str):
+        return given
+    return (
+        Path(given)
+        if isinstance(given, PathLike)
+        else Failure("text", f"{type(given).__name__} is not a picture")
+    )
 
 
 def _seen(image: Image.Image) -> Picture | Failure:
+    """The picture as people see it, in RGB, and small enough for many to be held."""
     from PIL import ImageOps
 
     if not all(image.size):
         return Failure("text", "the picture has no pixels")
+    if (size := _kept_size(image)) != image.size:
+        image = image.resize(size)
+    upright = on_white(ImageOps.exif_transpose(image))
+    shape = ",".join(map(str, upright.size)).encode()
+    return Picture(sha256(shape + upright.tobytes()).hexdigest(), upright)
 
-    upright = ImageOps.exif_transpose(image).convert("RGB")
-    size = ",".join(map(str, upright.size)).encode()
-    return Picture(sha256(size + upright.tobytes()).hexdigest(), upright)
+
+def _kept_size(image: Image.Image) -> tuple[int, int]:
+    """The size of the same shape with at most ``MOST_PIXELS``."""
+    shrunk = max(1.0, math.sqrt(math.prod(image.size) / MOST_PIXELS))
+    width, height = (max(1, int(side / shrunk)) for side in image.size)
+    return width, height
 
 
 def settled_size(

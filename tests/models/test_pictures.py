@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from io import BytesIO
 from pathlib import Path
 
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from posh_reward import InputError
-from posh_reward.models.pictures import LONGEST_SIDE, Sizes, picture_of, settled, settled_size
+from posh_reward.models.pictures import (
+    LONGEST_SIDE,
+    Sizes,
+    picture_of,
+    settled,
+    settled_size,
+    size_of,
+)
 from posh_reward.types import Failure, Picture
 
 
@@ -77,6 +85,51 @@ def test_a_bomb_is_refused() -> None:
     found = picture_of(bomb)
     assert isinstance(found, Failure)
     assert "DecompressionBomb" in found.detail
+
+
+def test_many_bits_are_shown_by_their_highest() -> None:
+    dark, light = (Image.new("I;16", (8, 8), value) for value in (300, 60_000))
+    as_seen = [picture_of(Image.new("L", (8, 8), value)) for value in (1, 234)]
+    assert [picture_of(given) for given in (dark, light)] == as_seen
+    if Image.open(BytesIO(as_png(dark))).mode == "I;16":  # early Pillow reads 32 bits: refused
+        assert [picture_of(given) for given in (as_png(dark), as_png(light))] == as_seen
+    failure = picture_of(Image.new("F", (8, 8), 0.5))
+    assert isinstance(failure, Failure)
+    assert "32 bits" in failure.detail
+
+
+def test_what_is_transparent_is_white_as_on_pages() -> None:
+    hidden = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+    assert picture_of(hidden) == picture_of(Image.new("RGB", (8, 8), "white"))
+
+
+def test_no_format_that_runs_another_program_is_read() -> None:
+    found = picture_of(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n%%EOF\n")
+    assert isinstance(found, Failure)
+    assert "cannot identify" in found.detail
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    found = picture_of(tmp_path / "pipe.png")
+    assert isinstance(found, Failure)
+    assert "is not a file" in found.detail
+
+
+def test_a_picture_is_held_no_larger_than_is_useful() -> None:
+    held = picture_of(Image.new("1", (9_000, 4_500)))
+    assert isinstance(held, Picture)
+    assert size_of(held) == (5656, 2828)
+
+
+def test_a_jpeg_of_endless_scans_is_refused(image: Image.Image) -> None:
+    buffer = BytesIO()
+    image.save(buffer, "jpeg", progressive=True)
+    content = buffer.getvalue()
+    start = content.rindex(b"\xff\xda")
+    found = picture_of(content[:start] + content[start:-2] * 100 + content[-2:])
+    assert isinstance(found, Failure)
+    assert "scans" in found.detail
 
 
 def test_a_picture_is_known_by_its_digest(image: Image.Image) -> None:

@@ -42,9 +42,12 @@ def read_pictures(images: Sequence[object] | None, expected: int) -> list[Pictur
         raise InputError("this metric has a witness, which looks at pictures: pass images=...")
     if len(images) != expected:
         raise InputError(f"{len(images)} images for {expected} generations: pass one for each")
-    objects = {id(image): image for image in images}
-    known = {key: picture_of(image) for key, image in objects.items()}
-    return [known[id(image)] for image in images]
+    held = list(images)  # a column of a dataset decodes its pictures anew at each look
+    known: dict[int, Picture | Failure] = {}
+    for image in held:
+        if id(image) not in known:
+            known[id(image)] = picture_of(image)
+    return [known[id(image)] for image in held]
 
 
 def check_lists(generations: Sequence[object], references: Sequence[object]) -> None:

@@ -8,6 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posh_reward.datasets.image_files import on_white, opened
+
 if TYPE_CHECKING:
     from datasets import Dataset
     from PIL import Image
@@ -91,17 +93,11 @@ def _is_file(path: Path) -> bool:
 def small_copy(path: Path, side: int = SIDE) -> bytes | None:
     """A JPEG of at most ``side`` pixels a side; None if the file is not a picture."""
     try:
-        from PIL import Image
-    except ImportError:
-        return None
-    try:
-        if not path.is_file():  # a pipe, say, which would be waited for
-            return None
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # such as that the file unpacks to too many pixels
-            with Image.open(path) as image:
+            warnings.simplefilter("error")  # of a file that is not quite right
+            with opened(path) as image:
                 return as_jpeg(image, side)
-    except Exception:  # Pillow's decoders raise many kinds of errors for unknown files
+    except Exception:  # Pillow may not be there, and its decoders raise many kinds of errors
         return None
 
 
@@ -111,18 +107,8 @@ def as_jpeg(image: Image.Image, side: int) -> bytes:
 
     small = image.copy()
     small.thumbnail((side, side))
-    plain = _on_white(ImageOps.exif_transpose(small))
+    plain = on_white(ImageOps.exif_transpose(small))
     plain.info.clear()  # Pillow would write a comment that it has read
     data = BytesIO()
     plain.save(data, "JPEG", quality=85)
     return data.getvalue()
-
-
-def _on_white(image: Image.Image) -> Image.Image:
-    """The picture without transparency, which JPEG does not have."""
-    from PIL import Image
-
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    white = Image.new("RGBA", image.size, "white")
-    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")

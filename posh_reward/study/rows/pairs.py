@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from posh_reward.datasets.image_files import is_there
 from posh_reward.errors import InputError
 from posh_reward.graph.read import is_missing
 from posh_reward.study.rows.journal import Row
@@ -176,7 +177,7 @@ def with_pictures(pairs: Iterable[Pair], folder: Path) -> Iterator[Pair]:
     for pair in pairs:
         path = pair.picture.get("path") if isinstance(pair.picture, Mapping) else pair.picture
         held = isinstance(pair.picture, Mapping) and pair.picture.get("bytes") is not None
-        if not held and isinstance(path, str) and path and not Path(path).exists():
+        if not held and isinstance(path, str) and path and not is_there(path):
             there = folder / path
-            pair = replace(pair, picture=str(there if there.exists() else path))
+            pair = replace(pair, picture=str(there if is_there(there) else path))
         yield pair

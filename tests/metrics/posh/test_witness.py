@@ -241,6 +241,20 @@ def test_a_witness_needs_one_picture_for_each_pair(images: list[object] | None) 
         sighted().score([GENERATION], [REFERENCE], images)
 
 
+def test_pictures_may_be_decoded_anew_at_each_look() -> None:
+    class Column(list[bytes]):
+        """As a column of a dataset."""
+
+        def __iter__(self) -> Iterator[Image.Image]:  # type: ignore[override]
+            return (Image.open(BytesIO(content)) for content in super().__iter__())
+
+    buffer = BytesIO()
+    Image.new("RGB", (4, 4), "teal").save(buffer, "png")
+    found = sighted().score([GENERATION] * 2, [REFERENCE] * 2, Column([buffer.getvalue()] * 2))
+    assert found[0] == found[1]
+    assert found[0].failure is None
+
+
 @pytest.mark.parametrize("grade", [1.0, 5.5, float("nan")])
 def test_the_bar_is_a_grade(grade: float) -> None:
     with pytest.raises(InputError, match="supported"):

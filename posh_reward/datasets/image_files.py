@@ -1,0 +1,78 @@
+"""Picture files, which are anybody's: opened within bounds, in the formats of pictures only."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
+"""What is read. Pillow knows forty more; for EPS it would run another program."""
+LARGEST = 100_000_000
+"""Bytes of a file that is read."""
+MOST_SCANS = 64
+"""Of a progressive JPEG. Ten are usual; each of a million empty ones takes as long as the first."""
+SCAN = b"\xff\xda"
+
+
+@contextmanager
+def opened(source: bytes | str | Path) -> Iterator[Image.Image]:
+    """A picture, not decoded yet.
+
+    Args:
+        source: the content of a file, or its path.
+
+    Raises:
+        OSError: the file is not there, is no ordinary file, or not of ``FORMATS``. Decoding may
+            raise it, too, and SyntaxError, struct.error, and whatever Pillow's decoders raise.
+        ValueError: it is too large, or has too many scans.
+    """
+    from PIL import Image
+
+    content = source if isinstance(source, bytes) else _content(Path(source))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(BytesIO(content), formats=FORMATS) as picture:
+            if picture.format in ("JPEG", "MPO") and content.count(SCAN) > MOST_SCANS:
+                raise ValueError(f"a JPEG of more than {MOST_SCANS} scans")
+            yield picture
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file() and path.exists():
+        raise OSError(f"{path} is not a file")  # a pipe, say, which would be waited for
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"a file of more than {LARGEST / 1e6:.0f} MB")
+    return path.read_bytes()
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether there is such a file or folder; no text, however odd, raises."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # longer than names may be, behind a closed folder, with a NUL
+        return False
+
+
+def on_white(image: Image.Image) -> Image.Image:
+    """The picture in RGB as people see it: what is transparent is white.
+
+    Raises:
+        ValueError: its samples have 32 bits, whose range nobody knows.
+    """
+    from PIL import Image
+
+    if image.mode in ("I", "F"):
+        raise ValueError("its samples have 32 bits: convert it to 8 bits")
+    if image.mode.startswith("I;16"):
+        image = image.point(lambda value: value / 256).convert("L")
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")

@@ -1,0 +1,19 @@
+"""Picture files are opened within bounds, and odd paths are not an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from posh_reward.datasets.image_files import is_there, opened
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "data:image/png;base64," + "A" * 5000, "a\0b", "gone"])
+def test_what_cannot_be_a_path_is_not_there(path: str) -> None:
+    assert not is_there(path)
+
+
+def test_a_folder_is_not_a_picture(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="is not a file"), opened(tmp_path):
+        pass
