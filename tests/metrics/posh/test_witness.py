@@ -5,9 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 from posh_reward import InputError, PoSh
 from posh_reward.metrics.posh.examine import Examination, examine
@@ -242,15 +245,19 @@ def test_a_witness_needs_one_picture_for_each_pair(images: list[object] | None) 
 
 
 def test_pictures_may_be_decoded_anew_at_each_look() -> None:
-    class Column(list[bytes]):
+    class Column(Sequence[Image.Image]):
         """As a column of a dataset."""
 
-        def __iter__(self) -> Iterator[Image.Image]:  # type: ignore[override]
-            return (Image.open(BytesIO(content)) for content in super().__iter__())
+        def __getitem__(self, row: Any) -> Any:
+            return [Image.open(BytesIO(content)) for content in contents][row]
+
+        def __len__(self) -> int:
+            return len(contents)
 
     buffer = BytesIO()
     Image.new("RGB", (4, 4), "teal").save(buffer, "png")
-    found = sighted().score([GENERATION] * 2, [REFERENCE] * 2, Column([buffer.getvalue()] * 2))
+    contents = [buffer.getvalue()] * 2
+    found = sighted().score([GENERATION] * 2, [REFERENCE] * 2, Column())
     assert found[0] == found[1]
     assert found[0].failure is None
 
