@@ -6,10 +6,10 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from posh_reward.models.base import Model, Prompt, sound_reply, sound_verdict
 from posh_reward.store import Store
@@ -28,6 +28,28 @@ ENOUGH = 100
 BLIND = Failure("prompt", "this model does not take pictures: choose one that sees")
 
 A = TypeVar("A", Verdict, Reply)
+
+
+class Sleeper(Protocol):
+    """What has to be awake while it is asked: a model, or a judge."""
+
+    def sleep(self) -> None:
+        """Free what can be freed between batches."""
+        ...
+
+    def wake(self) -> None:
+        """Get ready for a batch."""
+        ...
+
+
+@contextmanager
+def awake(*sleepers: Sleeper) -> Iterator[None]:
+    """All are awake meanwhile, and asleep afterwards, also if one of them cannot wake."""
+    with ExitStack() as stack:
+        for each in sleepers:
+            each.wake()
+            stack.callback(each.sleep)
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,12 @@ class Asker:
         self.model = model
         self.store = store
         self._warned = False
+
+    @contextmanager
+    def awake(self, prompts: Sequence[object]) -> Iterator[None]:
+        """The model is awake meanwhile, if there is anything to ask it."""
+        with awake(*[self.model] if prompts else ()):
+            yield
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """One distribution over the labels per prompt, in order; a failure has its reason."""

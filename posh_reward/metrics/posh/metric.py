@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures, witness_figures
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.judge import Judge, Witness, awake, one_model, pace_of
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, one_model, pace_of, who_wakes
 from posh_reward.metrics.posh.judges.load import load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
@@ -25,21 +25,21 @@ from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.metrics.posh.tasks import (
     Pair,
     Task,
-    check_lists,
-    read_pictures,
+    check_given,
     sound,
+    tasks_of,
     why_unscorable,
 )
 from posh_reward.metrics.posh.witness import SUPPORTED, Look
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
-from posh_reward.store import Store
+from posh_reward.models.ask import awake
+from posh_reward.store import Store, store_of
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
     Description,
     Failure,
-    Picture,
     Scores,
     Usage,
 )
@@ -66,7 +66,8 @@ class PoSh:
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
             across runs and processes.
         max_characters: a longer text fails its pair.
-        pairs_at_once: how many pairs share each call to the judge; bounds memory.
+        pairs_at_once: how many pairs share each call to the judge, and with a witness have their
+            pictures in memory; bounds it.
 
     Raises:
         InputError: a name is unknown, a size is below 1, the judge that was passed in does
@@ -91,7 +92,7 @@ class PoSh:
         _check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
         self.preset = check_preset(preset)
         mended = PRESET[preset].mended
-        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.store = store_of(store)
         self.reader = Reader(
             parser, coref, mended=mended, max_characters=max_characters, store=self.store
         )
@@ -163,7 +164,8 @@ class PoSh:
         """Scores each generation against its reference, in order.
 
         A pair that cannot be scored has ``None`` scores and a ``failure``; it never touches
-        its neighbours. Equal pairs are judged once.
+        its neighbours. Equal pairs are judged once, with a witness once in each
+        ``pairs_at_once``.
 
         What cannot be scored is decided here alone: a text that is missing (None, NaN), is not a
         string, is too long or cannot be parsed, an empty reference, and with a witness a picture
@@ -182,11 +184,18 @@ class PoSh:
                 no ``images``.
             JudgeError: the judge or the witness cannot work at all.
         """
-        check_lists(generations, references)
-        pictures: Sequence[Picture | Failure | None] = [None] * len(generations)
-        if self.witness is not None:
-            pictures = read_pictures(images, len(generations))
-        tasks = list(map(Task, generations, references, pictures))
+        looked_at = check_given(generations, references, images, looks=self.wants_pictures)
+        if looked_at is None:
+            return self._score_tasks(tasks_of(generations, references, None))
+        scores: list[Scores] = []
+        for start in range(0, len(generations), self._pairs_at_once):  # pictures take memory
+            some = slice(start, start + self._pairs_at_once)
+            scores += self._score_tasks(
+                tasks_of(generations[some], references[some], looked_at[some])
+            )
+        return scores
+
+    def _score_tasks(self, tasks: list[Task]) -> list[Scores]:
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scored: dict[Task, Scores] = {}
         with patient_collector():
@@ -228,7 +237,7 @@ class PoSh:
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
-        with awake(self.judge, self.witness):
+        with awake(*who_wakes(self.judge, self.witness)):
             pace = pace_of(self.judge)
             steps = [
                 examination

@@ -15,6 +15,7 @@ from posh_reward.metrics.prove.programs.scene import Nodes, Value
 from posh_reward.metrics.prove.writing import Candidate
 from posh_reward.models.ask import Asker
 from posh_reward.models.encoders import Encoder, unit_vectors
+from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, Picture, Verdict
 
 Drop = Literal[
@@ -125,9 +126,9 @@ def reviewed(pairs: Sequence[Pair], asker: Asker) -> list[Pair]:
 
 
 def _reviewed(pair: Pair, verdict: Verdict) -> Pair:
-    shares = verdict.probabilities
-    if shares is None:
-        return replace(pair, dropped="unjudged", why=str(verdict.failure))
+    shares = distribution(verdict)
+    if isinstance(shares, Failure):
+        return replace(pair, dropped="unjudged", why=str(shares))
     likeliest = max(range(len(shares)), key=shares.__getitem__)
     return replace(pair, dropped=tuple(REVIEW.values())[likeliest])
 

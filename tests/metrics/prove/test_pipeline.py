@@ -30,7 +30,7 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import REFUSED, STOPPED, body
-from tests.metrics.prove.scripted import Question, extractor, questions, scripted_writer
+from tests.metrics.prove.scripted import Mumbler, Question, extractor, questions, scripted_writer
 
 CAPTION = "A woman in a red dress holds two white flowers. A dog sits on a rug."
 PICTURE = Image.new("RGB", (8, 8))
@@ -174,6 +174,16 @@ def test_a_reviewer_drops_pairs_and_its_failure_drops_them_too() -> None:
     assert "it broke" in found.pairs[1].why
 
 
+def test_a_reviewer_without_an_answer_has_not_judged() -> None:
+    assert made(GOOD, reviewer=Mumbler()).drops == {"unjudged": 1}
+
+
+def test_half_a_surrogate_pair_in_a_question_can_be_saved() -> None:
+    """``json.dumps`` writes it as an escape, and so may a model."""
+    [pair] = made({**GOOD, "question": "What color is the dress \ud83d?"}).kept
+    assert pair.question == "What color is the dress ??"
+
+
 def test_a_judge_that_sees_drops_what_the_picture_does_not_show() -> None:
     def look(prompt: Prompt) -> float:
         assert len(prompt.pictures) == 1
@@ -206,6 +216,8 @@ def test_answers_are_kept_in_the_store(tmp_path: Path) -> None:
 
 
 def test_pictures_go_with_a_judge_that_sees() -> None:
+    with pytest.raises(InputError, match="images is one string: pass a list"):
+        PairMaker(writes(), entailment=FakeModel(sees=True)).make(["a"], "b")
     with pytest.raises(InputError, match="pass entailment="):
         PairMaker(writes()).make([CAPTION], [PICTURE])
     with pytest.raises(InputError, match="pass images="):
