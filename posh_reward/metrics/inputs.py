@@ -25,6 +25,17 @@ def check_lists(**lists: Sequence[object]) -> None:
             raise InputError(f"{len(values)} {first} but {len(each)} {name}: pass one for each")
 
 
+def check_sizes(**sizes: int) -> None:
+    """Checks that arguments are at least 1.
+
+    Raises:
+        InputError: one is not; the message names it.
+    """
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(f"{name} is {size}: give a number from 1")
+
+
 def usable(text: object, what: str) -> str | Failure:
     """A text that can be put into a prompt, stripped; a failure if it cannot.
 

@@ -11,13 +11,14 @@ from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.read import MAX_CHARACTERS, Reader
 from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.metrics.inputs import check_sizes
 from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, mean_score, weights_of
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures, witness_figures
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.judge import Judge, Witness, one_model, pace_of, who_wakes
-from posh_reward.metrics.posh.judges.load import load_judge, witness_of
+from posh_reward.metrics.posh.judges.load import check_asks_alike, load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
@@ -30,14 +31,12 @@ from posh_reward.metrics.posh.tasks import (
     tasks_of,
     why_unscorable,
 )
-from posh_reward.metrics.posh.witness import SUPPORTED, Look
+from posh_reward.metrics.posh.witness import SUPPORTED, Look, check_supported
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.models.ask import awake
 from posh_reward.store import Store, store_of
 from posh_reward.types import (
-    HIGHEST_GRADE,
-    LOWEST_GRADE,
     Description,
     Failure,
     Scores,
@@ -89,7 +88,7 @@ class PoSh:
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
     ) -> None:
-        _check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
+        check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
         self.preset = check_preset(preset)
         mended = PRESET[preset].mended
         self.store = store_of(store)
@@ -103,11 +102,11 @@ class PoSh:
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
         asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
         self.witness = None if witness is None else witness_of(witness, asked, preset, self.store)
-        self._supported = _check_supported(supported)
+        self._supported = check_supported(supported)
         prompted = [each for each in (asked, self.witness) if isinstance(each, PromptJudge)]
         self._prompted = bool(prompted)
         for each in prompted:
-            _check_prompted(each, preset, self.store)
+            check_asks_alike(each, preset, self.store)
         self.weights = weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -271,28 +270,3 @@ class PoSh:
             generation=generation.text,
             reference=reference.text,
         )
-
-
-def _check_supported(grade: float) -> float:
-    if not LOWEST_GRADE < grade <= HIGHEST_GRADE:
-        raise InputError(f"supported is {grade}: give a grade above 1, up to 5")
-    return grade
-
-
-def _check_prompted(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """A judge that was passed in, ready made, has to go with the metric's preset and store."""
-    if judge.preset != preset:
-        raise InputError(
-            f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"
-        )
-    if store is not None and judge.store is None:
-        raise InputError(
-            "the judge was made without the store, so its answers would not be kept: pass the "
-            "store to PromptJudge as well"
-        )
-
-
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"{name} is {size}: give a number from 1")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from posh_reward.errors import InputError
+from posh_reward.metrics.inputs import check_sizes
 from posh_reward.metrics.prove.asking import EDITION
 from posh_reward.metrics.prove.entailment import (
     Entailment,
@@ -71,8 +71,7 @@ class Prove:
         store: str | PathLike[str] | Store | None = None,
         items_at_once: int = 64,
     ) -> None:
-        if items_at_once < 1:
-            raise InputError(f"items_at_once is {items_at_once}: give a number from 1")
+        check_sizes(items_at_once=items_at_once)
         self.store = store_of(store)
         self.encoder_name = name_of(encoder)
         self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
