@@ -7,9 +7,10 @@ made from other rows or by another signature.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ def make_pairs(
     candidates = Path(f"{output}.made.jsonl")
     if Path(output).exists() and not candidates.exists() and not how.overwrite:
         raise InputError(f"{output!r} is already there: {REMEDY}")
-    rows = list(_heads(source, {"caption": caption}, how))
+    table = _Table(source, {"caption": caption}, how)
 
     def work(batch: Sequence[Row]) -> list[Row]:
         images = None if maker.entailment is None else _pictures(batch, source)
@@ -90,7 +91,7 @@ def make_pairs(
         ]
 
     with closing(Journal(candidates)) as journal:
-        done = _go_on(journal, rows, work, maker.signature, how)
+        done = _go_on(journal, table, work, maker.signature, how)
     write_table([pair for row in done for pair in kept_rows(row)], Path(output), format)
     return done
 
@@ -136,7 +137,7 @@ def score_responses(
     if not format_of(output).appendable or output == STANDARD:
         raise InputError(f"{output!r}: scores are written as JSON lines, to a .jsonl file")
     check_apart(source, output)
-    rows = list(_heads(source, dict(zip(SCORED, SCORED, strict=True)) | dict(columns or {}), how))
+    table = _Table(source, dict(zip(SCORED, SCORED, strict=True)) | dict(columns or {}), how)
 
     def work(batch: Sequence[Row]) -> list[Row]:
         images = None if prove.entailment is None else _pictures(batch, source)
@@ -145,7 +146,7 @@ def score_responses(
         return [_scored_row(row, each) for row, each in zip(batch, scores, strict=True)]
 
     with closing(Journal(Path(output))) as journal:
-        return _go_on(journal, rows, work, prove.signature, how)
+        return _go_on(journal, table, work, prove.signature, how)
 
 
 def _scored_row(head: Row, scores: ProveScores) -> Row:
@@ -173,25 +174,41 @@ def _failed(failure: Failure | None) -> Row:
     }
 
 
-def _heads(source: str, columns: Mapping[str, str], how: How) -> Iterator[Row]:
-    """Id, texts and picture of each row of the input.
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The input: what is read of each of its rows."""
 
-    Raises:
-        InputError: it has no rows, or lacks a column.
-    """
-    carried = {"model": how.model, "image": how.image}
-    number = 0
-    with open_table(source, format_of(source)) as rows:
-        for number, row in enumerate(rows, start=1):
-            for flag, column in {**columns, **carried, "id": how.id}.items() if number == 1 else ():
-                check_column(row, shown(source), flag, column)
-            yield {
-                "id": number if how.id is None else row.get(how.id),
-                **{name: row.get(column) for name, column in carried.items() if column},
-                **{name: _text(row.get(column)) for name, column in columns.items()},
-            }
-    if not number:
-        raise InputError(f"{shown(source)} has no rows")
+    source: str
+    columns: Mapping[str, str]
+    """Name -> column, of texts."""
+    how: How
+
+    def count(self) -> int | None:
+        """How many rows there are; None for standard input, which is read once."""
+        return None if self.source == STANDARD else sum(1 for _ in self.heads())
+
+    def heads(self) -> Generator[Row]:
+        """Id, texts and picture of each row.
+
+        Raises:
+            InputError: there are none, or a column is missing.
+        """
+        number, carried = 0, {"model": self.how.model, "image": self.how.image}
+        with open_table(self.source, format_of(self.source)) as rows:
+            for number, row in enumerate(rows, start=1):
+                if number == 1:
+                    self._check(row, {**self.columns, **carried, "id": self.how.id})
+                yield {
+                    "id": number if self.how.id is None else row.get(self.how.id),
+                    **{name: row.get(column) for name, column in carried.items() if column},
+                    **{name: _text(row.get(column)) for name, column in self.columns.items()},
+                }
+        if not number:
+            raise InputError(f"{shown(self.source)} has no rows")
+
+    def _check(self, row: Row, flags: Mapping[str, str | None]) -> None:
+        for flag, column in flags.items():
+            check_column(row, shown(self.source), flag, column)
 
 
 def _text(value: object) -> str | None:
@@ -217,44 +234,50 @@ def _found(image: object, folder: Path) -> object:
     return str(folder / image)
 
 
-def _go_on(
-    journal: Journal, rows: Sequence[Row], work: Work, signature: str, how: How
-) -> list[Row]:
-    """Does what the journal does not hold yet; all its rows then."""
+def _go_on(journal: Journal, table: _Table, work: Work, signature: str, how: How) -> list[Row]:
+    """Does what the journal does not hold yet, a batch in memory at a time; all its rows then."""
     from tqdm import tqdm
 
-    if how.overwrite:
-        journal.clear()
-    done = list(journal.rows())
-    _check_done(done, rows, journal.path, signature)
-    with tqdm(
-        desc="prove", unit="row", total=len(rows), initial=len(done), disable=how.quiet
-    ) as bar:
-        for start in range(len(done), len(rows), how.batch):
-            new = work(rows[start : start + how.batch])
-            if all(row["failure_kind"] == "engine" for row in new):
-                raise JudgeError(
-                    f"it failed at every row of a batch ({new[0]['failure']}), which is not kept; "
-                    "if the rows are at fault, a greater --batch gets past them"
-                )
-            journal.append(new)
-            bar.update(len(new))
+    total = table.count()
+    with closing(table.heads()) as heads:
+        rows = chain(list(islice(heads, 1)), heads)  # nothing is cleared for an unusable input
+        if how.overwrite:
+            journal.clear()
+        done = _skip_done(journal, rows, signature)
+        with tqdm(desc="prove", unit="row", total=total, initial=done, disable=how.quiet) as bar:
+            while some := list(islice(rows, how.batch)):
+                new = work(some)
+                if all(row["failure_kind"] == "engine" for row in new):
+                    raise JudgeError(
+                        f"it failed at every row of a batch ({new[0]['failure']}), which is not "
+                        "kept; if the rows are at fault, a greater --batch gets past them"
+                    )
+                journal.append(new)
+                bar.update(len(new))
     return list(journal.rows())
 
 
-def _check_done(done: Sequence[Row], rows: Sequence[Row], path: Path, signature: str) -> None:
-    if len(done) > len(rows):
-        raise InputError(f"{str(path)!r} has more rows than the input: {REMEDY}")
-    for place, (before, row) in enumerate(zip(done, rows, strict=False), start=1):
+def _skip_done(journal: Journal, rows: Iterator[Row], signature: str) -> int:
+    """How many rows the journal holds; takes as many of the input's.
+
+    Raises:
+        InputError: they are of another signature, or not the first of the input.
+    """
+    path, place = str(journal.path), 0
+    for place, before in enumerate(journal.rows(), start=1):
         if before.get("signature") != signature:
             raise InputError(
-                f"{str(path)!r} was made as {before.get('signature')}, not as {signature}: {REMEDY}"
+                f"{path!r} was made as {before.get('signature')}, not as {signature}: {REMEDY}"
             )
+        row = next(rows, None)
+        if row is None:
+            raise InputError(f"{path!r} has more rows than the input: {REMEDY}")
         if any(before.get(key) != value for key, value in _plain(row).items()):
             raise InputError(
-                f"row {place} of {str(path)!r} is not row {place} of the input, which must have "
+                f"row {place} of {path!r} is not row {place} of the input, which must have "
                 f"changed: {REMEDY}"
             )
+    return place
 
 
 def made_summary(rows: Iterable[Row]) -> str:
