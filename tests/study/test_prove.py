@@ -16,13 +16,9 @@ from posh_reward.metrics.prove.metric import Prove
 from posh_reward.metrics.prove.pipeline import PairMaker
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
-from posh_reward.study.prove import (
-    How,
-    made_summary,
-    make_pairs,
-    score_responses,
-    scored_summary,
-)
+from posh_reward.study.prove.resumed import How
+from posh_reward.study.prove.summary import made_summary, scored_summary
+from posh_reward.study.prove.tables import make_pairs, score_responses
 from posh_reward.study.rows.journal import Row
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import body
