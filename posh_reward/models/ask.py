@@ -130,8 +130,8 @@ class Asker:
         """
         distinct = sorted(set(prompts), key=lambda prompt: (prompt.pictures, prompt))
         known = self._recall(distinct, asking)
-        if not self.model.sees:
-            known |= {each: asking.failed(BLIND) for each in distinct if each.pictures}
+        blind = [] if self.model.sees else [each for each in distinct if each.pictures]
+        known |= dict.fromkeys(blind, asking.failed(BLIND))
         new = [each for each in distinct if each not in known]
         if new:
             started = time.perf_counter()
@@ -139,7 +139,7 @@ class Asker:
             self.model.usage.seconds += time.perf_counter() - started
             self._keep(fresh, asking)
             known.update(fresh)
-        self.model.usage.cache_hits += len(prompts) - len(new)
+        self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
         answers = [known[each] for each in prompts]
         failures = self.model.usage.failures
         reasons = Counter(str(answer.failure) for answer in answers if answer.failure is not None)

@@ -51,6 +51,7 @@ def test_a_model_that_does_not_see_fails_what_it_would_have_to_see() -> None:
     model = FakeModel(lambda prompt: 4.0)
     blind, sound = Asker(model).choose([Prompt("", "A boat?", (BOAT,)), Prompt("", "A?")], LABELS)
     assert blind.failure == BLIND
+    assert model.usage.cache_hits == 0, "a refusal is not an answer from the store"
     assert sound.grade == 4.0
     assert model.usage.failures == {str(BLIND): 1}
 

@@ -30,7 +30,7 @@ from posh_reward.metrics.prove.tuples import tuple_source
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.models.base import Model
-from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
+from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.pictures import MISSING, pictures_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure
@@ -73,8 +73,8 @@ class Prove:
     ) -> None:
         check_sizes(items_at_once=items_at_once)
         self.store = store_of(store)
+        self.encoder = encoder_of(encoder)
         self.encoder_name = name_of(encoder)
-        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
         self.tuples = tuple_source(tuples, parser, self.store)
         self.entailment = entailment_of(entailment, self.store)
         self._items_at_once = items_at_once

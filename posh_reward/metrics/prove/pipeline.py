@@ -34,7 +34,7 @@ from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, wr
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model
-from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
+from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.load import model_of
 from posh_reward.models.pictures import pictures_of
 from posh_reward.store import Store, store_of
@@ -86,8 +86,8 @@ class PairMaker:
         self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
         self.entailment = entailment_of(entailment, self.store)
         self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
+        self.encoder = encoder_of(encoder)
         self.encoder_name = name_of(encoder)
-        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
         self.taboo = frozenset(word.casefold() for word in taboo)
         self.programs = Confined(seconds)
 

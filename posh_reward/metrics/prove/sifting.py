@@ -32,7 +32,7 @@ taboo: it has a word that is not wanted.
 trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found by
 words, without a reviewer.
 unentailed: the picture does not show it.
-unjudged: the reviewer or the judge of pictures failed.
+unjudged: the reviewer, the judge of pictures, or the process that runs programs failed.
 duplicate: an earlier pair of the same picture is the same.
 """
 DROPS: tuple[Drop, ...] = get_args(Drop)
@@ -100,6 +100,8 @@ def _checked(pair: Pair, found: Answer | Failure) -> Pair:
 
 
 def _of_program(failure: Failure) -> Drop:
+    if failure.kind == "engine":  # the process is broken, which says nothing of the program
+        return "unjudged"
     return "refused" if failure.kind == "reply" else "failed"
 
 

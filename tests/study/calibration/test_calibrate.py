@@ -82,7 +82,7 @@ def test_ratings_that_are_noise_leave_the_weights_equal() -> None:
     assert min(found.attribute, found.relation, found.balance) >= 0.5
 
 
-def test_without_a_difference_the_point_is_equal() -> None:
+def test_weights_that_make_no_difference_stay_equal() -> None:
     """Nobody rated overall, so nothing speaks for a balance; all elements are entities."""
     rows, scores = simulated(12)
     things = [
