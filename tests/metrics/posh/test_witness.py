@@ -246,7 +246,9 @@ def test_a_witness_of_its_own_sleeps_when_the_judge_does() -> None:
 @pytest.mark.parametrize(
     "blind", [PromptJudge(FakeModel()), EmbeddedJudge(), "judge", "fake-model"]
 )
-def test_a_judge_that_cannot_see_is_refused_as_a_witness(blind: PromptJudge | EmbeddedJudge | str) -> None:
+def test_a_judge_that_cannot_see_is_refused_as_a_witness(
+    blind: PromptJudge | EmbeddedJudge | str,
+) -> None:
     with pytest.raises(InputError, match="name a model that sees"):
         PoSh(witness=blind)
 
