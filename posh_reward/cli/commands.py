@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 def score(flags: argparse.Namespace) -> int:
     """Scores every pair of a table."""
-    from posh_reward.study.rows.pairs import Columns
-    from posh_reward.study.rows.score import How, score_table
+    from posh_reward.cli.tables import how_of
+    from posh_reward.study.rows.score import score_table
 
-    columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
-    how = How(columns, flags.format, flags.delimiter, flags.elements, flags.batch, flags.overwrite,
-              flags.quiet)  # fmt: skip
+    texts = {"generation": flags.generation, "reference": flags.reference}
+    how = how_of(flags, texts)
     posh = metric_of(flags)
-    tally = score_table(posh, flags.input, flags.output, how)
+    tally = score_table(posh, flags.input, flags.output, how, elements=flags.elements)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:

@@ -102,7 +102,8 @@ def make(flags: argparse.Namespace) -> int:
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
-    columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
+    texts = {"generation": flags.generation, "reference": flags.reference}
+    columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     found = items_of(rows, columns, suggest=flags.suggest)
