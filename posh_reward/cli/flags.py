@@ -84,6 +84,8 @@ def command_line() -> argparse.ArgumentParser:
     prove.add_commands(_described(answers, prove.PROVE), _described)
     harmonic = chosen.add_parser("harmonic", help="score texts about pictures, no references")
     others.add_harmonic(_described(harmonic, others.HARMONIC), _described)
+    rubric = chosen.add_parser("rubric", help="score texts by points, with reasons")
+    others.add_rubric(_described(rubric, others.RUBRIC), _described)
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
     _init(_described(chosen.add_parser("init", help="copy recipes and configurations"), INIT))
     return parser

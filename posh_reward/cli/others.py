@@ -30,6 +30,18 @@ signature. A text or a picture that is missing has no score, and its row says wh
 
 Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
 what it wrote."""
+RUBRIC = """\
+Points by a rubric: a judge compares texts with references, and gives a reason for each of its
+points (docs/other_metrics.md)."""
+RUBRIC_SCORE = """\
+Judges each text of a table against its reference. Writes one row for each: id, model and image if
+there are such columns, generation, reference, question, total, share (of the points, 0 to 1), the
+points of each metric of the rubric (higher is better), failure_kind and failure, repaired (whether
+the judge had to be asked twice), given (the points with the judge's reasons), signature. A text or
+a reference that is missing has no points, and its row says why.
+
+Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
+what it wrote."""
 JUDGE = "a settings file such as configs/judge/server.yaml, or the name of a model"
 TASKS = ("captioning", "vqa", "vdu", "reg")
 Describe = Callable[[argparse.ArgumentParser, str], argparse.ArgumentParser]
@@ -54,6 +66,21 @@ def add_harmonic(command: argparse.ArgumentParser, described: Describe) -> None:
     score.set_defaults(command=score_harmonic)
 
 
+def add_rubric(command: argparse.ArgumentParser, described: Describe) -> None:
+    """Adds ``rubric score``."""
+    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    score = described(chosen.add_parser("score", help="judge texts"), RUBRIC_SCORE)
+    tables.add_files(score)
+    tables.add_columns(score, "generation", "reference")
+    score.add_argument("--question", metavar="COLUMN", help="what each text answers; default: the "
+                       "rubric's own question for all")  # fmt: skip
+    tables.add_running(score, "texts")
+    add = _judge(score)
+    add("--rubric", metavar="NAME", default="animals", help="animals (the paper's, the default), "
+        "or a YAML or JSON file")  # fmt: skip
+    score.set_defaults(command=score_rubric)
+
+
 def _judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
     add = command.add_argument_group("metric").add_argument
     add("--judge", metavar="MODEL", required=True, help=f"who is asked: {JUDGE}")
@@ -76,6 +103,18 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     texts = {name: getattr(flags, name) or name for name in work.texts}
     tally = score_others(work, flags.input, flags.output, tables.how_of(flags, texts))
     return _said(flags, tally, work.signature, metric.store)
+
+
+def score_rubric(flags: argparse.Namespace) -> int:
+    """Judges texts by a rubric."""
+    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.study.rows.others import RubricRows, score_others
+
+    judge = RubricJudge(flags.judge, flags.rubric, flags.store)
+    work = RubricRows(judge, questions=flags.question is not None)
+    texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
+    tally = score_others(work, flags.input, flags.output, tables.how_of(flags, texts))
+    return _said(flags, tally, work.signature, judge.store)
 
 
 def _said(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:

@@ -24,6 +24,14 @@ CRITERIA = ["correctness", "completeness", "clarity", "fluency", "conciseness"]
 HERE = "tests.cli.test_others"
 
 
+def written(prompt: Prompt) -> str:
+    """Points for the shipped rubric; nothing that can be used for a text that says so."""
+    if "mumble" in prompt.suffix:
+        return "I would rather not."
+    given = {"M1": 2, "M2": 3, "M3": len(prompt.text) % 6, "M4": 1, "M5": 0}
+    return json.dumps({m: {"score": n, "feedback": f"For {m}."} for m, n in given.items()})
+
+
 class Seeing(FakeModel):
     """Goes by the prompt's length; remembers what it was asked, and can be told how it ends."""
 
@@ -33,7 +41,7 @@ class Seeing(FakeModel):
     gone: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        super().__init__(lambda prompt: 1 + len(prompt.text) % 7 / 2, sees=True)
+        super().__init__(lambda prompt: 1 + len(prompt.text) % 7 / 2, written, sees=True)
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         if len(self.asked) + len(prompts) > self.life:
@@ -222,3 +230,68 @@ def test_wrong_flags_name_the_remedy(
 ) -> None:
     assert harmonic(texts(tmp_path, 1), "-o", tmp_path / "out.jsonl", *flags) == UNUSABLE
     assert why in capsys.readouterr().err
+
+
+def rubric(source: Path, *flags: object) -> int:
+    named = ["--judge", "fake-model", "--id", "id"]
+    return main(["rubric", "score", str(source), *named, *map(str, flags)])
+
+
+def answers(folder: Path, *texts: str | None) -> Path:
+    rows: list[Row] = [
+        {"id": f"a{i}", "generation": text, "reference": "A stork.", "asked": f"Which? {i}"}
+        for i, text in enumerate(texts)
+    ]
+    return write_rows(folder / "in.jsonl", rows)
+
+
+def test_points_come_with_reasons_and_ranges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert rubric(answers(tmp_path, "A crane.", None, "mumble"), "-o", out) == UNSCORED
+    judged, missing, unread = rows_in(out)
+    assert judged["total"] == sum(judged[f"M{n}"] for n in range(1, 6))
+    assert judged["share"] == pytest.approx(judged["total"] / 15)
+    third = judged["given"][2]
+    assert (third["metric"], third["points"], third["feedback"]) == ("M3", judged["M3"], "For M3.")
+    assert (third["lowest"], third["highest"]) == (0, 5)
+    assert (missing["total"], missing["failure"]) == (None, "the text is missing")
+    assert unread["failure_kind"] == "reply"
+    assert unread["given"] == []
+    said = capsys.readouterr().err
+    assert "scored 1 of 3 texts" in said
+    assert "higher is better: total 0 to 15, M1 0 to 2" in " ".join(said.split())
+
+
+def test_a_table_with_questions_is_not_gone_on_with_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = answers(tmp_path, "A crane.", "A stork."), tmp_path / "out.parquet"
+    pytest.importorskip("pyarrow")
+    journal = tmp_path / "out.parquet.journal.jsonl"
+    assert rubric(source, "-o", journal, "--question", "asked") == OK
+    assert [row["question"] for row in rows_in(journal)] == ["Which? 0", "Which? 1"]
+    assert rubric(source, "-o", out) == UNUSABLE
+    assert "must have changed" in capsys.readouterr().err
+    assert rubric(source, "-o", out, "--question", "asked") == OK
+    assert not journal.exists()
+
+
+def test_rows_of_one_metric_are_refused_by_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert harmonic(texts(tmp_path, 2), "-o", out) == OK
+    assert rubric(answers(tmp_path, "A crane."), "-o", out) == UNUSABLE
+    assert "is not a row of scores (it lacks total, M1" in capsys.readouterr().err
+
+
+def test_a_metric_called_like_a_column_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.json"
+    metric = {"name": "total", "title": "All", "points": {"0": "Bad.", "1": "Good."}}
+    mine.write_text(json.dumps({"metrics": [metric]}))
+    assert rubric(answers(tmp_path, "A crane."), "--rubric", mine) == UNUSABLE
+    assert "rename the rubric's metric" in capsys.readouterr().err

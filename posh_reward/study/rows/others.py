@@ -23,6 +23,16 @@ from posh_reward.types import Failure
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.metric import HarmonicEval
     from posh_reward.metrics.harmonic.scores import CriterionScore, HarmonicScores
+    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.metrics.rubric.rubric import RubricMetric
+    from posh_reward.metrics.rubric.scores import Given, RubricScores
+
+
+RESERVED = frozenset(
+    "id model image generation reference question total share failure_kind failure repaired given "
+    "signature".split()
+)
+"""Columns of a rubric's rows, which none of its metrics can be called."""
 
 
 class Rows(ABC):
@@ -125,6 +135,63 @@ def harmonic_texts(task: str) -> tuple[str, ...]:
     return ("generation", "question") if check_task(task) in ANSWERS else ("generation",)
 
 
+class RubricRows(Rows):
+    """Texts and references -> rows with a rubric's points.
+
+    Args:
+        judge: gives the points.
+        questions: whether the table has a column with what each text answers.
+
+    Raises:
+        InputError: a metric of the rubric is called like a column that rows have anyway.
+    """
+
+    def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
+        metrics = judge.rubric.metrics
+        taken = [metric.name for metric in metrics if metric.name in RESERVED]
+        if taken:
+            raise InputError(f"rows have a column {taken[0]!r} anyway: rename the rubric's metric")
+        ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
+        whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
+        super().__init__(
+            ("total", *(metric.name for metric in metrics)),
+            f"Scores are points, higher is better: {whole}, {ranges}",
+            "given",
+        )
+        self.judge = judge
+        self.questions = questions
+
+    @property
+    def signature(self) -> str:
+        """The judge's."""
+        return self.judge.signature
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Never: the reference says what is in the picture."""
+        return False
+
+    def rows(self, items: Sequence[Item]) -> list[Row]:
+        """One scored row for each text."""
+        questions = column(items, "question") if self.questions else None
+        texts, references = column(items, "generation"), column(items, "reference")
+        scores = self.judge.score(texts, references, questions)
+        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
+
+    def _row(self, item: Item, scores: RubricScores) -> Row:
+        metrics = self.judge.rubric.metrics
+        return {
+            **item.head,
+            "total": scores.total,
+            "share": scores.share,
+            **{metric.name: scores.points.get(metric.name) for metric in metrics},
+            **failed(scores.failure),
+            "repaired": scores.repaired,
+            "given": [_given(*each) for each in zip(metrics, scores.given, strict=False)],
+            "signature": scores.signature,
+        }
+
+
 def score_others(work: Rows, source: str, output: str, how: How) -> Tally:
     """Scores a table into a file, as ``go_through``; returns totals over all rows of the output.
 
@@ -153,3 +220,15 @@ def failed(failure: Failure | None) -> Row:
 
 def _criterion(score: CriterionScore) -> Row:
     return {**asdict(score), **failed(score.failure)}
+
+
+def _given(metric: RubricMetric, given: Given) -> Row:
+    """The points of one metric, with what a page needs to show them."""
+    return {
+        "metric": metric.name,
+        "title": metric.title,
+        "points": given.points,
+        "lowest": metric.lowest,
+        "highest": metric.highest,
+        "feedback": given.feedback,
+    }
