@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -99,23 +100,40 @@ def go_through(work: Work, source: str, output: str, how: How, counter: Counter)
         JudgeError: the judge cannot work at all, or not any more.
         OSError: the output cannot be written.
     """
-    source_format = format_of(source, how.format, how.delimiter)
     format = format_of(output)
     check_apart(source, output)
-    columns = how.columns
-    if work.wants_pictures:  # otherwise a column of them may be missing
-        columns = replace(columns, image=columns.image or "image")
-    total = None
-    if source != STANDARD:
-        with open_table(source, source_format) as rows:
-            total = survey(rows, shown(source), columns)
-    with sink(output, format, how.overwrite) as out, open_table(source, source_format) as rows:
-        new = rows if total is not None else checked(rows, shown(source), columns)
-        items = with_pictures(items_of(new, columns), Path(source).parent)
+    with (
+        open_items(source, how, pictures=work.wants_pictures) as (items, total),
+        sink(output, format, how.overwrite) as out,
+    ):
         fill(out, work, items, output, how, counter, total)
         if not format.appendable:
             write_table(out.rows(), Path(output), format)
             out.discard()
+
+
+@contextmanager
+def open_items(
+    source: str, how: How, *, pictures: bool = False
+) -> Iterator[tuple[Iterator[Item], int | None]]:
+    """The items of a table, and how many there are, while the block lasts.
+
+    The number is None for standard input, which can be read only once.
+
+    Raises:
+        InputError: it cannot be read, has no rows, or lacks a column.
+    """
+    format = format_of(source, how.format, how.delimiter)
+    columns = how.columns
+    if pictures:  # otherwise a column of them may be missing
+        columns = replace(columns, image=columns.image or "image")
+    total = None
+    if source != STANDARD:
+        with open_table(source, format) as rows:
+            total = survey(rows, shown(source), columns)
+    with open_table(source, format) as rows:
+        new = rows if total is not None else checked(rows, shown(source), columns)
+        yield with_pictures(items_of(new, columns), Path(source).parent), total
 
 
 def fill(

@@ -48,7 +48,7 @@ class Rows(ABC):
     optional: Mapping[str, bool] = {}
 
     def __init__(self, names: Sequence[str], explained: str, details: str) -> None:
-        self.board = Board(tuple(names), names[0], explained, self.unit)
+        self.board = Board(tuple(names), next(iter(names), ""), explained, self.unit)
         self._details = details
 
     @property
