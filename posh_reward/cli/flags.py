@@ -46,6 +46,9 @@ here or from the folder of SCORES, or counts the rows of --dataset, the page sho
 Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
 nothing to mark.
 
+Of what `harmonic score`, `rubric score` and `prove score` wrote, the page shows each score with a
+bar and its reason, next to the picture and the texts.
+
 {MEANING}"""
 STORE = """\
 Looks into, or clears, a file that `--store` made: scene graphs and language models' answers, kept
@@ -132,7 +135,7 @@ def _report(command: argparse.ArgumentParser) -> None:
     add("scores", metavar="SCORES", help="what `posh-reward score --elements` wrote; - for stdin")
     add("-o", "--output", metavar="HTML", default="-", help="default: standard output")
     tables.add_format(command)
-    add("--title", default="POSH: mistakes and omissions", help="the page's heading")
+    add("--title", help="the page's heading")
     add("--baseline", metavar="MODEL", help="what other models are compared with; default: the "
         "first model of SCORES")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
