@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,26 @@ def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
     assert hat["truthfulness"] == pytest.approx(0.8)
     assert hat["claims"][0]["witness"] == "picture"
     assert hat["image"] == "red.png"
+
+
+def test_the_pictures_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = dict.fromkeys(SCORED, ["A hat."] * 240)
+    pictures = [bytes(250_000)] * 240
+    parquet.write_table(pyarrow.table({**texts, "image": pictures}), tmp_path / "in.parquet",
+                        row_group_size=8)  # fmt: skip
+    tuples = FakeModel(writer=lambda prompt: '[["hat"]]')
+    prove = Prove(entailment=FakeModel(sees=True), tuples=tuples)
+    source, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
+    tracemalloc.start()
+    try:
+        score_responses(prove, str(source), str(out), How(RESPONSES, batch=16, quiet=True))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(read(out)) == 240
+    assert peak < 35_000_000, "of 60 MB"
 
 
 def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:

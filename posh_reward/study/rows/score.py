@@ -15,7 +15,7 @@ from posh_reward.study.rows.scored import elements_in, scored_row, scores_of
 from posh_reward.study.rows.standings import Tally
 from posh_reward.types import Scores
 
-__all__ = ["How", "Metric", "PoshRows", "score_pairs", "score_table"]
+__all__ = ["How", "Metric", "PoshRows", "score_pairs", "score_table", "wants_pictures"]
 
 
 class Metric(Protocol):
@@ -34,6 +34,11 @@ class Metric(Protocol):
         A metric that ``wants_pictures`` is given them too, as ``PoSh`` with a witness is.
         """
         ...
+
+
+def wants_pictures(metric: object) -> bool:
+    """Whether a metric has to be given the pictures, too."""
+    return bool(getattr(metric, "wants_pictures", False))
 
 
 class PoshRows:
@@ -58,7 +63,7 @@ class PoshRows:
     @property
     def wants_pictures(self) -> bool:
         """Whether the metric has a witness, who looks at pictures."""
-        return bool(getattr(self.metric, "wants_pictures", False))
+        return wants_pictures(self.metric)
 
     def rows(self, items: Sequence[Item]) -> list[Row]:
         """One scored row for each pair."""
