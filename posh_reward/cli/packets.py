@@ -135,13 +135,14 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     from posh_reward.study.rows.formats import format_of
     from posh_reward.study.rows.pairs import check_column
 
-    needed = ["id", "generation", "reference", *(() if flags.no_pictures else ("image",))]
+    pictures = {} if flags.no_pictures else {"image": columns.image}
+    needed = {"id": columns.id, **columns.texts, **pictures}
     with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
         column = columns.model or "model"
         named = rows_with_models(rows, column, file.stem if several else None)
         for number, row in enumerate(named):
-            for each in needed if number == 0 else ():
-                check_column(row, shown(str(file)), each, getattr(columns, each))
+            for flag, wanted in needed.items() if number == 0 else ():
+                check_column(row, shown(str(file)), flag, wanted)
             yield row
 
 
