@@ -16,6 +16,7 @@ from posh_reward.study.rows.formats import STANDARD, format_of
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.others import Rows, column, failed
 from posh_reward.study.rows.pairs import Item
+from posh_reward.study.rows.plain import on_one_line
 from posh_reward.study.rows.writing import write_table
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _means(model: str | None, scores: dict[str, list[float]]) -> str:
         f"{name} {f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
         for name, values in scores.items()
     )
-    return f"{'' if model is None else f'{model}: '}{said}; higher is better"
+    return f"{'' if model is None else f'{on_one_line(model)}: '}{said}; higher is better"
 
 
 class _Kept:

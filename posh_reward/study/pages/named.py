@@ -124,22 +124,21 @@ def _criterion(each: Row) -> Named:
 
 
 def _rubric(row: Row) -> tuple[Group, ...]:
-    given = row.get("given") or ()
-    points = [
-        Named(
-            _text(each, "metric"),
-            _number(each, "points"),
-            _known(each, "lowest"),
-            _known(each, "highest"),
-            str(each.get("feedback") or ""),
-            0,
-            title=_text(each, "title"),
-        )
-        for each in given
-    ]
-    lowest, highest = (sum(getattr(each, end) for each in points) for end in ("lowest", "highest"))
-    total = Named("total", _number(row, "total"), lowest, highest or 1, "", 0, first=True)
-    return (Group((total, *points) if points else ()),)
+    points = [_points(each) for each in row.get("given") or ()]
+    if not points:
+        return (Group(()),)
+    lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
+    total = Named("total", _number(row, "total"), lowest, highest, digits=0, first=True)
+    return (Group((total, *points)),)
+
+
+def _points(each: Row) -> Named:
+    name, feedback = _text(each, "metric"), str(each.get("feedback") or "")
+    lowest, highest = _known(each, "lowest"), _known(each, "highest")
+    if lowest >= highest:
+        raise InputError(f"{name} goes from {lowest:g} to {highest:g} points")
+    value = _number(each, "points")
+    return Named(name, value, lowest, highest, feedback, 0, title=_text(each, "title"))
 
 
 def _prove(row: Row) -> tuple[Group, ...]:

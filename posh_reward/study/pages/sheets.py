@@ -59,7 +59,8 @@ def sheets_page(
         "items": "\n".join(_article(item, copies) for item in items),
         "footer": "<br>".join(map(escape, signatures)),
     }
-    return fill(template("page.html"), values)
+    page = fill(template("page.html"), values)
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
 
 
 def _items(rows: Iterable[Row], metric: str, pictures: Pictures | None) -> list[Item]:

@@ -60,7 +60,7 @@ def table(folder: Path, *texts: str | None) -> Path:
     """Two models about one picture, and so on."""
     Image.new("RGB", (16, 16), "red").save(folder / "red.png")
     rows: list[Row] = [
-        {"id": f"p{place // 2}", "model": "<b>ab"[3 + place % 2], "image": "red.png",
+        {"id": f"p{place // 2}", "model": "ab"[place % 2], "image": "red.png",
          "generation": text, "reference": "A red square."}
         for place, text in enumerate(texts)
     ]  # fmt: skip
@@ -163,6 +163,19 @@ def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
     row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
     with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
         sheets_page([row, {**row, **change}], "harmonic")
+
+
+def test_a_range_without_room_is_named() -> None:
+    given = {"metric": "M1", "title": "Class", "points": 1, "lowest": 2, "highest": 2}
+    row = {"id": 1, "signature": "rubric|model:x", "total": 1, "given": [given]}
+    with pytest.raises(InputError, match="M1 goes from 2 to 2 points"):
+        sheets_page([row], "rubric")
+
+
+def test_half_a_surrogate_pair_is_spelt_out(tmp_path: Path) -> None:
+    page = reported(scored(tmp_path, "harmonic", table(tmp_path, "\ud83d half")))
+    assert "\\ud83d half" in page
+    assert "which is not Unicode text" in page
 
 
 def test_plots_are_for_posh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
