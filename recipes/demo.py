@@ -112,8 +112,9 @@ def held_out(output: Path) -> dict[str, list[Row]]:
             ).values()  # fmt: skip
             print(f"{new} new descriptions" if new else f"kept from {said}")
     with stage("Their scores, by POSH with the embedded judge", None):
-        how = How(Columns(id="id"), elements=True)
-        print(f"scored {score_table(PoSh(), str(said), str(scored), how).rows} descriptions")
+        how = How(Columns(id="id"))
+        tally = score_table(PoSh(), str(said), str(scored), how, elements=True)
+        print(f"scored {tally.rows} descriptions")
     rows = read_journal(scored)
     return {name: [row for row in rows if row["model"] == name] for name in MODELS}
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -18,19 +21,19 @@ if TYPE_CHECKING:
 
     from posh_reward.metrics.posh.metric import PoSh
     from posh_reward.study.pages.contents import Contents
+    from posh_reward.study.rows.journal import Row
     from posh_reward.study.rows.standings import Tally
 
 
 def score(flags: argparse.Namespace) -> int:
     """Scores every pair of a table."""
-    from posh_reward.study.rows.pairs import Columns
-    from posh_reward.study.rows.score import How, score_table
+    from posh_reward.cli.tables import how_of
+    from posh_reward.study.rows.score import score_table
 
-    columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
-    how = How(columns, flags.format, flags.delimiter, flags.elements, flags.batch, flags.overwrite,
-              flags.quiet)  # fmt: skip
+    texts = {"generation": flags.generation, "reference": flags.reference}
+    how = how_of(flags, texts)
     posh = metric_of(flags)
-    tally = score_table(posh, flags.input, flags.output, how)
+    tally = score_table(posh, flags.input, flags.output, how, elements=flags.elements)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
@@ -77,45 +80,63 @@ def _color(choice: str) -> bool:
 
 
 def report(flags: argparse.Namespace) -> int:
-    """Writes a page about scored rows, and plots of the models; prints a comparison of models."""
+    """Writes a page about scored rows, whichever metric scored them."""
+    from posh_reward.study.pages.contents import contents_of
     from posh_reward.study.pages.model_plots import require_matplotlib
-    from posh_reward.study.pages.report import report_of
-    from posh_reward.study.rows.comparison import baseline_of, gains_table
+    from posh_reward.study.pages.named import KINDS, metric_of
+    from posh_reward.study.pages.pictures import Pictures
+    from posh_reward.study.pages.sheets import sheets_page
     from posh_reward.study.rows.files import check_apart
-    from posh_reward.study.rows.standings import best_first, leaderboard
+    from posh_reward.study.rows.formats import STANDARD
 
     check_apart(flags.scores, flags.output)
     if flags.plots:
         require_matplotlib()
-    contents = _contents(flags)
-    baseline = baseline_of(contents.models, flags.baseline)
-    plots = _plots(contents.tally, flags.plots)
-    page = report_of(contents, flags.title, baseline, plots)
-    if len(contents.models) > 1:
-        ranked = best_first(contents.tally.standings())
-        compared = gains_table(contents.gains(baseline), baseline)
-        print(f"{leaderboard(ranked)}\n\n{compared}", file=sys.stderr)
+    folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
+    pictures = Pictures(folder, dataset=dataset_of(flags))
+    with _scored_rows(flags) as rows:
+        first = list(islice(rows, 1))
+        metric = metric_of(first[0]) if first else ""
+        if metric not in KINDS:
+            page = _posh_page(flags, contents_of(chain(first, rows), pictures))
+        elif flags.plots or flags.baseline:
+            raise InputError(f"--plots and --baseline are for scores of POSH, not of {metric}")
+        else:
+            page = sheets_page(chain(first, rows), metric, flags.title, pictures)
     _write_page(page.encode("utf-8"), flags.output)
     return OK
 
 
-def _contents(flags: argparse.Namespace) -> Contents:
-    """What the page shows of the scored rows."""
+@contextmanager
+def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
+    """The rows to report on, counted as they are read."""
     from tqdm import tqdm
 
-    from posh_reward.study.pages.contents import contents_of
-    from posh_reward.study.pages.pictures import Pictures
     from posh_reward.study.rows.files import open_table
-    from posh_reward.study.rows.formats import STANDARD, format_of
+    from posh_reward.study.rows.formats import format_of
 
     format = format_of(flags.scores, flags.format, flags.delimiter)
-    folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
-    pictures = Pictures(folder, dataset=dataset_of(flags))
     with (
         open_table(flags.scores, format) as rows,
         tqdm(rows, desc="report", unit="pair") as counted,
     ):
-        return contents_of(counted, pictures)
+        yield iter(counted)
+
+
+def _posh_page(flags: argparse.Namespace, contents: Contents) -> str:
+    """The page about POSH's scores, and plots of the models; prints a comparison of models."""
+    from posh_reward.study.pages.report import TITLE, report_of
+    from posh_reward.study.rows.comparison import baseline_of, gains_table
+    from posh_reward.study.rows.standings import best_first, leaderboard
+
+    baseline = baseline_of(contents.models, flags.baseline)
+    plots = _plots(contents.tally, flags.plots)
+    page = report_of(contents, flags.title or TITLE, baseline, plots)
+    if len(contents.models) > 1:
+        ranked = best_first(contents.tally.standings())
+        compared = gains_table(contents.gains(baseline), baseline)
+        print(f"{leaderboard(ranked)}\n\n{compared}", file=sys.stderr)
+    return page
 
 
 def dataset_of(flags: argparse.Namespace) -> Dataset | None:

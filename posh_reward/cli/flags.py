@@ -5,10 +5,18 @@ from __future__ import annotations
 import argparse
 from textwrap import fill
 
-from posh_reward.cli import agreement_flags, calibrate, commands, packets, prove, store
+from posh_reward.cli import (
+    agreement_flags,
+    calibrate,
+    commands,
+    others,
+    packets,
+    prove,
+    store,
+    tables,
+)
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
-from posh_reward.study.rows.formats import FORMATS
 from posh_reward.study.rows.scored import EXPLAINED
 
 MEANING = fill(EXPLAINED + ".", 100)
@@ -38,6 +46,9 @@ here or from the folder of SCORES, or counts the rows of --dataset, the page sho
 Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
 nothing to mark.
 
+Of what `harmonic score`, `rubric score` and `prove score` wrote, the page shows each score with a
+bar and its reason, next to the picture and the texts.
+
 {MEANING}"""
 STORE = """\
 Looks into, or clears, a file that `--store` made: scene graphs and language models' answers, kept
@@ -46,7 +57,6 @@ on."""
 CLEAR = """\
 Removes what a store holds, or a part of it, and gives the room back to the disk. Runs that use it
 may go on. A damaged store is deleted."""
-INPUTS = "JSON lines, CSV, TSV or Parquet"
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -75,6 +85,10 @@ def command_line() -> argparse.ArgumentParser:
     packets.add_commands(_described(people, packets.PACKETS), _described)
     answers = chosen.add_parser("prove", help="make questions about pictures, score responses")
     prove.add_commands(_described(answers, prove.PROVE), _described)
+    harmonic = chosen.add_parser("harmonic", help="score texts about pictures, no references")
+    others.add_harmonic(_described(harmonic, others.HARMONIC), _described)
+    rubric = chosen.add_parser("rubric", help="score texts by points, with reasons")
+    others.add_rubric(_described(rubric, others.RUBRIC), _described)
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
     _init(_described(chosen.add_parser("init", help="copy recipes and configurations"), INIT))
     return parser
@@ -88,23 +102,11 @@ def _described(parser: argparse.ArgumentParser, what: str) -> argparse.ArgumentP
 
 def _score(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("input", metavar="INPUT", help=f"{INPUTS}, by its ending (.gz too); - for standard input")
-    add("-o", "--output", metavar="OUT", default="-", help=f"{INPUTS}, by its ending (.gz too); "
-        "default: JSON lines to standard output")  # fmt: skip
-    _format(command)
-    add("--generation", metavar="COLUMN", default="generation", help="default: generation")
-    add("--reference", metavar="COLUMN", default="reference", help="default: reference")
-    add("--id", metavar="COLUMN", help="default: rows are counted from 1")
-    add("--model", metavar="COLUMN", help="who wrote the generation; default: model, if there is "
-        "such a column. With several models a leaderboard is printed")  # fmt: skip
-    add("--image", metavar="COLUMN", help="the picture's path or row, carried along; default: "
-        "image, if there is such a column")  # fmt: skip
+    tables.add_files(command)
+    tables.add_columns(command, "generation", "reference")
     _witness(command, "the column image is looked at")
     add("--elements", action="store_true", help="add each element with its grade and its place")
-    add("--batch", type=_positive, default=32, metavar="N", help="pairs that are scored and "
-        "written at a time; default: 32")  # fmt: skip
-    add("--overwrite", action="store_true", help="start over: discard what OUT holds")
-    add("-q", "--quiet", action="store_true", help="no progress bar and no summary")
+    tables.add_running(command, "pairs")
     _metric(command)
     command.set_defaults(command=commands.score)
 
@@ -115,7 +117,13 @@ def _explain(command: argparse.ArgumentParser) -> None:
     add("--reference", metavar="TEXT", required=True, help="what it is compared with")
     add("--image", metavar="FILE", help="the picture, for a witness")
     _witness(command, "looks at --image")
-    add("--worst", type=_positive, default=10, metavar="N", help="elements to list; default: 10")
+    add(
+        "--worst",
+        type=tables.positive,
+        default=10,
+        metavar="N",
+        help="elements to list; default: 10",
+    )
     add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
         "respects NO_COLOR")  # fmt: skip
     _metric(command)
@@ -126,8 +134,8 @@ def _report(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("scores", metavar="SCORES", help="what `posh-reward score --elements` wrote; - for stdin")
     add("-o", "--output", metavar="HTML", default="-", help="default: standard output")
-    _format(command)
-    add("--title", default="POSH: mistakes and omissions", help="the page's heading")
+    tables.add_format(command)
+    add("--title", help="the page's heading")
     add("--baseline", metavar="MODEL", help="what other models are compared with; default: the "
         "first model of SCORES")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
@@ -157,13 +165,6 @@ def _store(command: argparse.ArgumentParser) -> None:
 def _init(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", metavar="DIR", help="where to; made if it is not there")
     command.set_defaults(command=init)
-
-
-def _format(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--format", choices=tuple(FORMATS),
-                         help="of the input; default: what its ending says")  # fmt: skip
-    command.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of an input "
-                         "in CSV, such as ';'; default: a comma, or a tab for TSV")  # fmt: skip
 
 
 def _metric_flags() -> argparse.ArgumentParser:
@@ -202,9 +203,3 @@ def _witness(command: argparse.ArgumentParser, where: str) -> None:
         f"written ({where}): judge, for a judge that sees; a settings file of a model that does; "
         "or the name of drawn pictures, such as scenes:plain=1. Default: nobody",
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)

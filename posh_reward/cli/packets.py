@@ -106,7 +106,8 @@ def make(flags: argparse.Namespace) -> int:
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
-    columns = Columns(flags.generation, flags.reference, flags.id, flags.model, flags.image)
+    texts = {"generation": flags.generation, "reference": flags.reference}
+    columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     found = items_of(rows, columns, suggest=flags.suggest)
@@ -138,13 +139,14 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     from posh_reward.study.rows.formats import format_of
     from posh_reward.study.rows.pairs import check_column
 
-    needed = ["id", "generation", "reference", *(() if flags.no_pictures else ("image",))]
+    pictures = {} if flags.no_pictures else {"image": columns.image}
+    needed = {"id": columns.id, **columns.texts, **pictures}
     with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
         column = columns.model or "model"
         named = rows_with_models(rows, column, file.stem if several else None)
         for number, row in enumerate(named):
-            for each in needed if number == 0 else ():
-                check_column(row, shown(str(file)), each, getattr(columns, each))
+            for flag, wanted in needed.items() if number == 0 else ():
+                check_column(row, shown(str(file)), flag, wanted)
             yield row
 
 

@@ -47,16 +47,21 @@ def test_a_writer_without_json_makes_no_pairs(
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--entailment", "fake-model"], "name their column with --image"),
-        (["--entailment", "fake-model", "--image", "picture"], "does not take pictures"),
-        (["--batch", "0"], "give a number from 1"),
+        (["--entailment", "seeing.json"], "no column 'image'"),
+        (["--entailment", "fake-model"], "does not take pictures"),
         (["--encoder", "no.such:function"], "cannot be loaded"),
         (["--tuples", "nobody"], "there is no model 'nobody'"),
     ],
 )
 def test_wrong_flags_name_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], why: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    why: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("seeing.json").write_text('{"name": "fake-model", "sees": true}')
     source = write_rows(tmp_path / "in.jsonl", [ROW])
     output = str(tmp_path / "out.jsonl")
     assert main(["prove", "score", str(source), "-o", output, *flags]) == UNUSABLE

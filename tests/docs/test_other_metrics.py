@@ -34,4 +34,4 @@ def test_its_commands_are_understood() -> None:
     lines = [line for block in blocks("bash") for line in block.replace("\\\n", "").splitlines()]
     for line in lines:
         command_line().parse_args(line.split()[1:])
-    assert len(lines) == 2
+    assert len(lines) == 6

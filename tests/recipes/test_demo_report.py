@@ -31,8 +31,8 @@ def test_the_report_of_two_pictures(tmp_path: Path, capsys: pytest.CaptureFixtur
     ]  # fmt: skip
     with closing(Journal(said)) as journal:
         journal.append(rows_said)
-    how = How(Columns(id="id"), elements=True, quiet=True)
-    score_table(PoSh(), str(said), str(scored), how)
+    how = How(Columns(id="id"), quiet=True)
+    score_table(PoSh(), str(said), str(scored), how, elements=True)
     steps = [{"step": step, "reward": 0.5, "posh/precision": 0.5, "posh/recall": 0.5}
              for step in (1, 2)]  # fmt: skip
     (tmp_path / "dapo").mkdir()

@@ -16,10 +16,10 @@ from posh_reward.metrics.prove.metric import Prove
 from posh_reward.metrics.prove.pipeline import PairMaker
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
-from posh_reward.study.prove.resumed import How
-from posh_reward.study.prove.summary import made_summary, scored_summary
-from posh_reward.study.prove.tables import make_pairs, score_responses
+from posh_reward.study.prove import SCORED, made_summary, make_pairs, score_responses
+from posh_reward.study.rows.engine import How
 from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.pairs import Columns
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import body
 
@@ -30,7 +30,10 @@ GOOD = {
     "program": body("return sg.get_attributes('dress').get('color')"),
 }
 REPLY = json.dumps([GOOD, {**GOOD, "answer": "It is blue."}])
-QUIET = How(quiet=True, batch=1)
+CAPTION = Columns({"caption": "caption"})
+RESPONSES = Columns({name: name for name in SCORED})
+QUIET = How(CAPTION, quiet=True, batch=1)
+SCORING = How(RESPONSES, quiet=True)
 
 
 class Mortal(FakeModel):
@@ -70,7 +73,7 @@ def make(folder: Path, writer: FakeModel, how: How = QUIET) -> list[Row]:
 
 
 def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
-    rows = make(tmp_path, Mortal(9), How("id", quiet=True))
+    rows = make(tmp_path, Mortal(9), How(Columns(CAPTION.texts, "id"), quiet=True))
     kept = read(tmp_path / "out.jsonl")
     assert [row["id"] for row in kept] == ["c0/1", "c1/1", "c2/1"]
     assert kept[0] == {"id": "c0/1", "caption": CAPTIONS[0], **GOOD} | {
@@ -100,7 +103,7 @@ def test_what_was_made_otherwise_is_not_gone_on_with(tmp_path: Path) -> None:
     try:
         with pytest.raises(InputError, match=r"row 1 of .* must have changed"):
             make(tmp_path, Mortal(9))
-        again = make(tmp_path, Mortal(9), How(quiet=True, overwrite=True))
+        again = make(tmp_path, Mortal(9), How(CAPTION, quiet=True, overwrite=True))
     finally:
         CAPTIONS[0] = before
     assert again[0]["caption"] == "A boy in a red dress."
@@ -125,26 +128,27 @@ def responses(folder: Path) -> str:
 
 def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) -> None:
     out = tmp_path / "scores.jsonl"
-    rows = score_responses(Prove(), responses(tmp_path), str(out), How(model="model", quiet=True))
-    assert read(out) == rows
+    means = score_responses(Prove(), responses(tmp_path), str(out), SCORING)
+    rows = read(out)
     best, worse, none = rows
     assert best["helpfulness"] == pytest.approx(1)
     assert best["truthfulness"] > worse["truthfulness"]
     assert best["wanted"][0]["closest"] == ["dress", "red"]
     assert (none["helpfulness"], none["failure"]) == (None, "the response is missing")
-    first, second = scored_summary(rows).splitlines()
+    first, second = str(means).splitlines()
     assert first.startswith("a: helpfulness 0.")
     assert first.endswith("(of 2); higher is better")
     assert second.startswith("b: helpfulness none (of 0)")
-    again = score_responses(Prove(), responses(tmp_path), str(out), How(model="model", quiet=True))
-    assert again == rows
+    again = score_responses(Prove(), responses(tmp_path), str(out), SCORING)
+    assert str(again) == str(means)
+    assert read(out) == rows
 
 
 def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
     judge = FakeModel(lambda prompt: 1.8, sees=True)
-    how = How(image="image", quiet=True)
-    out = str(tmp_path / "scores.jsonl")
-    _, hat, _ = score_responses(Prove(entailment=judge), responses(tmp_path), out, how)
+    out = tmp_path / "scores.jsonl"
+    score_responses(Prove(entailment=judge), responses(tmp_path), str(out), SCORING)
+    _, hat, _ = read(out)
     assert hat["truthfulness"] == pytest.approx(0.8)
     assert hat["claims"][0]["witness"] == "picture"
     assert hat["image"] == "red.png"
@@ -153,32 +157,30 @@ def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
 def test_the_pictures_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    texts = dict.fromkeys(("response", "answer", "question", "caption"), ["A hat."] * 240)
+    texts = dict.fromkeys(SCORED, ["A hat."] * 240)
     pictures = [bytes(250_000)] * 240
     parquet.write_table(pyarrow.table({**texts, "image": pictures}), tmp_path / "in.parquet",
                         row_group_size=8)  # fmt: skip
     tuples = FakeModel(writer=lambda prompt: '[["hat"]]')
     prove = Prove(entailment=FakeModel(sees=True), tuples=tuples)
+    source, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
     tracemalloc.start()
     try:
-        rows = score_responses(prove, str(tmp_path / "in.parquet"), str(tmp_path / "out.jsonl"),
-                               How(image="image", quiet=True))  # fmt: skip
+        score_responses(prove, str(source), str(out), How(RESPONSES, batch=16, quiet=True))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(rows) == 240
+    assert len(read(out)) == 240
     assert peak < 35_000_000, "of 60 MB"
 
 
 def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no column 'response'"):
-        score_responses(Prove(), captions(tmp_path), str(tmp_path / "out.jsonl"), QUIET)
-    with pytest.raises(InputError, match="JSON lines"):
-        score_responses(Prove(), responses(tmp_path), str(tmp_path / "out.csv"), QUIET)
+        score_responses(Prove(), captions(tmp_path), str(tmp_path / "out.jsonl"), SCORING)
 
 
 def test_no_file_of_the_users_is_written_over(tmp_path: Path) -> None:
-    source, start_over = responses(tmp_path), How(quiet=True, overwrite=True)
+    source, start_over = responses(tmp_path), How(CAPTION, quiet=True, overwrite=True)
     before = Path(source).read_text()
     maker = PairMaker(Mortal(9))
     with pytest.raises(InputError, match="is the input: write elsewhere"):

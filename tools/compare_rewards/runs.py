@@ -167,7 +167,7 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
     generate(Describing(models, said, dataset, batch_size=64, max_new_tokens=64))
-    score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), elements=True, quiet=True))
+    score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), quiet=True), elements=True)
     return list(read_journal(scored))
 
 

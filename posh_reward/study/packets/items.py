@@ -68,8 +68,8 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[Item, str]:
     if model is None:
         raise InputError(f"no model: which wrote it? (column {columns.model or 'model'!r})")
     model = _whole(model)
-    text = _text(pair.generation, columns.generation)
-    reference = _text(pair.reference, columns.reference)
+    text = _text(pair.generation, columns.texts["generation"])
+    reference = _text(pair.reference, columns.texts["reference"])
     marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
     return Item(_whole(str(pair.id)), reference, {model: text}, pair.image, marks), model
 
@@ -79,7 +79,7 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _text(value: object, column: str) -> str:
+def _text(value: object, column: str | None) -> str:
     if is_missing(value) or not isinstance(value, str) or not value.strip():
         raise InputError(f"no text in the column {column!r}: raters need one")
     return _whole(value.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")

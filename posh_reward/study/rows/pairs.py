@@ -1,37 +1,62 @@
-"""Rows of a table -> pairs to score, one at a time."""
+"""Rows of a table -> items to score, such as pairs, one at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from posh_reward.datasets.image_files import is_there
 from posh_reward.errors import InputError
 from posh_reward.graph.read import is_missing
 from posh_reward.study.rows.journal import Row
 
+PAIR = {"generation": "generation", "reference": "reference"}
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What the columns of a table are called."""
 
-    generation: str = "generation"
-    reference: str = "reference"
+    texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
+    """Name in our rows -> column; None: there is no such column, and the text is missing."""
     id: str | None = None
     """None: rows are counted from 1."""
     model: str | None = None
     """Who wrote the generation; carried along. None: a column ``model``, if there is one."""
     image: str | None = None
-    """The picture's path or row; carried along, and shown to a metric's witness. None: a column
-    ``image``, if there is one."""
+    """The picture's path or row; carried along, and shown to a metric that looks at pictures. None:
+    a column ``image``, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row to be scored."""
+
+    id: str | int
+    texts: Mapping[str, Any]
+    """By name; a value that is not a text has no score."""
+    model: str | None = None
+    image: str | int | None = None
+    picture: Any = None
+    """What the table has of the picture, for a metric that looks at it; not carried along."""
+
+    @property
+    def head(self) -> Row:
+        """What a scored row repeats of it; ``model`` and ``image`` only if there are any."""
+        carried = {"model": self.model, "image": self.image}
+        return {
+            "id": self.id,
+            **{key: value for key, value in carried.items() if value is not None},
+            **{key: text if isinstance(text, str) else None for key, text in self.texts.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One row to be scored."""
+    """A row with a generation and a reference."""
 
     id: str | int
     generation: Any
@@ -43,15 +68,18 @@ class Pair:
     """What the table has of the picture, for a metric that looks at it; not carried along."""
 
     @property
-    def head(self) -> Row:
-        """What a scored row repeats of the pair; ``model`` and ``image`` only if there are any."""
-        carried = {"model": self.model, "image": self.image}
+    def item(self) -> Item:
+        """The same, as any metric takes it."""
         texts = {"generation": self.generation, "reference": self.reference}
-        return {
-            "id": self.id,
-            **{key: value for key, value in carried.items() if value is not None},
-            **{key: text if isinstance(text, str) else None for key, text in texts.items()},
-        }
+        return Item(self.id, texts, self.model, self.image, self.picture)
+
+    @property
+    def head(self) -> Row:
+        """What a scored row repeats of it."""
+        return self.item.head
+
+
+Pictured = TypeVar("Pictured", Item, Pair)
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
@@ -93,8 +121,9 @@ def checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
 
 
 def _check_columns(found: Mapping[str, object], name: str, columns: Columns) -> None:
-    for flag in ("generation", "reference", "id", "model", "image"):
-        check_column(found, name, flag, getattr(columns, flag))
+    others = {"id": columns.id, "model": columns.model, "image": columns.image}
+    for flag, column in {**columns.texts, **others}.items():
+        check_column(found, name, flag, column)
 
 
 def check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
@@ -130,22 +159,31 @@ def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Ro
         yield row
 
 
-def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
-    """The pairs of a table; a cell that is missing makes a pair that cannot be scored.
+def items_of(rows: Iterable[Row], columns: Columns) -> Iterator[Item]:
+    """The items of a table; a cell that is missing makes an item that cannot be scored.
 
     Raises:
         InputError: an id or a model cannot be used.
     """
     for number, row in enumerate(rows, start=1):
         picture = row.get(columns.image or "image")
-        yield Pair(
+        yield Item(
             number if columns.id is None else _id(row.get(columns.id)),
-            row.get(columns.generation),
-            row.get(columns.reference),
+            {
+                name: None if column is None else row.get(column)
+                for name, column in columns.texts.items()
+            },
             _model(row, columns),
             _place(picture),
             picture,
         )
+
+
+def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
+    """The pairs of a table, as ``items_of``."""
+    for item in items_of(rows, columns):
+        generation, reference = item.texts["generation"], item.texts["reference"]
+        yield Pair(item.id, generation, reference, item.model, item.image, item.picture)
 
 
 def _id(value: object) -> str | int:
@@ -172,12 +210,12 @@ def _place(value: object) -> str | int | None:
     return value if isinstance(value, str | int) else None
 
 
-def with_pictures(pairs: Iterable[Pair], folder: Path) -> Iterator[Pair]:
-    """The pairs, each with its picture's path from here or, if it is there, from a folder."""
-    for pair in pairs:
-        path = pair.picture.get("path") if isinstance(pair.picture, Mapping) else pair.picture
-        held = isinstance(pair.picture, Mapping) and pair.picture.get("bytes") is not None
+def with_pictures(items: Iterable[Pictured], folder: Path) -> Iterator[Pictured]:
+    """The items, each with its picture's path from here or, if it is there, from a folder."""
+    for item in items:
+        path = item.picture.get("path") if isinstance(item.picture, Mapping) else item.picture
+        held = isinstance(item.picture, Mapping) and item.picture.get("bytes") is not None
         if not held and isinstance(path, str) and path and not is_there(path):
             there = folder / path
-            pair = replace(pair, picture=str(there if is_there(there) else path))
-        yield pair
+            item = replace(item, picture=str(there if is_there(there) else path))
+        yield item

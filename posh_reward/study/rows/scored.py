@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.pairs import Pair
+from posh_reward.study.rows.pairs import Item, Pair
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -60,7 +60,7 @@ COUNTS = ("generation_elements", "reference_elements", "unparsed")
 NEEDED = ("generation", "reference", "failure", "signature", *NAMES)
 
 
-def scored_row(pair: Pair, scores: Scores, *, elements: bool) -> Row:
+def scored_row(pair: Pair | Item, scores: Scores, *, elements: bool) -> Row:
     """One row of output."""
     row: Row = {
         **pair.head,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from statistics import fmean
@@ -27,6 +27,32 @@ REASONS = 5
 """Reasons that a summary lists."""
 
 
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What a metric's scores are called in rows, and how they are read."""
+
+    names: tuple[str, ...]
+    """Columns with scores, higher is better in all of them; all are there if the leading one is."""
+    leading: str
+    """The one by which models are ranked; one of ``names``."""
+    explained: str
+    """The range of the scores, and that higher is better."""
+    unit: str = "text"
+    """What a row is called."""
+    doubt: Callable[[Mapping[str, Any]], str | None] = lambda row: None
+    """Why the scores of a row say little, if they do."""
+
+
+def _doubt(row: Mapping[str, Any]) -> str | None:
+    """Why a score says little, if it does."""
+    if row.get("reference_elements") == 0:
+        return NOTHING_ASKED
+    return None if reads_like_english(row.get("reference") or "") else NOT_ENGLISH
+
+
+POSH = Board(NAMES, "overall", EXPLAINED, "pair", _doubt)
+
+
 @dataclass(slots=True)
 class Totals:
     """Scores of one model's rows."""
@@ -35,9 +61,8 @@ class Totals:
     words: int = 0
     lengths: array[int] = field(default_factory=lambda: array("l"))
     """Words of each text that has scores."""
-    scores: dict[str, array[float]] = field(
-        default_factory=lambda: {name: array("d") for name in NAMES}
-    )
+    scores: dict[str, array[float]] = field(default_factory=dict)
+    """By name."""
 
 
 @dataclass(slots=True)
@@ -64,6 +89,7 @@ class Unscored:
 class Tally:
     """Running totals over scored rows, for a summary."""
 
+    board: Board = field(default=POSH)
     models: dict[str, Totals] = field(default_factory=dict)
     """By model; "" where rows do not name one."""
     failures: dict[str, Unscored] = field(default_factory=dict)
@@ -78,32 +104,38 @@ class Tally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Counts one more row."""
-        model = self.models.setdefault(row.get("model") or "", Totals())
+        model = self._totals(row.get("model") or "")
         model.rows += 1
         words = len((row["generation"] or "").split())
         model.words += words
-        if row["overall"] is None:
+        if row[self.board.leading] is None:
             self.failures.setdefault(row["failure"], Unscored()).add(row["id"])
             return
-        if doubt := _doubt(row):
+        if doubt := self.board.doubt(row):
             self.doubts.setdefault(doubt, Unscored()).add(row["id"])
         model.lengths.append(words)
         for name, values in model.scores.items():
             values.append(row[name])
 
+    def _totals(self, name: str) -> Totals:
+        if name not in self.models:
+            self.models[name] = Totals(scores={each: array("d") for each in self.board.names})
+        return self.models[name]
+
     def standings(self) -> list[Standing]:
         """The models, in the order in which they came up."""
-        return [_standing(name, totals) for name, totals in self.models.items()]
+        leading = self.board.leading
+        return [_standing(name, totals, leading) for name, totals in self.models.items()]
 
     def __str__(self) -> str:
-        done = sum(len(model.scores["overall"]) for model in self.models.values())
-        said = f"scored {done:,} of {self.rows:,} pairs"
+        done = sum(len(model.scores[self.board.leading]) for model in self.models.values())
+        said = f"scored {done:,} of {self.rows:,} {self.board.unit}s"
         if len(self.models) > 1:
-            said += f"\n{leaderboard(best_first(self.standings()))}"
+            said += f"\n{leaderboard(best_first(self.standings(), self.board.leading), self.board)}"
         elif done:
             [model] = self.models.values()
             means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
-            said += f"; means: {', '.join(means)}\n{fill(EXPLAINED, WIDTH)}"
+            said += f"; means: {', '.join(means)}\n{fill(self.board.explained, WIDTH)}"
         failures = sorted(self.failures.items(), key=lambda each: -each[1].count)
         for reason, unscored in failures[:REASONS]:
             said += f"\nno score for {unscored}: {reason}"
@@ -112,13 +144,6 @@ class Tally:
         return said + "".join(
             f"\ndo not rely on {rows}: {why}" for why, rows in self.doubts.items()
         )
-
-
-def _doubt(row: Mapping[str, Any]) -> str | None:
-    """Why a score says little, if it does."""
-    if row.get("reference_elements") == 0:
-        return NOTHING_ASKED
-    return None if reads_like_english(row.get("reference") or "") else NOT_ENGLISH
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +159,8 @@ class Standing:
     """Mean words of a generation."""
 
 
-def _standing(model: str, totals: Totals) -> Standing:
-    scored = len(totals.scores["overall"])
+def _standing(model: str, totals: Totals, leading: str) -> Standing:
+    scored = len(totals.scores[leading])
     return Standing(
         model,
         scored,
@@ -153,9 +178,9 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
     return tally.standings()
 
 
-def best_first(standings: Iterable[Standing]) -> list[Standing]:
-    """By overall, the highest first; models without a score come last."""
-    return sorted(standings, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
+def best_first(standings: Iterable[Standing], leading: str = "overall") -> list[Standing]:
+    """By one score, the highest first; models without a score come last."""
+    return sorted(standings, key=lambda it: -it.axes[leading].mean if it.axes else inf)
 
 
 def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall") -> Interval:
@@ -170,22 +195,25 @@ def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall
     return paired_difference([row[axis] for row in after], [old[row["id"]] for row in after])
 
 
-def leaderboard(standings: Sequence[Standing]) -> str:
+def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
     """A table in plain text, in the order given."""
     names = [on_one_line(s.model) for s in standings]
     width = max(len("model"), *map(len, names))
+    others = [name for name in board.names if name != board.leading]
     lines = [
-        fill(EXPLAINED, WIDTH),
-        f"{'model':<{width}}  {'overall [95 %]':>20}  mistakes  omissions  words  scored  failed",
+        fill(board.explained, WIDTH),
+        f"{'model':<{width}}  {f'{board.leading} [95 %]':>20}  {'  '.join(others)}  "
+        "words  scored  failed",
     ]
     for name, s in zip(names, standings, strict=True):
         if not s.axes:
             lines.append(f"{name:<{width}}  none of its {s.failed} generations was scored")
             continue
-        overall = s.axes["overall"]
-        interval = f"{overall.mean:.3f} [{overall.low:.3f}, {overall.high:.3f}]"
+        lead = s.axes[board.leading]
+        interval = f"{lead.mean:.3f} [{lead.low:.3f}, {lead.high:.3f}]"
+        means = "  ".join(f"{s.axes[each].mean:>{len(each)}.3f}" for each in others)
         lines.append(
-            f"{name:<{width}}  {interval:>20}  {s.axes['mistakes'].mean:>8.3f}  "
-            f"{s.axes['omissions'].mean:>9.3f}  {s.words:>5.1f}  {s.scored:>6}  {s.failed:>6}"
+            f"{name:<{width}}  {interval:>20}  {means}  {s.words:>5.1f}  "
+            f"{s.scored:>6}  {s.failed:>6}"
         )
     return "\n".join(lines)

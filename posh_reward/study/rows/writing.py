@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from posh_reward.metrics.harmonic.asking import CRITERIA
 from posh_reward.metrics.signature import field_of
 from posh_reward.study.rows.formats import Format
 from posh_reward.study.rows.formulas import guarded
@@ -131,11 +132,37 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
     if field_of(str(rows[0].get("signature")), "witness") is not None:
         said = {"grade": real, "stated": real, "failure": text, "failure_kind": text}
         element["seen"] = pa.struct(list(said.items()))
+    criterion = {
+        "criterion": text, "mean": real, "sigma": real, "weight": real,
+        "failure": text, "failure_kind": text,
+    }  # fmt: skip
+    given = {
+        "metric": text, "title": text, "points": whole, "lowest": whole, "highest": whole,
+        "feedback": text,
+    }  # fmt: skip
+    words = pa.list_(text)
+    wanted = {"tuple": words, "score": real, "closest": words}
+    claim = {
+        **wanted, "witness": text, "caption": real, "picture": real, "failure": text,
+    }  # fmt: skip
     known = {
         "id": text, "model": text, "image": text, "generation": text, "reference": text,
         "mistakes": real, "omissions": real, "overall": real, "generation_elements": whole,
         "reference_elements": whole, "failure_kind": text, "failure": text, "unparsed": whole,
         "signature": text, "elements": pa.list_(pa.struct(list(element.items()))),
+        "question": text, "criteria": pa.list_(pa.struct(list(criterion.items()))),
+        **dict.fromkeys(CRITERIA, real), "given": pa.list_(pa.struct(list(given.items()))),
+        "wanted": pa.list_(pa.struct(list(wanted.items()))),
+        "claims": pa.list_(pa.struct(list(claim.items()))),
     }  # fmt: skip
     found = pa.Table.from_pylist(rows).schema
-    return pa.schema([(name, known.get(name, found.field(name).type)) for name in rows[0]])
+    return pa.schema(
+        [(name, known.get(name) or _found(found.field(name).type)) for name in rows[0]]
+    )
+
+
+def _found(type: pyarrow.DataType) -> pyarrow.DataType:
+    """What the values are; a column without any so far may yet get numbers."""
+    import pyarrow as pa
+
+    return pa.float64() if pa.types.is_null(type) else type

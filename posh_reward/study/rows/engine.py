@@ -1,0 +1,228 @@
+"""A table -> a file with one result row for each of its rows; what an earlier run did is kept.
+
+The one engine behind every command that scores a file, whatever the metric.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from posh_reward.errors import InputError, JudgeError
+from posh_reward.study.rows.files import check_apart, open_table, shown, sink
+from posh_reward.study.rows.formats import STANDARD, format_of
+from posh_reward.study.rows.journal import Row, Sink
+from posh_reward.study.rows.pairs import Columns, Item, checked, items_of, survey, with_pictures
+from posh_reward.study.rows.writing import write_table
+
+PATIENCE = 3
+"""Batches in a row in which the judge failed at every row, after which it counts as gone."""
+REMEDY = "write elsewhere, or start over with --overwrite"
+
+
+class Work(Protocol):
+    """What is done with the rows of a table: a metric, and how its scores are written down."""
+
+    @property
+    def signature(self) -> str:
+        """Everything that another run needs to get the same rows; the metric's name comes first."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What a row is called: "pair"."""
+        ...
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Whether the table needs a column of pictures."""
+        ...
+
+    def rows(self, items: Sequence[Item]) -> list[Row]:
+        """One result row for each item, in order: its ``head``, scores, failure, signature."""
+        ...
+
+    def asked(self, row: Row) -> bool:
+        """Whether the judge was asked about this result row."""
+        ...
+
+    @property
+    def optional(self) -> Mapping[str, bool]:
+        """Columns that rows have only with the flag of that name, and whether it was given."""
+        ...
+
+    def check(self, row: Row) -> None:
+        """Raises ``InputError`` if it is not a row of this metric; it has a signature then."""
+        ...
+
+
+class Counter(Protocol):
+    """Takes note of each result row, for a summary."""
+
+    def add(self, row: Row) -> None:
+        """Counts one more row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a table is gone through."""
+
+    columns: Columns = field(default_factory=Columns)
+    format: str | None = None
+    """Of the input, one of ``FORMATS``; None: what its ending says."""
+    delimiter: str | None = None
+    """Of an input in CSV; None: a comma, or a tab for ``tsv``."""
+    batch: int = 32
+    """Rows that are scored and written at a time."""
+    overwrite: bool = False
+    """Discard what the output holds, instead of going on after it."""
+    quiet: bool = False
+
+
+def go_through(work: Work, source: str, output: str, how: How, counter: Counter) -> None:
+    """Does the work for every row of a table, into a file; killed at any moment, it resumes.
+
+    Args:
+        work: what is done.
+        source: a table in the format that its ending names; ``-`` for standard input.
+        output: likewise; ``-`` for JSON lines on standard output.
+        how: columns, format, size of batches.
+        counter: is given all rows of the output, including those of earlier runs.
+
+    Raises:
+        InputError: a file cannot be used, or the output holds something else.
+        JudgeError: the judge cannot work at all, or not any more.
+        OSError: the output cannot be written.
+    """
+    format = format_of(output)
+    check_apart(source, output)
+    with (
+        open_items(source, how, pictures=work.wants_pictures) as (items, total),
+        sink(output, format, how.overwrite) as out,
+    ):
+        fill(out, work, items, output, how, counter, total)
+        if not format.appendable:
+            write_table(out.rows(), Path(output), format)
+            out.discard()
+
+
+@contextmanager
+def open_items(
+    source: str, how: How, *, pictures: bool = False
+) -> Iterator[tuple[Iterator[Item], int | None]]:
+    """The items of a table, and how many there are, while the block lasts.
+
+    The number is None for standard input, which can be read only once.
+
+    Raises:
+        InputError: it cannot be read, has no rows, or lacks a column.
+    """
+    format = format_of(source, how.format, how.delimiter)
+    columns = how.columns
+    if pictures:  # otherwise a column of them may be missing
+        columns = replace(columns, image=columns.image or "image")
+    total = None
+    if source != STANDARD:
+        with open_table(source, format) as rows:
+            total = survey(rows, shown(source), columns)
+    with open_table(source, format) as rows:
+        new = rows if total is not None else checked(rows, shown(source), columns)
+        yield with_pictures(items_of(new, columns), Path(source).parent), total
+
+
+def fill(
+    out: Sink,
+    work: Work,
+    items: Iterator[Item],
+    name: str,
+    how: How,
+    counter: Counter,
+    total: int | None = None,
+) -> None:
+    """Adds the rows that ``out``, called ``name``, does not hold yet; counts all of them."""
+    from tqdm import tqdm
+
+    done = 0
+    for row in check_done(out.rows(), items, name, work):
+        counter.add(row)
+        done += 1
+    metric = work.signature.partition("|")[0]
+    with tqdm(desc=metric, unit=work.unit, total=total, initial=done, disable=how.quiet) as bar:
+        if done and not how.quiet:
+            said = f"{done:,} of {total or '?'} {work.unit}s were scored before"
+            bar.write(said, file=sys.stderr)
+        for batch in batches(work, items, how.batch):
+            out.append(batch)
+            for row in batch:
+                counter.add(row)
+            bar.update(len(batch))
+
+
+def check_done(done: Iterable[Row], items: Iterator[Item], name: str, work: Work) -> Iterator[Row]:
+    """Passes on the rows of an earlier run, after checking that this run would begin with them.
+
+    Takes one of the ``items`` for each.
+
+    Raises:
+        InputError: another signature, other rows or another choice of columns.
+    """
+    for place, row in enumerate(done, start=1):
+        try:
+            work.check(row)
+        except InputError as error:
+            raise InputError(
+                f"row {place} of {name!r} is not a row of scores ({error}): write elsewhere"
+            ) from None
+        if row["signature"] != work.signature:
+            raise InputError(
+                f"{name!r} was scored as {row['signature']}, not as {work.signature}: {REMEDY}"
+            )
+        for flag, given in work.optional.items():
+            if (flag in row) != given:
+                raise InputError(
+                    f"{name!r} was written {'without' if given else 'with'} --{flag}: {REMEDY}"
+                )
+        item = next(items, None)
+        if item is None or any(row.get(key) != value for key, value in item.head.items()):
+            raise InputError(
+                f"row {place} of {name!r} is not row {place} of the input, which must have "
+                f"changed: {REMEDY}"
+            )
+        yield row
+
+
+def batches(work: Work, items: Iterator[Item], batch: int) -> Iterator[list[Row]]:
+    """Result rows, a batch at a time.
+
+    If the judge fails at every row of a batch, the batch is kept back until the judge works again:
+    once written, its rows would count as done, and no later run would ask again.
+
+    Raises:
+        JudgeError: the judge cannot work at all, or not any more.
+    """
+    kept_back: list[list[Row]] = []
+    failed = 0
+    while some := list(islice(items, batch)):
+        rows = work.rows(some)
+        kept_back.append(rows)
+        reasons = [row["failure"] for row in rows if work.asked(row)]
+        if None in reasons:
+            failed = 0
+        elif reasons:
+            failed += 1
+        if failed == PATIENCE:
+            raise JudgeError(
+                f"it failed at every {work.unit} of {PATIENCE} batches in a row ({reasons[0]}), "
+                f"whose rows are not kept; if the {work.unit}s are at fault, a greater --batch "
+                "gets past them"
+            )
+        if not failed:
+            yield from kept_back
+            kept_back.clear()
+    yield from kept_back

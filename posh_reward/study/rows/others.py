@@ -1,0 +1,234 @@
+"""Scores of POSH's siblings -> rows of a file; ``engine`` goes through the table.
+
+A row has ``id``, ``model`` and ``image`` if the input has them, the texts, the metric's scores
+(higher is better; null where there is none, with ``failure_kind`` and ``failure``), a list with
+what the scores rest on, and ``signature``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.harmonic.asking import ANSWERS, SEEN, check_task
+from posh_reward.study.rows.engine import How, go_through
+from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.pairs import Item
+from posh_reward.study.rows.standings import Board, Tally
+from posh_reward.types import Failure
+
+if TYPE_CHECKING:
+    from posh_reward.metrics.harmonic.metric import HarmonicEval
+    from posh_reward.metrics.harmonic.scores import CriterionScore, HarmonicScores
+    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.metrics.rubric.rubric import RubricMetric
+    from posh_reward.metrics.rubric.scores import Given, RubricScores
+
+
+RESERVED = frozenset(
+    "id model image generation reference question total share failure_kind failure repaired given "
+    "signature".split()
+)
+"""Columns of a rubric's rows, which none of its metrics can be called."""
+
+
+class Rows(ABC):
+    """What the siblings' rows have in common.
+
+    Args:
+        names: columns with scores; the first is the one by which models are ranked.
+        explained: their range, and that higher is better.
+        details: the column with what they rest on.
+    """
+
+    unit = "text"
+    optional: Mapping[str, bool] = {}
+
+    def __init__(self, names: Sequence[str], explained: str, details: str) -> None:
+        self.board = Board(tuple(names), next(iter(names), ""), explained, self.unit)
+        self._details = details
+
+    @property
+    @abstractmethod
+    def signature(self) -> str:
+        """The metric's."""
+
+    @property
+    @abstractmethod
+    def wants_pictures(self) -> bool:
+        """Whether the judge looks at pictures."""
+
+    @abstractmethod
+    def rows(self, items: Sequence[Item]) -> list[Row]:
+        """One result row for each item, in order."""
+
+    def asked(self, row: Row) -> bool:
+        """Whether the judge was asked: not about a text or a picture that cannot be used."""
+        return bool(row["failure_kind"] != "text")
+
+    def check(self, row: Row) -> None:
+        """Raises ``InputError`` if it is not a row of this metric."""
+        needed = ("signature", *self.board.names, "failure_kind", "failure", self._details)
+        lacking = [name for name in needed if name not in row]
+        if lacking:
+            raise InputError(f"it lacks {', '.join(lacking)}")
+
+
+class HarmonicRows(Rows):
+    """Texts about pictures -> rows with HarmonicEval's scores.
+
+    Args:
+        metric: what scores.
+        task: of ``HarmonicEval.score``; in some of them texts answer a ``question``.
+
+    Raises:
+        InputError: there is no such task.
+    """
+
+    def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
+        super().__init__(
+            ("overall", *metric.criteria),
+            "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria",
+            "criteria",
+        )
+        self.metric = metric
+        self.task = task
+        self.texts = harmonic_texts(task)
+
+    @property
+    def signature(self) -> str:
+        """The metric's, for this task."""
+        return self.metric.signature_for(self.task)
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Whether any criterion is about the picture."""
+        return any(each in SEEN for each in self.metric.criteria)
+
+    def rows(self, items: Sequence[Item]) -> list[Row]:
+        """One scored row for each text."""
+        texts, pictures = column(items, "generation"), [item.picture for item in items]
+        questions = column(items, "question") if "question" in self.texts else None
+        scores = self.metric.score(texts, pictures, self.task, questions=questions)
+        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
+
+    def _row(self, item: Item, scores: HarmonicScores) -> Row:
+        return {
+            **item.head,
+            "overall": scores.overall,
+            **{name: scores.means.get(name) for name in self.metric.criteria},
+            **failed(scores.failure),
+            "criteria": [_criterion(each) for each in scores.criteria],
+            "signature": scores.signature,
+        }
+
+
+def harmonic_texts(task: str) -> tuple[str, ...]:
+    """The texts that HarmonicEval needs in a task.
+
+    Raises:
+        InputError: there is no such task.
+    """
+    return ("generation", "question") if check_task(task) in ANSWERS else ("generation",)
+
+
+class RubricRows(Rows):
+    """Texts and references -> rows with a rubric's points.
+
+    Args:
+        judge: gives the points.
+        questions: whether the table has a column with what each text answers.
+
+    Raises:
+        InputError: a metric of the rubric is called like a column that rows have anyway.
+    """
+
+    def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
+        metrics = judge.rubric.metrics
+        taken = [metric.name for metric in metrics if metric.name in RESERVED]
+        if taken:
+            raise InputError(f"rows have a column {taken[0]!r} anyway: rename the rubric's metric")
+        ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
+        whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
+        super().__init__(
+            ("total", *(metric.name for metric in metrics)),
+            f"Scores are points, higher is better: {whole}, {ranges}",
+            "given",
+        )
+        self.judge = judge
+        self.questions = questions
+
+    @property
+    def signature(self) -> str:
+        """The judge's."""
+        return self.judge.signature
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Never: the reference says what is in the picture."""
+        return False
+
+    def rows(self, items: Sequence[Item]) -> list[Row]:
+        """One scored row for each text."""
+        questions = column(items, "question") if self.questions else None
+        texts, references = column(items, "generation"), column(items, "reference")
+        scores = self.judge.score(texts, references, questions)
+        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
+
+    def _row(self, item: Item, scores: RubricScores) -> Row:
+        metrics = self.judge.rubric.metrics
+        return {
+            **item.head,
+            "total": scores.total,
+            "share": scores.share,
+            **{metric.name: scores.points.get(metric.name) for metric in metrics},
+            **failed(scores.failure),
+            "repaired": scores.repaired,
+            "given": [_given(*each) for each in zip(metrics, scores.given, strict=False)],
+            "signature": scores.signature,
+        }
+
+
+def score_others(work: Rows, source: str, output: str, how: How) -> Tally:
+    """Scores a table into a file, as ``go_through``; returns totals over all rows of the output.
+
+    Raises:
+        InputError: a file cannot be used, or the output holds something else.
+        JudgeError: the judge cannot work at all, or not any more.
+        OSError: the output cannot be written.
+    """
+    tally = Tally(work.board)
+    go_through(work, source, output, how, tally)
+    return tally
+
+
+def column(items: Sequence[Item], name: str) -> list[Any]:
+    """One text of each item."""
+    return [item.texts[name] for item in items]
+
+
+def failed(failure: Failure | None) -> Row:
+    """The two columns that say why there is no score."""
+    return {
+        "failure_kind": None if failure is None else failure.kind,
+        "failure": None if failure is None else failure.detail,
+    }
+
+
+def _criterion(score: CriterionScore) -> Row:
+    return {**asdict(score), **failed(score.failure)}
+
+
+def _given(metric: RubricMetric, given: Given) -> Row:
+    """The points of one metric, with what a page needs to show them."""
+    return {
+        "metric": metric.name,
+        "title": metric.title,
+        "points": given.points,
+        "lowest": metric.lowest,
+        "highest": metric.highest,
+        "feedback": given.feedback,
+    }

@@ -1,0 +1,297 @@
+"""``posh-reward harmonic score`` and ``rubric score`` as people run them, kills included."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from PIL import Image
+
+from posh_reward.cli import main
+from posh_reward.cli.exits import INTERRUPTED, JUDGE, OK, UNSCORED, UNUSABLE
+from posh_reward.models import load
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.types import Failure, Verdict
+from tests.cli.running import COMMAND, Row, rows_in, write_rows
+from tests.cli.test_faults import kill_once_it_has_written
+
+CRITERIA = ["correctness", "completeness", "clarity", "fluency", "conciseness"]
+HERE = "tests.cli.test_others"
+
+
+def written(prompt: Prompt) -> str:
+    """Points for the shipped rubric; nothing that can be used for a text that says so."""
+    if "mumble" in prompt.suffix:
+        return "I would rather not."
+    given = {"M1": 2, "M2": 3, "M3": len(prompt.text) % 6, "M4": 1, "M5": 0}
+    return json.dumps({m: {"score": n, "feedback": f"For {m}."} for m, n in given.items()})
+
+
+class Seeing(FakeModel):
+    """Goes by the prompt's length; remembers what it was asked, and can be told how it ends."""
+
+    asked: ClassVar[list[Prompt]] = []
+    life: ClassVar[int] = 10_000
+    """Prompts until it is interrupted."""
+    gone: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__(lambda prompt: 1 + len(prompt.text) % 7 / 2, written, sees=True)
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        if len(self.asked) + len(prompts) > self.life:
+            raise KeyboardInterrupt
+        self.asked.extend(prompts)
+        if self.gone:
+            return [Verdict(None, Failure("engine", "it does not answer")) for _ in prompts]
+        return super().choose(prompts, labels)
+
+
+@pytest.fixture(autouse=True)
+def seeing(monkeypatch: pytest.MonkeyPatch) -> type[Seeing]:
+    monkeypatch.setitem(load.MODELS, "fake-model", f"{HERE}:Seeing")
+    monkeypatch.setattr(Seeing, "asked", [])
+    return Seeing
+
+
+def texts(folder: Path, count: int) -> Path:
+    """A table of texts about one picture, next to it."""
+    Image.new("RGB", (16, 16), "red").save(folder / "red.png")
+    rows: list[Row] = [
+        {"id": f"t{i}", "image": "red.png", "model": "ab"[i % 2], "generation": f"Red, {i} times."}
+        for i in range(count)
+    ]
+    return write_rows(folder / "in.jsonl", rows)
+
+
+def harmonic(source: Path, *flags: object) -> int:
+    named = ["--judge", "fake-model", "--id", "id"]
+    return main(["harmonic", "score", str(source), *named, *map(str, flags)])
+
+
+def test_each_text_becomes_a_row_with_its_criteria(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert harmonic(texts(tmp_path, 3), "-o", out) == OK
+    row = rows_in(out)[0]
+    assert list(row)[:5] == ["id", "model", "image", "generation", "overall"]
+    assert [each["criterion"] for each in row["criteria"]] == CRITERIA
+    assert [each["mean"] for each in row["criteria"]] == [row[name] for name in CRITERIA]
+    weighed = sum(each["mean"] * each["weight"] for each in row["criteria"])
+    assert weighed == pytest.approx(row["overall"])
+    assert row["image"] == "red.png"
+    said = capsys.readouterr().err
+    assert "1 to 5, higher is better" in said
+    assert "overall [95 %]" in said, "two models: a leaderboard"
+    assert "harmonic|model:fake-model-1|gamma:0.75|" in said
+
+
+def test_flags_reach_the_metric(tmp_path: Path) -> None:
+    rows = [{"answer": "Red.", "asked": "Which colour?", "picture": "red.png"}]
+    texts(tmp_path, 0)
+    source, out = write_rows(tmp_path / "vqa.jsonl", rows), tmp_path / "out.jsonl"
+    flags = ["--generation", "answer", "--question", "asked", "--image", "picture"]
+    judged = ["--judge", "fake-model", "--task", "vqa", "--gamma", "0.5"]
+    chosen = ["--criteria", "correctness,completeness"]
+    command = ["harmonic", "score", str(source), "-o", str(out)]
+    assert main([*command, *flags, *judged, *chosen]) == OK
+    (row,) = rows_in(out)
+    assert (row["generation"], row["question"], row["image"]) == (
+        "Red.",
+        "Which colour?",
+        "red.png",
+    )
+    assert "gamma:0.5|criteria:correctness,completeness|task:vqa" in row["signature"]
+    assert "clarity" not in row
+    assert all("Which colour?" in prompt.text for prompt in Seeing.asked)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_hold_what_json_lines_hold(tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    source, lines, other = texts(tmp_path, 3), tmp_path / "a.jsonl", tmp_path / f"b.{ending}"
+    assert harmonic(source, "-o", lines) == harmonic(source, "-o", other) == OK
+    if ending == "csv":
+        with other.open(newline="", encoding="utf-8-sig") as file:
+            found = [
+                {**row, "overall": float(row["overall"]), "criteria": json.loads(row["criteria"])}
+                for row in csv.DictReader(file)
+            ]
+    else:
+        from pyarrow import parquet
+
+        found = parquet.read_table(other).to_pylist()
+    for there, row in zip(found, rows_in(lines), strict=True):
+        assert there["overall"] == pytest.approx(row["overall"], abs=1e-6)
+        assert there["criteria"] == row["criteria"]
+    assert not (tmp_path / f"b.{ending}.journal.jsonl").exists()
+
+
+def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
+    source = texts(tmp_path, 1)
+    bad: list[Row] = [
+        {"id": "none", "image": "red.png", "generation": None},
+        {"id": "gone", "image": "nowhere.png", "generation": "Red."},
+        {"id": "dark", "image": None, "generation": "Red."},
+    ]
+    write_rows(source, [*rows_in(source), *bad])
+    assert harmonic(source, "-o", tmp_path / "out.jsonl") == UNSCORED
+    good, none, gone, dark = rows_in(tmp_path / "out.jsonl")
+    assert good["failure"] is None
+    assert (none["overall"], none["failure"]) == (None, "the text is missing")
+    assert "the picture cannot be read" in gone["failure"]
+    assert (dark["failure_kind"], dark["failure"]) == ("text", "there is no picture")
+    assert none["correctness"] is none["fluency"] is None
+
+
+def test_interrupted_it_goes_on_and_judges_no_text_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, whole = texts(tmp_path, 7), tmp_path / "out.csv", tmp_path / "whole.csv"
+    monkeypatch.setattr(Seeing, "life", 23)
+    assert harmonic(source, "-o", out, "--batch", 2) == INTERRUPTED
+    assert not out.exists()
+    assert len(rows_in(tmp_path / "out.csv.journal.jsonl")) == 4
+    monkeypatch.setattr(Seeing, "life", 10_000)
+    assert harmonic(source, "-o", out, "--batch", 2) == OK
+    assert "4 of 7 texts were scored before" in capsys.readouterr().err
+    assert len(Seeing.asked) == len(set(Seeing.asked)) == 7 * 5
+    assert harmonic(source, "-o", whole) == OK
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    source, out = texts(tmp_path, 60), tmp_path / "out.jsonl"
+    settings = tmp_path / "judge.yaml"
+    settings.write_text("{name: fake-model, sees: true}")
+    flags = ["harmonic", "score", source, "-o", out, "--id", "id", "--batch", 1]
+    command = [*map(str, flags), "--judge", str(settings)]
+    kill_once_it_has_written(out, [*COMMAND, *command])
+    done = out.read_bytes()
+    whole_lines = done[: done.rindex(b"\n") + 1]
+    assert 3 <= whole_lines.count(b"\n") < 60
+    load.MODELS["fake-model"] = "posh_reward.models.fake:FakeModel"
+    assert main(command) == OK
+    assert out.read_bytes().startswith(whole_lines)
+    assert [row["id"] for row in rows_in(out)] == [f"t{i}" for i in range(60)]
+
+
+def test_what_was_scored_otherwise_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = texts(tmp_path, 3), tmp_path / "out.jsonl"
+    assert harmonic(source, "-o", out) == OK
+    before = out.read_bytes()
+    assert harmonic(source, "-o", out, "--gamma", "1") == UNUSABLE
+    assert "not as harmonic|model:fake-model-1|gamma:1.0" in capsys.readouterr().err
+    write_rows(source, rows_in(source)[::-1])
+    assert harmonic(source, "-o", out) == UNUSABLE
+    assert "must have changed" in capsys.readouterr().err
+    theirs = write_rows(tmp_path / "theirs.jsonl", [{"id": 1, "note": "mine"}])
+    assert harmonic(source, "-o", theirs) == UNUSABLE
+    assert "is not a row of scores (it lacks signature" in capsys.readouterr().err
+    assert out.read_bytes() == before
+    assert rows_in(theirs) == [{"id": 1, "note": "mine"}]
+    assert harmonic(source, "-o", out, "--gamma", "1", "--overwrite") == OK
+
+
+def test_a_judge_that_is_gone_ends_the_run_and_keeps_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = texts(tmp_path, 8), tmp_path / "out.jsonl"
+    monkeypatch.setattr(Seeing, "gone", True)
+    assert harmonic(source, "-o", out, "--batch", 2) == JUDGE
+    assert "it failed at every text of 3 batches in a row" in capsys.readouterr().err
+    assert rows_in(out) == []
+    monkeypatch.setattr(Seeing, "gone", False)
+    assert harmonic(source, "-o", out) == OK
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--image", "photo"], "no column 'photo'"),
+        (["--question", "asked"], "task captioning has no questions"),
+        (["--gamma", "2"], "give a number from 0 to 1"),
+        (["--criteria", "beauty"], "beauty"),
+        (["--task", "vqa"], "no column 'question'"),
+    ],
+)
+def test_wrong_flags_name_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], why: str
+) -> None:
+    assert harmonic(texts(tmp_path, 1), "-o", tmp_path / "out.jsonl", *flags) == UNUSABLE
+    assert why in capsys.readouterr().err
+
+
+def rubric(source: Path, *flags: object) -> int:
+    named = ["--judge", "fake-model", "--id", "id"]
+    return main(["rubric", "score", str(source), *named, *map(str, flags)])
+
+
+def answers(folder: Path, *texts: str | None) -> Path:
+    rows: list[Row] = [
+        {"id": f"a{i}", "generation": text, "reference": "A stork.", "asked": f"Which? {i}"}
+        for i, text in enumerate(texts)
+    ]
+    return write_rows(folder / "in.jsonl", rows)
+
+
+def test_points_come_with_reasons_and_ranges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert rubric(answers(tmp_path, "A crane.", None, "mumble"), "-o", out) == UNSCORED
+    judged, missing, unread = rows_in(out)
+    assert judged["total"] == sum(judged[f"M{n}"] for n in range(1, 6))
+    assert judged["share"] == pytest.approx(judged["total"] / 15)
+    third = judged["given"][2]
+    assert (third["metric"], third["points"], third["feedback"]) == ("M3", judged["M3"], "For M3.")
+    assert (third["lowest"], third["highest"]) == (0, 5)
+    assert (missing["total"], missing["failure"]) == (None, "the text is missing")
+    assert unread["failure_kind"] == "reply"
+    assert unread["given"] == []
+    said = capsys.readouterr().err
+    assert "scored 1 of 3 texts" in said
+    assert "higher is better: total 0 to 15, M1 0 to 2" in " ".join(said.split())
+
+
+def test_a_table_with_questions_is_not_gone_on_with_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = answers(tmp_path, "A crane.", "A stork."), tmp_path / "out.parquet"
+    pytest.importorskip("pyarrow")
+    journal = tmp_path / "out.parquet.journal.jsonl"
+    assert rubric(source, "-o", journal, "--question", "asked") == OK
+    assert [row["question"] for row in rows_in(journal)] == ["Which? 0", "Which? 1"]
+    assert rubric(source, "-o", out) == UNUSABLE
+    assert "must have changed" in capsys.readouterr().err
+    assert rubric(source, "-o", out, "--question", "asked") == OK
+    assert not journal.exists()
+
+
+def test_rows_of_one_metric_are_refused_by_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert harmonic(texts(tmp_path, 2), "-o", out) == OK
+    assert rubric(answers(tmp_path, "A crane."), "-o", out) == UNUSABLE
+    assert "is not a row of scores (it lacks total, M1" in capsys.readouterr().err
+
+
+def test_a_metric_called_like_a_column_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.json"
+    metric = {"name": "total", "title": "All", "points": {"0": "Bad.", "1": "Good."}}
+    mine.write_text(json.dumps({"metrics": [metric]}))
+    assert rubric(answers(tmp_path, "A crane."), "--rubric", mine) == UNUSABLE
+    assert "rename the rubric's metric" in capsys.readouterr().err

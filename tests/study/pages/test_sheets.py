@@ -1,0 +1,184 @@
+"""The page about rows of HarmonicEval, rubrics and PROVE."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from posh_reward.cli import main
+from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.errors import InputError
+from posh_reward.models import load
+from posh_reward.models.base import Prompt
+from posh_reward.models.fake import FakeModel
+from posh_reward.study.pages.sheets import sheets_page
+from posh_reward.study.rows.journal import Row
+from tests.cli.running import rows_in, write_rows
+
+EVIL = '</p><script>alert("1")</script><img src="http://x.test/y">'
+
+
+def written(prompt: Prompt) -> str:
+    given = {"M1": 2, "M2": 3, "M3": 1, "M4": 1, "M5": 0}
+    return json.dumps({m: {"score": n, "feedback": f"{m}: {EVIL}"} for m, n in given.items()})
+
+
+class Judge(FakeModel):
+    def __init__(self) -> None:
+        super().__init__(lambda prompt: 1.5 + len(prompt.text) % 3, written, sees=True)
+
+
+class Reader(HTMLParser):
+    """All words of a page, its elements, and where its pictures come from."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words = ""
+        self.tags: list[str] = []
+        self.sources: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data + " "
+
+
+@pytest.fixture(autouse=True)
+def judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(load.MODELS, "fake-model", "tests.study.pages.test_sheets:Judge")
+
+
+def table(folder: Path, *texts: str | None) -> Path:
+    """Two models about one picture, and so on."""
+    Image.new("RGB", (16, 16), "red").save(folder / "red.png")
+    rows: list[Row] = [
+        {"id": f"p{place // 2}", "model": "ab"[place % 2], "image": "red.png",
+         "generation": text, "reference": "A red square."}
+        for place, text in enumerate(texts)
+    ]  # fmt: skip
+    return write_rows(folder / "in.jsonl", rows)
+
+
+def scored(folder: Path, metric: str, source: Path, name: str = "scores.jsonl") -> Path:
+    flags = ["--id", "id", "--judge", "fake-model", "--quiet"]
+    assert main([metric, "score", str(source), "-o", str(folder / name), *flags]) in (OK, UNSCORED)
+    return folder / name
+
+
+def reported(scores: Path, *flags: str) -> str:
+    page = scores.with_suffix(".html")
+    assert main(["report", str(scores), "-o", str(page), *flags]) == OK
+    return page.read_text("utf-8")
+
+
+def check_safe(page: str) -> None:
+    read = Reader(page)
+    assert "script" not in read.tags
+    assert all(source.startswith("data:image/jpeg;base64,") for source in read.sources)
+    assert "default-src 'none'" in page
+
+
+def test_models_are_side_by_side_under_one_picture(tmp_path: Path) -> None:
+    source = table(tmp_path, "A red square.", "A blue square.", "Red.", "Blue.")
+    page = reported(scored(tmp_path, "harmonic", source))
+    read = Reader(page)
+    check_safe(page)
+    assert page.count("<article") == read.tags.count("img") == 2
+    assert page.count('<section class="side">') == 4
+    assert "1 to 5, higher is better" in read.words
+    first = rows_in(tmp_path / "scores.jsonl")[0]
+    assert f"{first['overall']:.2f}" in read.words
+    assert all(f"{each['criterion']}" in read.words for each in first["criteria"])
+    assert f"sigma {first['criteria'][0]['sigma']:.2f}" in read.words
+
+
+def test_bars_reach_as_far_as_scores(tmp_path: Path) -> None:
+    scores = scored(tmp_path, "harmonic", table(tmp_path, "A red square."))
+    (row,) = rows_in(scores)
+    widths = [float(each) for each in re.findall(r'style="width: ([\d.]+)%', reported(scores))]
+    means = [row["overall"], *(each["mean"] for each in row["criteria"])]
+    assert widths == [pytest.approx(25 * (mean - 1), abs=0.06) for mean in means]
+
+
+def test_reasons_of_judges_and_texts_are_escaped(tmp_path: Path) -> None:
+    source = table(tmp_path, EVIL, None)
+    page = reported(scored(tmp_path, "rubric", source), "--title", EVIL)
+    check_safe(page)
+    assert Reader(page).words.count("alert") >= 7, "a title, a text, five reasons: all shown"
+    assert "7 of 15" in " ".join(Reader(page).words.split())
+    assert "No score: the text is missing" in page
+
+
+@pytest.mark.parametrize("metric", ["harmonic", "rubric"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_page_is_the_same_whatever_the_format(tmp_path: Path, metric: str, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    source = table(tmp_path, "A red square.", None, "Red.")
+    pages = [reported(scored(tmp_path, metric, source, f"s.{e}")) for e in ("jsonl", ending)]
+    assert pages[0] == pages[1]
+
+
+def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
+    row = {"response": "The dress is red. A dog barks.", "answer": "The dress is red.",
+           "question": "Which colour?", "caption": "A woman in a red dress.",
+           "image": "red.png"}  # fmt: skip
+    table(tmp_path)
+    source = write_rows(tmp_path / "in.jsonl", [row, {**row, "response": None}])
+    out, csv = tmp_path / "scores.jsonl", tmp_path / "scores.csv"
+    for name in (out, csv):
+        command = ["prove", "score", str(source), "-o", str(name), "--quiet"]
+        assert main([*command, "--entailment", "fake-model"]) == UNSCORED
+    page = reported(out)
+    assert page == reported(csv)
+    check_safe(page)
+    words = " ".join(Reader(page).words.split())
+    assert "best witness: caption 1.00 (closest: dress, red)" in words
+    assert "best witness: picture" in words
+    assert "No score: the response is missing" in words
+    assert "0 to 1, higher is better" in words
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signature": "rubric|model:x"},
+        {"criteria": "[nonsense"},
+        {"criteria": [1]},
+        {"criteria": [{"criterion": None, "mean": 1}]},
+        {"overall": "high"},
+        {"overall": True},
+        {"overall": 10**400},
+    ],
+)
+def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
+    row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
+    with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
+        sheets_page([row, {**row, **change}], "harmonic")
+
+
+def test_a_range_without_room_is_named() -> None:
+    given = {"metric": "M1", "title": "Class", "points": 1, "lowest": 2, "highest": 2}
+    row = {"id": 1, "signature": "rubric|model:x", "total": 1, "given": [given]}
+    with pytest.raises(InputError, match="M1 goes from 2 to 2 points"):
+        sheets_page([row], "rubric")
+
+
+def test_half_a_surrogate_pair_is_spelt_out(tmp_path: Path) -> None:
+    page = reported(scored(tmp_path, "harmonic", table(tmp_path, "\ud83d half")))
+    assert "\\ud83d half" in page
+    assert "which is not Unicode text" in page
+
+
+def test_plots_are_for_posh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = scored(tmp_path, "harmonic", table(tmp_path, "Red."))
+    assert main(["report", str(scores), "--baseline", "a"]) == UNUSABLE
+    assert "are for scores of POSH, not of harmonic" in capsys.readouterr().err
