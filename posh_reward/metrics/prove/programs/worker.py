@@ -28,7 +28,7 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from posh_reward.metrics.prove.programs.language import BUILTINS, bare
-from posh_reward.metrics.prove.programs.scene import Scene, plain
+from posh_reward.metrics.prove.programs.scene import ADDRESS, Scene, plain
 from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 
 LONGEST_ANSWER = 65_536
@@ -120,7 +120,7 @@ def answer(request: dict[str, Any]) -> None:
     try:
         said = {"value": plain(run(request["program"], request["nodes"]))}
     except BaseException as error:
-        said = {"error": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}
+        said = {"error": ADDRESS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_ERROR]}
     data = json.dumps(said).encode()
     while data:
         data = data[os.write(0, data) :]
