@@ -187,8 +187,11 @@ def test_no_address_comes_out(confined: Confined) -> None:
     assert text == Failure("error", "the program failed: ValueError: it returned an object as text")
 
 
-@pytest.mark.parametrize("value", [float("nan"), 10**16, "\ud83d", {1: 2}, {"\ud83d": 1},
-                                   {"a" * 5000: 1}, object(), "<object at 0x7f>", "a" * 5000])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), 10**16, "\ud83d", {1: 2}, {"\ud83d": 1}, {"a" * 5000: 1}, object(),
+     "<object at 0x7f>", "a" * 5000],
+)  # fmt: skip
 def test_what_is_not_plain_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"returned|surrogates"):
         plain(value)
