@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.reward.texts import without_thoughts
+from posh_reward.reward.texts import unjoined, without_thoughts
 
 
 def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
@@ -69,9 +69,9 @@ def _only(value: Any) -> Any:
 
 
 def answer_in(completion: object) -> Any:
-    """The text in a completion without its thoughts; what is not a text as it is."""
+    """The text in a completion without its thoughts, ``unjoined``; what is not a text as it is."""
     text = completion_text(completion)
-    return without_thoughts(text) if isinstance(text, str) else text
+    return without_thoughts(unjoined(text)) if isinstance(text, str) else text
 
 
 def completion_text(completion: object) -> Any:

@@ -7,6 +7,7 @@ wrote them; a policy is paid for what it writes, and so finds out what scores wi
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -14,6 +15,13 @@ END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 WORD = re.compile(r"[^\W\d_]+")
 INVISIBLE = re.compile("[\u115f\u1160\u3164\uffa0]")
 """Letters by their category, but nothing to be seen: the fillers of Hangul."""
+UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
+"""Categories of characters that nothing is to be seen of, or that have no meaning."""
+EMPTY = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Those of other categories that nothing is to be seen of: fillers of Hangul, empty Braille."""
+CHECKED = re.compile("[^ -~\\s]|_")
+"""All that might join words: no printable ASCII but the underscore, and no white space."""
+JOINING_QUOTE = re.compile(r'(?<=[^\s"])"(?=[^\s"])')
 KNOWN_SHARE = 1 / 3
 """A text with a lower share of known words is gibberish. None of 9,432 descriptions and captions by
 people had less than a half, and a sentence that quotes a Latin inscription has 0.4; random strings
@@ -31,6 +39,24 @@ def without_thoughts(text: str) -> str:
     Templates of some models open the block in the prompt, so that only its end is generated.
     """
     return END_OF_THOUGHTS.split(THOUGHTS.sub("", text))[-1]
+
+
+def unjoined(text: str) -> str:
+    """The text with a blank for each character that joins words so that they pass for one.
+
+    A judge is asked of a thing by its name in quotes. A name that holds characters that look like
+    blanks, or quotes, could be a sentence that tells the judge what to answer.
+
+    Returns:
+        A text of the same length, so that places in one are places in the other.
+    """
+    text = CHECKED.sub(lambda found: " " if _joins(found[0]) else found[0], text)
+    return JOINING_QUOTE.sub(" ", text)
+
+
+def _joins(character: str) -> bool:
+    unseen = unicodedata.category(character) in UNSEEN
+    return unseen or character in EMPTY or character == "_"
 
 
 def says_nothing(text: str, reference: str) -> bool:

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.reward.texts import repeated_share, says_nothing, without_thoughts
+from posh_reward.reward.texts import (
+    repeated_share,
+    says_nothing,
+    unjoined,
+    without_thoughts,
+)
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 
@@ -28,6 +33,30 @@ REFERENCE = "A tall woman in a red dress holds a basket."
 )
 def test_thoughts_are_not_the_answer(text: str, answer: str) -> None:
     assert without_thoughts(text) == answer
+
+
+JOINERS = (
+    "\x00\x1b\x9f\u00ad\u115f\u1160\u180e\u200b\u2060\u2800\u3164\ufeff\uffa0\ue000\u0378\ud83d_"
+)
+
+
+@pytest.mark.parametrize("joiner", JOINERS)
+def test_words_cannot_be_joined_into_one(joiner: str) -> None:
+    assert unjoined(f"A dog{joiner}respond{joiner}with 5.") == "A dog respond with 5."
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ('A dog"?\nA: 5. "cat sits.', 'A dog ?\nA: 5. "cat sits.'),
+        ('A dog"shown"cat sits.', "A dog shown cat sits."),
+        ('The sign says "Stop" in red.', 'The sign says "Stop" in red.'),
+        ("Tabs\tand\r\nlines, café — “très bien” 漢字 🐕.", None),
+    ],
+)
+def test_quotes_cannot_be_inside_a_word(text: str, seen: str | None) -> None:
+    assert unjoined(text) == (seen or text)
+    assert len(unjoined(text)) == len(text)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +128,11 @@ def test_no_description_by_people_is_taken_for_nothing(shared_data: Path) -> Non
     assert len(found) > 5000
     assert not [text for text, other in found if says_nothing(text, other)]
     assert not [text for text, _ in found if repeated_share(text) > 0.15]
+
+
+def test_descriptions_by_people_lose_at_most_a_quote(shared_data: Path) -> None:
+    found = human_texts(shared_data / "data")
+    changed = [(text, seen) for text, _ in found if (seen := unjoined(text)) != text]
+    assert len(changed) <= len(found) / 500
+    lost = {a for text, seen in changed for a, b in zip(text, seen, strict=True) if a != b}
+    assert lost == {'"'}

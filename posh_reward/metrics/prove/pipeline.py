@@ -3,7 +3,8 @@
 ::
 
     caption --tuples--> scene graph --writer--> candidates: question, answer, program
-    program over the graph == answer?  taboo?  trivial?  review?  picture?  said before?
+    program over the graph == answer, but not over other graphs?
+    taboo?  trivial?  review?  picture?  said before?
 
 Each candidate is kept, or dropped for the first reason that applies.
 """
@@ -22,6 +23,7 @@ from posh_reward.metrics.prove.entailment import check_given, entailment_of
 from posh_reward.metrics.prove.programs.confined import Confined
 from posh_reward.metrics.prove.programs.scene import Nodes
 from posh_reward.metrics.prove.sifting import (
+    SIFTING,
     Made,
     entailed,
     once_each,
@@ -104,6 +106,7 @@ class PairMaker:
                 **self.tuples.fields,
                 "encoder": self.encoder_name,
                 "wording": EDITION,
+                "sifting": SIFTING,
                 "replies": str(READING_VERSION),
                 **({"taboo": ",".join(sorted(self.taboo))} if self.taboo else {}),
             },

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from posh_reward.metrics.prove.asking import chosen, prompted
 from posh_reward.metrics.prove.checks import agrees, as_text, is_trivial, taboo_word
 from posh_reward.metrics.prove.entailment import Entailment
-from posh_reward.metrics.prove.programs.confined import Answer, Confined, run_programs
+from posh_reward.metrics.prove.programs.confined import UNRUN, Answer, Confined, run_programs
 from posh_reward.metrics.prove.programs.scene import Nodes, Value
 from posh_reward.metrics.prove.writing import Candidate
 from posh_reward.models.ask import Asker
@@ -18,16 +18,20 @@ from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, Picture, Verdict
 
+SIFTING = "2"
+"""Raised when other pairs are dropped, or for other reasons; part of the signature."""
 Drop = Literal[
-    "unreadable", "refused", "failed", "mismatch", "taboo", "trivial", "incomplete", "unnatural",
-    "unentailed", "unjudged", "duplicate",
+    "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",
+    "incomplete", "unnatural", "unentailed", "unjudged", "duplicate",
 ]  # fmt: skip
 """Why a candidate is dropped.
 
 unreadable: the writer's object is not a question with an answer and a program.
 refused: the program uses what programs may not use.
 failed: the program stopped with an error, or had to be stopped.
+unrun: earlier programs of the same reply used up its processor time.
 mismatch: the program does not give the answer that the writer stated.
+constant: it gives the same answer over an empty graph, or over a graph of something else.
 taboo: it has a word that is not wanted.
 trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found by
 words, without a reviewer.
@@ -38,6 +42,16 @@ duplicate: an earlier pair of the same picture is the same.
 DROPS: tuple[Drop, ...] = get_args(Drop)
 REVIEW: dict[str, Drop | None] = {"D": "unnatural", "C": "incomplete", "B": "trivial", "A": None}
 """The reviewer's letters, worst first."""
+STRANGER: Nodes = {
+    "glorp": {
+        "attributes": {"color": "vermeil", "count": "ninety"},
+        "relations_to": {"zant": {"spatial": ["athwart"], "action": ["quaffs"]}},
+    },
+    "zant": {"attributes": {}, "relations_to": {}},
+}
+"""A graph that has nothing in common with any caption's."""
+ELSEWHERE: tuple[Nodes, ...] = ({}, STRANGER)
+"""Graphs over which a program that reads the caption's graph has to find something else."""
 EVEN = 0.5
 """A picture that shows a pair less probably than this does not show it."""
 
@@ -82,12 +96,15 @@ def verified(
     """Candidates with what their programs find in the scene; dropped if that is another answer."""
     sound = [each for each in candidates if isinstance(each, Candidate)]
     found = iter(run_programs(confined, [each.program for each in sound], nodes))
-    return [
+    pairs = [
         Pair("", "", "", None, "unreadable", str(each))
         if isinstance(each, Failure)
         else _checked(Pair(each.question, each.answer, each.program), next(found))
         for each in candidates
     ]
+    for other in ELSEWHERE:
+        pairs = _varying(pairs, other, confined)
+    return pairs
 
 
 def _checked(pair: Pair, found: Answer | Failure) -> Pair:
@@ -99,7 +116,25 @@ def _checked(pair: Pair, found: Answer | Failure) -> Pair:
     return pair
 
 
+def _varying(pairs: Sequence[Pair], other: Nodes, confined: Confined) -> list[Pair]:
+    """Drops pairs whose programs find the same in another graph: they do not verify anything."""
+    left = [pair.program for pair in pairs if pair.dropped is None]
+    found = iter(run_programs(confined, left, other))
+    return [pair if pair.dropped else _varied(pair, next(found), other) for pair in pairs]
+
+
+def _varied(pair: Pair, found: Answer | Failure, other: Nodes) -> Pair:
+    if found is UNRUN:
+        return replace(pair, dropped="unrun", why=str(found))
+    if found == Answer(pair.value):
+        graph = "a graph of something else" if other else "an empty graph"
+        return replace(pair, dropped="constant", why=f"the same is found in {graph}")
+    return pair
+
+
 def _of_program(failure: Failure) -> Drop:
+    if failure is UNRUN:
+        return "unrun"
     if failure.kind == "engine":  # the process is broken, which says nothing of the program
         return "unjudged"
     return "refused" if failure.kind == "reply" else "failed"

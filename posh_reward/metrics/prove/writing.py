@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from posh_reward.metrics.prove.asking import prompted
@@ -17,6 +18,15 @@ LONGEST_TEXT = 1000
 """Characters of a question, or of an answer."""
 MOST_CANDIDATES = 50
 """Of one reply; the writer is asked for fifteen."""
+LONGEST_READ = 100_000
+"""Characters of a reply that are read: four times what ``LONGEST_REPLY`` tokens come to."""
+MOST_READ = 10 * LONGEST_READ
+"""Characters that are read in vain, over and over, for objects that do not end, before the rest of
+the reply is given up."""
+OPENING = re.compile(r'\{\s*["}]')
+"""What a JSON object begins with."""
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls, marks of direction, and halves of surrogate pairs, which cannot be saved."""
 KEYS = ("question", "answer", "program")
 
 
@@ -40,26 +50,34 @@ def read_candidates(reply: str) -> list[Candidate | Failure]:
     """The candidates in a reply, one for each JSON object, whatever is around them.
 
     A reply that was cut off keeps those that are whole. One without any object is one failure.
+    However the reply is built, reading it takes a bounded time.
     """
+    reply = reply[:LONGEST_READ]
     decoder = json.JSONDecoder()
     found: list[Candidate | Failure] = []
-    place = reply.find("{")
-    while place >= 0 and len(found) < MOST_CANDIDATES:
+    in_vain = place = 0
+    while len(found) < MOST_CANDIDATES and in_vain < MOST_READ:
+        opening = OPENING.search(reply, place)
+        if opening is None:
+            break
         try:
-            value, end = decoder.raw_decode(reply, place)
-        except (ValueError, RecursionError):
-            place = reply.find("{", place + 1)
-            continue
-        found.append(_candidate(value))
-        place = reply.find("{", end)
+            value, place = decoder.raw_decode(reply, opening.start())
+        except (ValueError, RecursionError) as error:
+            # An error counts the lines before it, so it costs all that comes before.
+            in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
+            place = opening.start() + 1
+        else:
+            found.append(_candidate(value))
     return found or [Failure("reply", "the writer's reply has no JSON object")]
 
 
 def _candidate(value: object) -> Candidate | Failure:
-    texts = [value.get(key) if isinstance(value, dict) else None for key in KEYS]
-    question, answer, program = (savable(each) if isinstance(each, str) else "" for each in texts)
-    if not (question.strip() and answer.strip() and program.strip()):
+    texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
+    question, answer, program = (each if isinstance(each, str) else "" for each in texts)
+    question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))
+    program = savable(program)
+    if not (question and answer and program.strip()):
         return Failure("reply", "the writer's object has no question, answer or program")
     if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:
         return Failure("reply", "the writer's question, answer or program is too long")
-    return Candidate(question.strip(), answer.strip(), program.strip("\n"))
+    return Candidate(question, answer, program.strip("\n"))

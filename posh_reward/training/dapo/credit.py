@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
+from posh_reward.reward.texts import unjoined
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     """
     if scores.failure is not None:
         return None
-    text = decode(ids)
+    text = unjoined(decode(ids))  # as the reward scores it; places stay the same
     start = text.rfind(scores.generation)  # the answer is what comes last, after any thoughts
     if start < 0:
         return None

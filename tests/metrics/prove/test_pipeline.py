@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -136,6 +137,14 @@ def test_a_true_pair_is_kept_with_what_its_program_found() -> None:
              "program": body("return 'red' in sg.get_attributes('dress').get('color')")},
             "trivial",
         ),
+        ({**GOOD, "program": body("return 'red'")}, "constant"),
+        ({**GOOD, "program": body("return sg.get_attributes('cape').get('color', 'red')")},
+         "constant"),
+        ({**GOOD, "program": body("return 'red' if sg.get_entities() else ''")}, "constant"),
+        ({"question": "Is there a cape?", "answer": "Yes.", "program": body("return True")},
+         "constant"),
+        ({"question": "Is there a cape?", "answer": "No, there is none.",
+          "program": body("return 'cape' in sg.get_entities()")}, "constant"),
     ],
 )  # fmt: skip
 def test_a_bad_pair_is_dropped_for_its_reason_and_alone(row: object, reason: str) -> None:
@@ -143,6 +152,16 @@ def test_a_bad_pair_is_dropped_for_its_reason_and_alone(row: object, reason: str
     assert found.drops == {reason: 1}
     assert found.pairs[0].why
     assert [pair.question for pair in found.kept] == [COUNT["question"]]
+
+
+def test_endless_programs_use_up_what_their_reply_may_compute() -> None:
+    endless = {**GOOD, "program": STOPPED["loops in loops"]}
+    before = PROGRAMS.spent
+    found = made(COUNT, *[endless] * 9, COUNT)
+    assert found.drops == {"failed": 3, "unrun": 7}
+    assert [pair.value for pair in found.kept] == ["two"]
+    assert PROGRAMS.spent - before < 4 * 0.2 + 0.2
+    assert made(COUNT).drops == {}, "another reply is not at fault"
 
 
 def test_the_same_question_is_kept_once() -> None:
@@ -184,12 +203,6 @@ def test_a_broken_process_says_nothing_of_a_program() -> None:
     maker = PairMaker(writes(GOOD))
     maker.programs = Broken()
     assert maker.make([CAPTION])[0].drops == {"unjudged": 1}
-
-
-def test_half_a_surrogate_pair_in_a_question_can_be_saved() -> None:
-    """``json.dumps`` writes it as an escape, and so may a model."""
-    [pair] = made({**GOOD, "question": "What color is the dress \ud83d?"}).kept
-    assert pair.question == "What color is the dress ??"
 
 
 def test_a_judge_that_sees_drops_what_the_picture_does_not_show() -> None:
@@ -256,6 +269,35 @@ def test_the_writer_is_shown_caption_and_graph() -> None:
     assert prompt.suffix.startswith("Caption: A red dress {builtins}.\n")
     assert '{"dress": {"attributes": {"color": "red"}, "relations_to": {}}}' in prompt.suffix
     assert "len, sorted, list" in prompt.prefix
+
+
+@pytest.mark.parametrize("opening", ["{", '{"a":1,', '{"a":', '{"', '{"a\\"', '[{"a":[1,'])
+def test_reading_a_reply_takes_no_more_than_its_length_is_worth(opening: str) -> None:
+    """Four times the text takes about four times as long, not sixteen."""
+
+    def seconds(characters: int) -> float:
+        start = time.process_time()
+        assert len(read_candidates(opening * (characters // len(opening)))) == 1
+        return time.process_time() - start
+
+    seconds(1000)
+    assert seconds(200_000) < 8 * seconds(50_000) + 0.05
+
+
+def test_objects_among_braces_and_broken_objects_are_found() -> None:
+    raw = json.dumps(GOOD).replace("dress?", "dress?\n")  # a line break that JSON does not allow
+    reply = "Here {as} asked: {} [" + f"{raw}, " * 20 + json.dumps(COUNT)
+    assert [each for each in read_candidates(reply) if isinstance(each, Candidate)] == [
+        Candidate(COUNT["question"], COUNT["answer"], COUNT["program"].strip("\n"))
+    ]
+
+
+def test_texts_of_the_writer_lose_what_steers_a_terminal_or_cannot_be_saved() -> None:
+    row = {**GOOD, "question": "What\u001b[31m\ncolor\u202e?", "answer": "It is \ud83d red."}
+    [read] = read_candidates(json.dumps([{**row, "program": body("return '\ud83d'")}]))
+    assert isinstance(read, Candidate)
+    assert (read.question, read.answer) == ("What [31m color ?", "It is   red.")
+    assert read.program == body("return '?'").strip("\n")
 
 
 @given(st.text(max_size=300) | st.text('[]{}",: \\question', max_size=200))

@@ -176,7 +176,22 @@ def test_programs_get_copies_of_the_graph() -> None:
     assert "pink" not in scene.describe(scene)
 
 
-@pytest.mark.parametrize("value", [float("nan"), 10**16, "\ud83d", {1: 2}, object(), "a" * 5000])
+def test_no_address_comes_out(confined: Confined) -> None:
+    """It differs from run to run, so that the same program would not give the same again."""
+    assert confined.run(body("return str(sg)"), PLANES) == Answer(f"Scene({', '.join(PLANES)})")
+    error = confined.run(body("return {}[lambda: 1]"), PLANES)
+    assert error == Failure(
+        "error", "the program failed: KeyError: <function verify.<locals>.<lambda>>"
+    )
+    text = confined.run(body("return str(iter([]))"), PLANES)
+    assert text == Failure("error", "the program failed: ValueError: it returned an object as text")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), 10**16, "\ud83d", {1: 2}, {"\ud83d": 1}, {"a" * 5000: 1}, object(),
+     "<object at 0x7f>", "a" * 5000],
+)  # fmt: skip
 def test_what_is_not_plain_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"returned|surrogates"):
         plain(value)

@@ -177,6 +177,13 @@ def test_credit_is_for_the_answer_and_not_for_what_was_thought() -> None:
     assert found == [0.0] * len(thoughts) + alone
 
 
+def test_credit_finds_a_text_that_was_scored_with_blanks_for_what_is_not_seen() -> None:
+    graded = scores(("red", 5.0), ("blue", 1.0))
+    plain = credits([*map(ord, TEXT)], graded, letters)
+    joined = TEXT.replace("red dog", "red_dog").replace("blue hat", "blue\u200bhat")
+    assert credits([*map(ord, joined)], graded, letters) == plain
+
+
 @pytest.mark.parametrize(
     "without",
     [

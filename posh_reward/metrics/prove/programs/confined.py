@@ -33,6 +33,10 @@ SLACK_SECONDS = 30.0
 """What the worker may take beyond that; it is killed then."""
 ATTEMPTS = 2
 """The worker may have been killed for another's sake, such as for memory."""
+BUDGET = 2.5
+"""Times the seconds of one program are those of all programs of one reply: three that do not end
+use it up."""
+UNRUN = Failure("engine", "the programs before it used up the processor time of the reply")
 MEGABYTE = 1 << 20
 
 
@@ -57,6 +61,8 @@ class Confined:
         InputError: a bound leaves no room to run in.
     """
 
+    spent: float
+    """Processor time of all programs so far, in seconds."""
     _worker: ChildProcess | None
 
     def __init__(self, seconds: float = 2.0, megabytes: int = 256) -> None:
@@ -66,6 +72,11 @@ class Confined:
             raise InputError(f"megabytes is {megabytes}: give 64 or more")
         self._seconds, self._megabytes = seconds, megabytes
         self._forget()
+
+    @property
+    def budget(self) -> float:
+        """Processor time for all programs of one reply, in seconds."""
+        return BUDGET * self._seconds
 
     def run(self, program: str, nodes: Nodes) -> Answer | Failure:
         """The value of one program over a scene; a failure if it has none.
@@ -81,6 +92,7 @@ class Confined:
                 except ChildFailureError as error:
                     logger.warning("the process that runs programs failed: %s", error)
                     self._stop()
+                    self.spent += self._seconds
                     failure = Failure("engine", f"the process that runs programs {error.reason}")
         return failure
 
@@ -93,7 +105,9 @@ class Confined:
         worker = self._running()
         self._requests += 1
         request = {"id": self._requests, "program": program, "nodes": nodes}
-        return _read(worker.ask(request, self._seconds * PATIENCE + SLACK_SECONDS))
+        reply = worker.ask(request, self._seconds * PATIENCE + SLACK_SECONDS)
+        self.spent += reply["seconds"]
+        return _read(reply)
 
     def _running(self) -> ChildProcess:
         if self._worker is None or self._worker.owner != os.getpid():
@@ -118,6 +132,7 @@ class Confined:
         self._lock = threading.Lock()
         self._worker = None
         self._requests = 0
+        self.spent = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_seconds": self._seconds, "_megabytes": self._megabytes}
@@ -133,14 +148,17 @@ def run_programs(
     """The value of each program over one scene, in order.
 
     A program that is not allowed never reaches the process: its failure has the kind "reply", and
-    says what it uses. One that stops, or has to be stopped, has the kind "error".
+    says what it uses. One that stops, or has to be stopped, has the kind "error". Once they have
+    used up ``confined.budget``, the rest is ``UNRUN``.
     """
-    return [
-        Failure("reply", f"the program is not run: {why}")
-        if (why := refusal(program))
-        else confined.run(program, nodes)
-        for program in programs
-    ]
+    end = confined.spent + confined.budget
+    return [_ran(confined, program, nodes, end) for program in programs]
+
+
+def _ran(confined: Confined, program: str, nodes: Nodes, end: float) -> Answer | Failure:
+    if why := refusal(program):
+        return Failure("reply", f"the program is not run: {why}")
+    return confined.run(program, nodes) if confined.spent < end else UNRUN
 
 
 def _read(reply: dict[str, Any]) -> Answer | Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TypedDict
 
@@ -76,6 +77,9 @@ class Scene:
         things = [_described(name, node) for name, node in subgraph._nodes.items()]
         return "; ".join([*things, *_related(subgraph._nodes)])
 
+    def __repr__(self) -> str:
+        return f"Scene({', '.join(self._nodes)})"
+
 
 def _copied(relations: Iterable[tuple[str, dict[str, list[str]]]]) -> Relations:
     return {
@@ -105,6 +109,8 @@ LONGEST_TEXT = 4000
 DEEPEST = 4
 """Levels of lists in lists."""
 LARGEST = 10**15
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""What texts of objects without a text of their own end in; it differs from run to run."""
 
 
 def plain(value: object) -> Value:
@@ -126,8 +132,11 @@ def _plain(value: object, room: list[int], depth: int) -> Value:
     if isinstance(value, dict):
         if not all(type(key) is str for key in value):
             raise ValueError("it returned a dictionary whose keys are not texts")
-        room[1] -= sum(map(len, value))
-        return {key: _plain(each, room, depth - 1) for key, each in value.items()}
+        room[0] += len(value)  # a key and its value are one item
+        return {
+            str(_plain(key, room, depth - 1)): _plain(each, room, depth - 1)
+            for key, each in value.items()
+        }
     if isinstance(value, set | frozenset):
         return sorted((_plain(each, room, depth - 1) for each in value), key=repr)
     if isinstance(value, list | tuple):
@@ -136,6 +145,8 @@ def _plain(value: object, room: list[int], depth: int) -> Value:
         raise ValueError("it returned too large a number")
     if isinstance(value, str):
         value.encode("utf-8")  # half of a surrogate pair cannot be saved
+        if ADDRESS.search(value):
+            raise ValueError("it returned an object as text")
     assert value is None or isinstance(value, str | int | float)
     return value
 
