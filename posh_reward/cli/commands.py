@@ -14,10 +14,9 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
     from posh_reward.metrics.posh.metric import PoSh
     from posh_reward.study.pages.contents import Contents
+    from posh_reward.study.rows.numbered import Numbered
     from posh_reward.study.rows.standings import Tally
 
 
@@ -91,6 +90,9 @@ def report(flags: argparse.Namespace) -> int:
     baseline = baseline_of(contents.models, flags.baseline)
     plots = _plots(contents.tally, flags.plots)
     page = report_of(contents, flags.title, baseline, plots)
+    dataset = contents.pictures.dataset if contents.pictures else None
+    if dataset and dataset.beyond:
+        print(f"without a picture: {dataset.too_far}", file=sys.stderr)
     if len(contents.models) > 1:
         ranked = best_first(contents.tally.standings())
         compared = gains_table(contents.gains(baseline), baseline)
@@ -118,8 +120,8 @@ def _contents(flags: argparse.Namespace) -> Contents:
         return contents_of(counted, pictures)
 
 
-def dataset_of(flags: argparse.Namespace) -> Dataset | None:
-    """The dataset whose rows ``image`` counts, if the flags name one.
+def dataset_of(flags: argparse.Namespace) -> Numbered | None:
+    """The dataset whose rows ``image`` numbers, if the flags name one.
 
     Raises:
         MissingDependencyError: ``datasets`` is not installed.
@@ -129,8 +131,9 @@ def dataset_of(flags: argparse.Namespace) -> Dataset | None:
     if find_spec("datasets") is None:
         raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
     from posh_reward.datasets.load import load_pictures
+    from posh_reward.study.rows.numbered import Numbered
 
-    return load_pictures(flags.dataset, flags.split)
+    return Numbered(load_pictures(flags.dataset, flags.split), flags.dataset)
 
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
