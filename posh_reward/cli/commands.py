@@ -17,11 +17,10 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
     from posh_reward.metrics.posh.metric import PoSh
     from posh_reward.study.pages.contents import Contents
     from posh_reward.study.rows.journal import Row
+    from posh_reward.study.rows.numbered import Numbered
     from posh_reward.study.rows.standings import Tally
 
 
@@ -103,6 +102,8 @@ def report(flags: argparse.Namespace) -> int:
             raise InputError(f"--plots and --baseline are for scores of POSH, not of {metric}")
         else:
             page = sheets_page(chain(first, rows), metric, flags.title, pictures)
+    if pictures.dataset and pictures.dataset.beyond:
+        print(f"without a picture: {pictures.dataset.too_far}", file=sys.stderr)
     _write_page(page.encode("utf-8"), flags.output)
     return OK
 
@@ -139,8 +140,8 @@ def _posh_page(flags: argparse.Namespace, contents: Contents) -> str:
     return page
 
 
-def dataset_of(flags: argparse.Namespace) -> Dataset | None:
-    """The dataset whose rows ``image`` counts, if the flags name one.
+def dataset_of(flags: argparse.Namespace) -> Numbered | None:
+    """The dataset whose rows ``image`` numbers, if the flags name one.
 
     Raises:
         MissingDependencyError: ``datasets`` is not installed.
@@ -150,8 +151,9 @@ def dataset_of(flags: argparse.Namespace) -> Dataset | None:
     if find_spec("datasets") is None:
         raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
     from posh_reward.datasets.load import load_pictures
+    from posh_reward.study.rows.numbered import Numbered
 
-    return load_pictures(flags.dataset, flags.split)
+    return Numbered(load_pictures(flags.dataset, flags.split), flags.dataset)
 
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:

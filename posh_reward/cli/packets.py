@@ -153,11 +153,10 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
 def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
     if flags.no_pictures:
         return None
-    from posh_reward.datasets.load import load_pictures
+    from posh_reward.cli.commands import dataset_of
     from posh_reward.study.packets.album import Album
 
-    dataset = load_pictures(flags.dataset, flags.split) if flags.dataset else None
-    return Album([file.parent for file in files], dataset)
+    return Album([file.parent for file in files], dataset_of(flags))
 
 
 def _read(command: argparse.ArgumentParser) -> None:

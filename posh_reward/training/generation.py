@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.datasets.load import load_pictures
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.numbered import OTHER_PICTURES
 from posh_reward.training.describers import BATCH, Describer, Engine, Greedy, load_describer
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Describing:
 
     def label(self, name: str) -> str:
         """What the rows call a model: its name, marked if the pictures are shuffled."""
-        return f"{name} (other pictures)" if self.shuffle_images else name
+        return name + OTHER_PICTURES if self.shuffle_images else name
 
 
 def named_models(given: Sequence[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import main
+from posh_reward.cli.exits import UNUSABLE
+from posh_reward.datasets.load import load_pictures
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.opinions import opinions_with
 from posh_reward.study.packets.simulated import Crowd, answer_file
@@ -126,10 +129,19 @@ def test_what_cannot_be_made_is_said(
     assert not out.exists()
 
 
-def test_pictures_come_from_the_rows_of_a_dataset(generations: list[Path], tmp_path: Path) -> None:
+def test_pictures_come_from_the_rows_of_the_dataset_that_was_described(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("datasets")
-    flags = ("--coarse", 2, "--repeated", 0, "--dataset", "scenes:heldout=8")
-    assert packets("make", *generations, "-o", tmp_path / "out", *flags) == 0
+    references = load_pictures("scenes:heldout=7", "test")["reference"]
+    for path in generations:
+        write_rows(path, [{**row, "reference": references[row["image"]]} for row in rows_in(path)])
+    flags = ("-o", tmp_path / "out", "--coarse", 2, "--repeated", 0, "--dataset")
+    assert packets("make", *generations, *flags, "scenes:heldout=7:seed=5") == UNUSABLE
+    said = capsys.readouterr().err
+    assert re.search(r"'p(\d)' is not about picture \1 of 'scenes:heldout=7:seed=5'", said)
+    assert not (tmp_path / "out").exists()
+    assert packets("make", *generations, *flags, "scenes:heldout=7") == 0
     assert b"data:image/jpeg;base64," in (tmp_path / "out" / "rater-01.html").read_bytes()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
+from posh_reward.datasets.load import load_pictures
 from posh_reward.study.rows.formats import format_of
 from posh_reward.study.rows.writing import write_table
 from tests.cli.running import ROOT, Row, run, write_rows
@@ -149,18 +150,49 @@ def test_models_are_compared_in_the_terminal_and_drawn(
     assert "choose the baseline from 'base', 'tuned'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "csv"])
-def test_rows_of_a_dataset_are_shown_as_pictures(tmp_path: Path, ending: str) -> None:
+def of_drawn_pictures(count: int) -> list[Row]:
+    """Two models' rows about drawn pictures, as generate.py writes them; one with counted ids."""
     pytest.importorskip("datasets")
-    scores = tmp_path / f"scores.{ending}"
-    write_table(of_two_models(3), scores, format_of(str(scores)))
-    page = tmp_path / "page.html"
+    drawn = load_pictures(f"scenes:heldout={count}", "test")
+    names = {"base": drawn["uuid"][:], "counted": [str(n + 1) for n in range(count)]}
+    rows = [
+        {**SCORED, "id": name, "model": model, "image": number, "reference": reference}
+        for model, ids in names.items()
+        for number, (name, reference) in enumerate(zip(ids, drawn["reference"], strict=True))
+    ]
+    blind = [{**row, "model": "base (other pictures)", "image": (row["image"] + 1) % count}
+             for row in rows[:count]]  # fmt: skip
+    return [*rows, *blind]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_rows_of_a_dataset_are_shown_as_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    scores, page = tmp_path / f"scores.{ending}", tmp_path / "page.html"
+    write_table(of_drawn_pictures(3), scores, format_of(str(scores)))
     dataset = ["--dataset", "scenes:heldout=2"]
     assert main(["report", str(scores), "-o", str(page), *dataset]) == OK
     html = page.read_text("utf-8")
     assert html.count("data:image/jpeg;base64,") == 2
     places = [json.loads(found)[4] for found in re.findall(r'id="pair-\d+">(.*?)<', html)]
-    assert places == [0, 1, None] * 2  # the dataset has no third row
+    assert places == [0, 1, None] * 2 + [None] * 3  # the dataset has no third row
+    said = "2 rows beyond the end of 'scenes:heldout=2', which has 2"
+    assert said in capsys.readouterr().err
+    assert said.replace("'", "&#x27;") in html
+
+
+@pytest.mark.parametrize("other", ["scenes:heldout=3:seed=5", "scenes:heldout=3:plain=1"])
+def test_pictures_of_another_dataset_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
+) -> None:
+    scores = write_rows(tmp_path / "scores.jsonl", of_drawn_pictures(3))
+    page = tmp_path / "page.html"
+    assert main(["report", str(scores), "-o", str(page), "--dataset", other]) == UNUSABLE
+    said = capsys.readouterr().err
+    assert f"'test-0-00000' is not about picture 0 of {other!r}" in said
+    assert "name the dataset that the rows were generated from" in said
+    assert not page.exists()
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.study.packets.records import Item
 from posh_reward.study.pages.pictures import as_jpeg, small_copy
-
-if TYPE_CHECKING:
-    from datasets import Dataset
+from posh_reward.study.rows.numbered import Numbered, number_of
 
 SIDE = 1024
 """Pixels of a picture's longer side: 100 to 250 kB each."""
-DIGITS = 18
-"""Of a row's number at most; Python refuses to read thousands of them."""
 
 
 class Album:
@@ -33,7 +28,7 @@ class Album:
     """
 
     def __init__(
-        self, folders: Sequence[Path], dataset: Dataset | None = None, side: int = SIDE
+        self, folders: Sequence[Path], dataset: Numbered | None = None, side: int = SIDE
     ) -> None:
         try:
             import PIL  # noqa: F401
@@ -48,25 +43,28 @@ class Album:
 
         Raises:
             InputError: there is no such picture.
+            ConfigError: the dataset's picture is of something else.
         """
-        copy = self._copy(item.image)
+        copy = self._copy(item)
         if copy is None:
             raise InputError(
                 f"the picture {item.image!r} of {item.id!r} cannot be found or read: run the "
                 "command in the folder that the path is relative to, or name the dataset whose "
-                "rows image counts (--dataset), or leave pictures out (--no-pictures)"
+                "rows image numbers (--dataset, --split), or leave pictures out (--no-pictures)"
             )
         return "data:image/jpeg;base64," + base64.b64encode(copy).decode("ascii")
 
-    def _copy(self, image: str | int | None) -> bytes | None:
-        if isinstance(image, int) or (image and image.isdecimal() and len(image) <= DIGITS):
-            return self._row(int(image))
-        if not image:
+    def _copy(self, item: Item) -> bytes | None:
+        number = number_of(item.image)
+        if number is not None:
+            return self._row(number, item)
+        if not isinstance(item.image, str) or not item.image:
             return None
-        files = (folder / image for folder in self._folders)
+        files = (folder / item.image for folder in self._folders)
         return next(filter(None, (small_copy(file, self._side) for file in files)), None)
 
-    def _row(self, number: int) -> bytes | None:
-        if self._dataset is None or not 0 <= number < len(self._dataset):
+    def _row(self, number: int, item: Item) -> bytes | None:
+        """Raters would judge texts by another picture if the dataset were another one."""
+        if self._dataset is None or self._dataset.row(number, item.id, item.reference) is None:
             return None
-        return as_jpeg(self._dataset[number]["image"], self._side)
+        return as_jpeg(self._dataset.picture(number), self._side)

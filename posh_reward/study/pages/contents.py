@@ -14,6 +14,7 @@ from posh_reward.study.pages.page import TITLES
 from posh_reward.study.pages.pictures import Pictures
 from posh_reward.study.rows.comparison import Gain, Item, baseline_of, gains
 from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.numbered import OTHER_PICTURES
 from posh_reward.study.rows.scored import AXES, elements_in, scores_of, typed
 from posh_reward.study.rows.standings import Tally
 from posh_reward.types import Element, Scores
@@ -54,6 +55,7 @@ class Contents:
 
         Raises:
             InputError: it is not a scored row.
+            ConfigError: the dataset's picture is of something else.
         """
         row = typed(row)
         scores = scores_of(row)
@@ -63,12 +65,17 @@ class Contents:
         axes = [_rounded(getattr(scores, axis.field)) for axis in AXES]
         group = self._group(name, model)
         group.members[model] = [*axes, count, scores.generation[:START], number]
-        place = self.pictures.place(row.get("image")) if self.pictures else None
-        pair = [*_pair(scores, self.wordings), place]
+        pair = [*_pair(scores, self.wordings), self._picture(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
         self.tally.add({**row, "model": model, "id": name})
         self.signatures[scores.signature] = None
         self.marked = self.marked or bool(scores.elements)
+
+    def _picture(self, row: Row, model: str) -> int | None:
+        """The place of a row's picture; a text about another picture than its id's has none."""
+        if self.pictures is None or model.endswith(OTHER_PICTURES):
+            return None
+        return self.pictures.place(row.get("image"), row.get("id"), row.get("reference"))
 
     def _group(self, name: str, model: str) -> Group:
         """The group that a row joins: the one with its id, unless it has this model already."""
@@ -104,6 +111,7 @@ def contents_of(rows: Iterable[Row], pictures: Pictures | None = None) -> Conten
 
     Raises:
         InputError: a row is not a scored row, or there is none.
+        ConfigError: the pictures' dataset is not what the rows were generated from.
     """
     contents = Contents(pictures)
     for number, row in enumerate(rows, start=1):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.image_files import on_white, opened
+from posh_reward.study.rows.numbered import Numbered, number_of
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from PIL import Image
 
 SIDE = 360
@@ -20,8 +20,6 @@ MOST = 500
 """Pictures on one page."""
 LARGEST = 100_000_000
 """Bytes of a file that is opened."""
-DIGITS = 18
-"""Of a row's number at most; Python refuses to read thousands of them."""
 
 
 class Pictures:
@@ -33,33 +31,38 @@ class Pictures:
         dataset: whose rows ``image`` may number, as ``recipes/generate.py`` writes it.
     """
 
-    def __init__(self, folder: Path, most: int = MOST, dataset: Dataset | None = None) -> None:
+    def __init__(self, folder: Path, most: int = MOST, dataset: Numbered | None = None) -> None:
         self._folders = (Path(), folder)
         self._most = most
-        self._dataset = dataset
+        self.dataset = dataset
         self._places: dict[Path | int, int | None] = {}
         self.copies: list[str] = []
         """Each a data URI."""
         self.left_out = 0
         """Pictures beyond ``most``."""
 
-    def place(self, image: object) -> int | None:
-        """Index in ``copies`` of a row's ``image``; None unless it is a picture's path or row."""
-        row = self._row(image)
-        source = self._file(image) if row is None else row
+    def place(self, image: object, name: object = None, reference: object = None) -> int | None:
+        """Index in ``copies`` of a row's picture; None if there is none to show.
+
+        Args:
+            image: a picture's path, or the number of the dataset's row.
+            name: the row's id.
+            reference: the row's reference.
+
+        Raises:
+            ConfigError: the dataset's row is about something else.
+        """
+        number = number_of(image) if self.dataset is not None else None
+        source: Path | int | None
+        if self.dataset is not None and number is not None:
+            source = self.dataset.row(number, name, reference)
+        else:
+            source = self._file(image)
         if source is None:
             return None
         if source not in self._places:
             self._places[source] = self._copy(source)
         return self._places[source]
-
-    def _row(self, image: object) -> int | None:
-        """The dataset's row that ``image`` numbers; CSV and Parquet have the number as text."""
-        if isinstance(image, str) and image.isdecimal() and len(image) <= DIGITS:
-            image = int(image)
-        if not isinstance(image, int) or self._dataset is None:
-            return None
-        return image if 0 <= image < len(self._dataset) else None
 
     def _file(self, image: object) -> Path | None:
         if not isinstance(image, str) or not image:
@@ -79,8 +82,8 @@ class Pictures:
         return len(self.copies) - 1
 
     def _copy_of_row(self, row: int) -> bytes:
-        assert self._dataset is not None
-        return as_jpeg(self._dataset[row]["image"], SIDE)
+        assert self.dataset is not None
+        return as_jpeg(self.dataset.picture(row), SIDE)
 
 
 def _is_file(path: Path) -> bool:

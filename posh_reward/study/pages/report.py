@@ -126,6 +126,9 @@ def _lead(contents: Contents) -> str:
         lead += "They were scored without --elements, so nothing is marked in the texts."
     if contents.pictures and contents.pictures.left_out:
         lead += f" Only the first {len(contents.pictures.copies):,} pictures are shown."
+    dataset = contents.pictures.dataset if contents.pictures else None
+    if dataset and dataset.beyond:
+        lead += f" Without a picture: {dataset.too_far}."
     if len(contents.signatures) > 1:
         lead += (
             f" These scores have {len(contents.signatures)} signatures: they are not comparable."

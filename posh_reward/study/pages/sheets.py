@@ -78,7 +78,7 @@ def _items(rows: Iterable[Row], metric: str, pictures: Pictures | None) -> list[
             items.append(item)
             by_name[sheet.name] = item
         if item.picture is None and pictures is not None:
-            item.picture = pictures.place(row.get("image"))
+            item.picture = pictures.place(row.get("image"), row.get("id"), row.get("reference"))
         item.sheets.append(sheet)
     return items
 

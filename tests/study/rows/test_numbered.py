@@ -1,0 +1,64 @@
+"""When a picture that a row names by number is the row's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from posh_reward.errors import ConfigError
+from posh_reward.study.rows.numbered import Numbered, number_of
+
+datasets = pytest.importorskip("datasets")
+
+
+def numbered(*uuids: str) -> Numbered:
+    """Pictures of a vase, a dog, and nothing that was described."""
+    columns = {"uuid": list(uuids), "image": [None] * 3, "reference": ["A vase.", "A dog.", ""]}
+    return Numbered(datasets.Dataset.from_dict(columns), "mine")
+
+
+MUSEUM = ("NG-1", "NG-2", "NG-3")
+COUNTED = ("test-00000", "test-00001", "test-00002")
+
+
+@pytest.mark.parametrize(
+    ("uuids", "number", "name", "reference"),
+    [
+        (MUSEUM, 0, 17, " A  vase.\n"),  # ids that only count, the same reference
+        (MUSEUM, 1, "NG-2", "Another annotator's dog."),
+        (COUNTED, 1, "test-00001", "A dog."),
+        (COUNTED, 2, "test-00002", None),  # neither has a reference
+    ],
+)
+def test_a_row_with_the_same_reference_or_uuid_gets_its_picture(
+    uuids: tuple[str, ...], number: int, name: object, reference: object
+) -> None:
+    assert numbered(*uuids).row(number, name, reference) == number
+
+
+@pytest.mark.parametrize(
+    ("uuids", "number", "name", "reference"),
+    [
+        (MUSEUM, 0, "NG-2", "A dog."),
+        (MUSEUM, 2, 3, ""),  # two empty references say nothing
+        (COUNTED, 0, "test-00000", "A dog."),  # every dataset without uuids has this one
+    ],
+)
+def test_any_other_row_is_refused(
+    uuids: tuple[str, ...], number: int, name: object, reference: object
+) -> None:
+    with pytest.raises(ConfigError, match=f"{name!r} is not about picture {number} of 'mine'"):
+        numbered(*uuids).row(number, name, reference)
+
+
+def test_rows_beyond_the_end_are_counted() -> None:
+    pictures = numbered(*MUSEUM)
+    assert [pictures.row(number, "NG-1", "A vase.") for number in (3, -1, 0)] == [None, None, 0]
+    assert pictures.too_far == "2 rows beyond the end of 'mine', which has 3"
+
+
+@pytest.mark.parametrize(
+    ("image", "number"),
+    [(3, 3), ("3", 3), ("9" * 19, None), ("3.png", None), ("", None), (True, None), (None, None)],
+)
+def test_numbers_are_read_from_any_table(image: object, number: int | None) -> None:
+    assert number_of(image) == number
