@@ -12,7 +12,7 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
-    from posh_reward.study.prove import How
+    from posh_reward.study.prove.resumed import How
 
 PROVE = """\
 PROVE: how helpful answers to questions about a picture are, and how truthful (docs/prove.md).
@@ -84,7 +84,7 @@ def _shared(command: argparse.ArgumentParser) -> None:
 
 
 def _how(flags: argparse.Namespace) -> How:
-    from posh_reward.study.prove import How
+    from posh_reward.study.prove.resumed import How
 
     if flags.batch < 1:
         raise InputError(f"--batch is {flags.batch}: give a number from 1")
@@ -97,7 +97,8 @@ def _how(flags: argparse.Namespace) -> How:
 def make(flags: argparse.Namespace) -> int:
     """Writes verified questions."""
     from posh_reward.metrics.prove.pipeline import PairMaker
-    from posh_reward.study.prove import made_summary, make_pairs
+    from posh_reward.study.prove.summary import made_summary
+    from posh_reward.study.prove.tables import make_pairs
 
     how = _how(flags)
     taboo = _words(Path(flags.taboo)) if flags.taboo else []
@@ -124,7 +125,8 @@ def _words(path: Path) -> list[str]:
 def score(flags: argparse.Namespace) -> int:
     """Scores responses."""
     from posh_reward.metrics.prove.metric import Prove
-    from posh_reward.study.prove import SCORED, score_responses, scored_summary
+    from posh_reward.study.prove.summary import scored_summary
+    from posh_reward.study.prove.tables import SCORED, score_responses
 
     how = _how(flags)
     prove = Prove(flags.encoder, flags.entailment, flags.tuples, store=flags.store)

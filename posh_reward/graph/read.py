@@ -83,7 +83,8 @@ class Reader:
                 a sentence that begins with "the generation" or "the reference".
             keep: keep the descriptions for later calls, and in the store.
         """
-        stripped = [self._usable(text) for text in texts]
+        remedy = "shorten it, or raise max_characters"
+        stripped = [stripped_text(text, self._max_characters, remedy) for text in texts]
         wanted = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
         known: dict[str, Description | Failure] = {}
         for text in sorted(set(wanted) & self._kept.keys()):
@@ -98,24 +99,6 @@ class Reader:
             self._keep(known)
             self._store_away(described)
         return [known[text] if isinstance(text, str) else text for text in stripped]
-
-    def _usable(self, text: object) -> str | Failure:
-        if not isinstance(text, str):
-            return (
-                MISSING
-                if is_missing(text)
-                else Failure("text", f"is not a text but a value of type {type(text).__name__}")
-            )
-        stripped = text.strip()
-        if len(stripped) > self._max_characters:
-            return Failure(
-                "text",
-                f"is longer than the {self._max_characters:,} characters that are read: "
-                "shorten it, or raise max_characters",
-            )
-        if any("\ud800" <= character <= "\udfff" for character in stripped):
-            return Failure("text", "holds half a surrogate pair, which is not Unicode text")
-        return stripped
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
         from posh_reward.graph.parser.parse import parse
@@ -174,6 +157,32 @@ class Reader:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_nlp": None, "_kept": OrderedDict()}
+
+
+def stripped_text(
+    text: object, longest: int = MAX_CHARACTERS, remedy: str = "shorten it"
+) -> str | Failure:
+    """A text that can be read or put into a prompt, stripped; a failure if it cannot.
+
+    Args:
+        text: anything.
+        longest: most characters.
+        remedy: what to do about a longer one.
+
+    Returns:
+        The text, or a failure whose detail continues a sentence that begins with what it is:
+        "the generation".
+    """
+    if is_missing(text):
+        return MISSING
+    if not isinstance(text, str):
+        return Failure("text", f"is not a text but a value of type {type(text).__name__}")
+    stripped = text.strip()
+    if len(stripped) > longest:
+        return Failure("text", f"is longer than the {longest:,} characters that are read: {remedy}")
+    if any("\ud800" <= character <= "\udfff" for character in stripped):
+        return Failure("text", "holds half a surrogate pair, which is not Unicode text")
+    return stripped
 
 
 def is_missing(text: object) -> bool:

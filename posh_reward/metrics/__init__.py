@@ -2,7 +2,7 @@
 
 ::
 
-    base        what a reward needs of a metric
+    base        what a reward needs of a metric; means of figures
     load        settings -> POSH                   signature  what reproduces a score
     inputs      which texts can be scored          wording    prompts as files
     posh/       POSH: scene graphs, questions, grades, means

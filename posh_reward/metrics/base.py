@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -45,3 +46,9 @@ class Figures(Protocol[S]):
     def columns(self, scores: Sequence[S]) -> dict[str, list[float | None]]:
         """Figures of each completion; the same names at every call."""
         ...
+
+
+def mean(values: Sequence[float | None]) -> float:
+    """Mean of those that are there; NaN if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan

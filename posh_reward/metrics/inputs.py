@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from posh_reward.errors import InputError
-from posh_reward.graph.read import is_missing
+from posh_reward.graph.read import stripped_text
 from posh_reward.types import Failure
-
-LONGEST = 20_000
-"""Characters of a text that is scored. A longer one is a runaway generation."""
 
 
 def check_lists(**lists: Sequence[object]) -> None:
@@ -24,10 +22,18 @@ def check_lists(**lists: Sequence[object]) -> None:
     (first, values), *others = lists.items()
     for name, each in others:
         if len(each) != len(values):
-            raise InputError(
-                f"{len(values)} {first} but {len(each)} {name}: pass one of the {name} for each "
-                f"of the {first}"
-            )
+            raise InputError(f"{len(values)} {first} but {len(each)} {name}: pass one for each")
+
+
+def check_sizes(**sizes: int) -> None:
+    """Checks that arguments are at least 1.
+
+    Raises:
+        InputError: one is not; the message names it.
+    """
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(f"{name} is {size}: give a number from 1")
 
 
 def usable(text: object, what: str) -> str | Failure:
@@ -37,13 +43,5 @@ def usable(text: object, what: str) -> str | Failure:
         text: anything.
         what: it is, for the reason: "the text".
     """
-    if is_missing(text):
-        return Failure("text", f"{what} is missing")
-    if not isinstance(text, str):
-        return Failure("text", f"{what} is not a text but a value of type {type(text).__name__}")
-    stripped = text.strip()
-    if len(stripped) > LONGEST:
-        return Failure("text", f"{what} is longer than {LONGEST:,} characters: shorten it")
-    if any("\ud800" <= character <= "\udfff" for character in stripped):
-        return Failure("text", f"{what} holds half a surrogate pair, which is not Unicode text")
-    return stripped
+    found = stripped_text(text)
+    return replace(found, detail=f"{what} {found}") if isinstance(found, Failure) else found

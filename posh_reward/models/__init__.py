@@ -11,6 +11,7 @@
     server/      `name: server`         over HTTP
     fake         for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
+    encoders   texts -> vectors
     pictures   files, bytes, PIL images -> pictures of prompts, in a model's sizes
     revision   which weights a name stands for
 """

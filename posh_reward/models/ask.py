@@ -6,10 +6,10 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from posh_reward.models.base import Model, Prompt, sound_reply, sound_verdict
 from posh_reward.store import Store
@@ -28,6 +28,28 @@ ENOUGH = 100
 BLIND = Failure("prompt", "this model does not take pictures: choose one that sees")
 
 A = TypeVar("A", Verdict, Reply)
+
+
+class Sleeper(Protocol):
+    """What has to be awake while it is asked: a model, or a judge."""
+
+    def sleep(self) -> None:
+        """Free what can be freed between batches."""
+        ...
+
+    def wake(self) -> None:
+        """Get ready for a batch."""
+        ...
+
+
+@contextmanager
+def awake(*sleepers: Sleeper) -> Iterator[None]:
+    """All are awake meanwhile, and asleep afterwards, also if one of them cannot wake."""
+    with ExitStack() as stack:
+        for each in sleepers:
+            each.wake()
+            stack.callback(each.sleep)
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,12 @@ class Asker:
         self.model = model
         self.store = store
         self._warned = False
+
+    @contextmanager
+    def awake(self, prompts: Sequence[object]) -> Iterator[None]:
+        """The model is awake meanwhile, if there is anything to ask it."""
+        with awake(*[self.model] if prompts else ()):
+            yield
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """One distribution over the labels per prompt, in order; a failure has its reason."""
@@ -102,8 +130,8 @@ class Asker:
         """
         distinct = sorted(set(prompts), key=lambda prompt: (prompt.pictures, prompt))
         known = self._recall(distinct, asking)
-        if not self.model.sees:
-            known |= {each: asking.failed(BLIND) for each in distinct if each.pictures}
+        blind = [] if self.model.sees else [each for each in distinct if each.pictures]
+        known |= dict.fromkeys(blind, asking.failed(BLIND))
         new = [each for each in distinct if each not in known]
         if new:
             started = time.perf_counter()
@@ -111,7 +139,7 @@ class Asker:
             self.model.usage.seconds += time.perf_counter() - started
             self._keep(fresh, asking)
             known.update(fresh)
-        self.model.usage.cache_hits += len(prompts) - len(new)
+        self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
         answers = [known[each] for each in prompts]
         failures = self.model.usage.failures
         reasons = Counter(str(answer.failure) for answer in answers if answer.failure is not None)

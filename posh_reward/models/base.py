@@ -146,5 +146,14 @@ def sound_reply(given: object) -> Reply:
     return given
 
 
+def savable(text: str) -> str:
+    """A model's text that can be saved and printed: no half of a surrogate pair, no control signs.
+
+    JSON can spell both: a file could not be written, and a terminal would be steered.
+    """
+    saved = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(each for each in saved if each.isprintable() or each in "\n\t")
+
+
 def _reason(failure: object) -> Failure:
     return failure if isinstance(failure, Failure) else NO_REASON

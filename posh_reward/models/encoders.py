@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from importlib import import_module
+from importlib import import_module, metadata
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "embedded-words-1"
 """What signatures call it. Raise it with any change of its vectors."""
+
+LIBRARY = "sentence-transformers"
 
 DIMENSIONS = 2048
 SPREAD = 8
@@ -79,10 +81,18 @@ def load_encoder(name: str) -> Encoder:
     return encode
 
 
+def encoder_of(given: str | Encoder) -> Encoder:
+    """The encoder that was passed in, or the one of a name."""
+    return load_encoder(given) if isinstance(given, str) else given
+
+
 def name_of(encoder: str | Encoder) -> str:
-    """What a signature says of an encoder."""
+    """What a signature says of an encoder that can be loaded; a library's with its version."""
+    if encoder == EMBEDDED:
+        return EMBEDDED_NAME
     if isinstance(encoder, str):
-        return EMBEDDED_NAME if encoder == EMBEDDED else encoder
+        library = "" if ":" in encoder else f"{LIBRARY}-{metadata.version(LIBRARY)}:"
+        return f"{library}{encoder}"
     kind = encoder if hasattr(encoder, "__qualname__") else type(encoder)
     return f"{kind.__module__}:{kind.__qualname__}"
 

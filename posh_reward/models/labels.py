@@ -99,6 +99,17 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
     return Verdict(None, NO_LABEL)
 
 
+def distribution(verdict: Verdict) -> tuple[float, ...] | Failure:
+    """The probabilities of the labels; a failure if the reply held none.
+
+    ``top-20`` is sure that such a reply is the lowest label. POSH keeps to that, as released;
+    whoever else asks would take silence for a sure answer.
+    """
+    if verdict.probabilities is None:
+        return verdict.failure or NO_LABEL
+    return NO_LABEL if verdict.unparsed else verdict.probabilities
+
+
 def label_masses(
     log_probabilities: Mapping[int, float], tokens: Sequence[Collection[int]]
 ) -> list[float]:

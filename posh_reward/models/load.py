@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posh_reward.errors import InputError
 from posh_reward.models.base import Model
 from posh_reward.settings import make, named_settings, read_settings
 from posh_reward.shipped import shipped
@@ -27,6 +28,25 @@ def model_settings(which: object, known: Sequence[str], what: str) -> dict[str, 
     if isinstance(which, str) and which in SHIPPED:
         return read_settings(shipped(f"configs/judge/{which}.yaml"))
     return named_settings(which, known, what)
+
+
+def model_of(given: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
+    """The model that was passed in, or the one of a name or of settings.
+
+    Args:
+        given: a name, a settings file or a mapping, as for ``load_model``, or a ``Model``.
+        sees: whether it has to take pictures.
+
+    Raises:
+        InputError: it is not a model, or does not take pictures and has to.
+        ConfigError: the settings have a value that cannot be used.
+    """
+    model: Model = load_model(given) if isinstance(given, str | Mapping) else given
+    if not (hasattr(model, "choose") and hasattr(model, "write")):
+        raise InputError(f"model is {given!r}: give a name, a settings file or a Model")
+    if sees and not model.sees:
+        raise InputError(f"{model.name} does not take pictures: name a model that sees")
+    return model
 
 
 def load_model(which: str | Mapping[str, Any]) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -69,6 +69,17 @@ def picture_of(given: object) -> Picture | Failure:
     # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
     except Exception as error:
         return Failure("text", f"the picture cannot be read: {type(error).__name__}: {error}")
+
+
+def pictures_of(images: Iterable[object]) -> list[Picture | Failure]:
+    """Each picture, in order; one that comes several times is read and held in memory once."""
+    known: dict[object, Picture | Failure] = {}
+    given = list(images)  # whose ids are their own only while all of them live
+    keys = [image if isinstance(image, str | Path) else id(image) for image in given]
+    for key, image in zip(keys, given, strict=True):
+        if key not in known:
+            known[key] = picture_of(image)
+    return [known[key] for key in keys]
 
 
 def _source(given: object) -> bytes | str | Path | Failure:

@@ -92,7 +92,8 @@ class PoshReward(MetricReward[Scores]):
         """Scores one pair, so that a judge that cannot work fails before the first step.
 
         Raises:
-            JudgeError: it gave no score, or a witness cannot be asked; the message says why.
+            JudgeError: it gave no score, such as for a witness that cannot be asked; the message
+                says why.
         """
         pictures = [_blank()] if self.posh.wants_pictures else None
         [score] = self.posh.score(
@@ -100,10 +101,6 @@ class PoshReward(MetricReward[Scores]):
         )
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
-        for each in score.elements:
-            failure = each.seen.failure if each.seen is not None else None
-            if failure is not None and failure.kind == "prompt":
-                raise JudgeError(f"the witness could not be asked about a picture: {failure}")
 
     def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")

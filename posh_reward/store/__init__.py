@@ -28,7 +28,7 @@ from posh_reward.store.file import File, transactions
 from posh_reward.store.opening import Trouble, Unusable, trouble_of
 from posh_reward.store.values import digests, sealed, unsealed
 
-__all__ = ["Store"]
+__all__ = ["Store", "store_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +170,11 @@ class Store:
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
             self.close()
+
+
+def store_of(given: str | os.PathLike[str] | Store | None) -> Store | None:
+    """The store of a file, the one that was passed in, or none."""
+    return Store(given) if isinstance(given, str | os.PathLike) else given
 
 
 def _checked(path: str | os.PathLike[str]) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-from posh_reward.models.ask import BLIND, Asker
+import pytest
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.ask import BLIND, Asker, awake
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.store import Store
@@ -47,8 +51,29 @@ def test_a_model_that_does_not_see_fails_what_it_would_have_to_see() -> None:
     model = FakeModel(lambda prompt: 4.0)
     blind, sound = Asker(model).choose([Prompt("", "A boat?", (BOAT,)), Prompt("", "A?")], LABELS)
     assert blind.failure == BLIND
+    assert model.usage.cache_hits == 0, "a refusal is not an answer from the store"
     assert sound.grade == 4.0
     assert model.usage.failures == {str(BLIND): 1}
+
+
+def test_a_model_is_awake_while_it_is_asked_and_sleeps_after_an_error() -> None:
+    model = FakeModel()
+    with Asker(model).awake([]):
+        assert model.events == [], "there is nothing to ask"
+    with suppress(ZeroDivisionError), Asker(model).awake([Prompt("", "a")]):
+        raise ZeroDivisionError
+    assert model.events == ["wake", "sleep"]
+
+
+def test_if_one_cannot_wake_the_others_sleep_again() -> None:
+    class Dead(FakeModel):
+        def wake(self) -> None:
+            raise JudgeError("gone")
+
+    model = FakeModel()
+    with pytest.raises(JudgeError), awake(model, Dead()):
+        pass
+    assert model.events == ["wake", "sleep"]
 
 
 def test_the_scale_is_part_of_what_an_answer_is_kept_by(tmp_path: Path) -> None:

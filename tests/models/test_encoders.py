@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,6 @@ def test_an_encoder_is_named_by_its_function() -> None:
 
 def test_signatures_name_encoders_however_they_are_given() -> None:
     assert name_of("embedded") == "embedded-words-1"
-    assert name_of("some/model") == "some/model"
     assert name_of(letters) == f"{__name__}:letters"
     assert name_of(Named()) == f"{__name__}:Named"
 
@@ -84,3 +84,15 @@ def test_an_encoder_that_gives_something_else_is_named_as_the_fault(wrong: objec
 
     with pytest.raises(ValueError, match="no finite vector for each of 2 texts"):
         unit_vectors(encoder, ["a", "b"])
+
+
+def test_a_librarys_encoder_is_named_with_the_librarys_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sentence_transformers-9.8.dist-info").mkdir()
+    (tmp_path / "sentence_transformers-9.8.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: sentence-transformers\nVersion: 9.8\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert name_of("some/model") == "sentence-transformers-9.8:some/model"
+    assert name_of("my.module:encode") == "my.module:encode"

@@ -16,6 +16,7 @@ from posh_reward.models.pictures import (
     LONGEST_SIDE,
     Sizes,
     picture_of,
+    pictures_of,
     settled,
     settled_size,
     size_of,
@@ -42,6 +43,20 @@ def test_every_form_of_a_picture_is_the_same_picture(image: Image.Image, tmp_pat
     forms = (image, path, str(path), as_png(image), {"bytes": as_png(image), "path": None})
     assert len({picture_of(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
     assert picture_of(picture_of(image)) == picture_of(image)
+
+
+def test_a_picture_that_comes_several_times_is_read_once(
+    image: Image.Image, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(as_png(image))
+    by_path, by_object, again, object_again, missing = pictures_of(
+        [str(path), image, str(path), image, None]
+    )
+    assert by_path is again
+    assert by_object is object_again
+    assert by_path == by_object
+    assert isinstance(missing, Failure)
 
 
 def test_other_pixels_or_another_shape_are_another_picture(image: Image.Image) -> None:

@@ -303,6 +303,24 @@ def test_batches_shrink_when_memory_runs_out() -> None:
     assert judge.choose(prompts, DIGITS)[0].failure is None
 
 
+def test_pictures_kept_for_later_make_way_when_memory_runs_out() -> None:
+    model, prompts = seeing_model(TOKENIZER), questions()
+    judge = model_of(model)
+    judge.wake()
+    assert judge._loaded is not None
+    runner = judge._loaded.pictures
+    assert runner is not None
+
+    def check(_module: object, _inputs: object) -> None:
+        if runner.kept:
+            raise torch.OutOfMemoryError("what is kept leaves no room")
+
+    hook = model.model.language_model.register_forward_pre_hook(check)
+    told = judge.choose(prompts, DIGITS)
+    hook.remove()
+    assert_as_alone(told, model, prompts)
+
+
 def test_nan_fails_only_the_prompts_that_hold_it() -> None:
     model = seeing_model(TOKENIZER)
     with torch.no_grad():

@@ -126,8 +126,9 @@ def test_a_dead_judge_ends_the_run() -> None:
 def test_a_judge_that_cannot_work_is_found_before_the_first_step() -> None:
     reward_of().check()
     reward_of(task="vqa").check()
-    with pytest.raises(JudgeError, match="does not take pictures"):
-        HarmonicReward(HarmonicEval(FakeModel())).check()
+    gone = FakeModel(lambda prompt: GONE, sees=True)
+    with pytest.raises(JudgeError, match=r"could not score a first text: .*gone"):
+        HarmonicReward(HarmonicEval(gone)).check()
 
 
 def test_it_pickles_and_has_a_name_of_its_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,9 @@ from posh_reward.metrics.prove.metric import Prove
 from posh_reward.metrics.prove.pipeline import PairMaker
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
-from posh_reward.study.prove import (
-    How,
-    made_summary,
-    make_pairs,
-    score_responses,
-    scored_summary,
-)
+from posh_reward.study.prove.resumed import How
+from posh_reward.study.prove.summary import made_summary, scored_summary
+from posh_reward.study.prove.tables import make_pairs, score_responses
 from posh_reward.study.rows.journal import Row
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import body
@@ -151,6 +148,26 @@ def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
     assert hat["truthfulness"] == pytest.approx(0.8)
     assert hat["claims"][0]["witness"] == "picture"
     assert hat["image"] == "red.png"
+
+
+def test_the_pictures_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = dict.fromkeys(("response", "answer", "question", "caption"), ["A hat."] * 240)
+    pictures = [bytes(250_000)] * 240
+    parquet.write_table(pyarrow.table({**texts, "image": pictures}), tmp_path / "in.parquet",
+                        row_group_size=8)  # fmt: skip
+    tuples = FakeModel(writer=lambda prompt: '[["hat"]]')
+    prove = Prove(entailment=FakeModel(sees=True), tuples=tuples)
+    tracemalloc.start()
+    try:
+        rows = score_responses(prove, str(tmp_path / "in.parquet"), str(tmp_path / "out.jsonl"),
+                               How(image="image", quiet=True))  # fmt: skip
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == 240
+    assert peak < 35_000_000, "of 60 MB"
 
 
 def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:

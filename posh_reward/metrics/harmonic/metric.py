@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.base import mean
 from posh_reward.metrics.harmonic.asking import (
     ANSWERS,
     CRITERIA,
@@ -31,10 +30,10 @@ from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model
-from posh_reward.models.labels import NO_LABEL
-from posh_reward.models.load import load_model
-from posh_reward.models.pictures import picture_of
-from posh_reward.store import Store
+from posh_reward.models.labels import distribution
+from posh_reward.models.load import model_of
+from posh_reward.models.pictures import pictures_of
+from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, Picture, Usage, Verdict
 
 AT_ONCE = 64
@@ -42,7 +41,7 @@ AT_ONCE = 64
 
 
 class HarmonicEval:
-    """The metric. It needs no reference, but a model that sees.
+    """The metric. It needs no reference, but a model that sees, unless no criterion looks.
 
     Args:
         model: a name, a settings file or a mapping (``models.load``), or a ``Model``.
@@ -53,7 +52,8 @@ class HarmonicEval:
             only ``correctness`` and ``completeness`` (Table 8).
 
     Raises:
-        InputError: a name is unknown, or gamma is not between 0 and 1.
+        InputError: a name is unknown, gamma is not between 0 and 1, or criteria need the picture
+            and the model does not take pictures.
         ConfigError: settings of the model cannot be used.
     """
 
@@ -70,12 +70,11 @@ class HarmonicEval:
     ) -> None:
         if not 0 <= gamma <= 1:
             raise InputError(f"gamma is {gamma}: give a number from 0 to 1, such as 0.75")
-        self.model: Model = load_model(model) if isinstance(model, str | Mapping) else model
-        if not hasattr(self.model, "choose"):
-            raise InputError(f"model is {model!r}: give a name, a settings file or a Model")
         self.gamma = gamma
         self.criteria = check_criteria(criteria)
-        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self._looks = not set(SEEN).isdisjoint(criteria)
+        self.model = model_of(model, sees=self._looks)
+        self.store = store_of(store)
         self._asker = Asker(self.model, self.store)
 
     @property
@@ -106,11 +105,11 @@ class HarmonicEval:
         ``overall``, each criterion (1-5, higher is better), and its ``_sigma``. NaN where no text
         has the figure.
         """
-        found = {"overall": _mean([score.overall for score in scores])}
+        found = {"overall": mean([score.overall for score in scores])}
         for name in self.criteria:
-            found[name] = _mean([score.means.get(name) for score in scores])
+            found[name] = mean([score.means.get(name) for score in scores])
         for name in self.criteria:
-            found[f"{name}_sigma"] = _mean([score.sigmas.get(name) for score in scores])
+            found[f"{name}_sigma"] = mean([score.sigmas.get(name) for score in scores])
         return found
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
@@ -154,30 +153,23 @@ class HarmonicEval:
         elif questions is not None:
             raise InputError(f"task {task} has no questions: leave them out, or choose {ANSWERS}")
         check_lists(**given)
-        rows = list(zip(texts, images, questions or [""] * len(texts), strict=True))
-        with self._awake(texts):
-            return self._scored(rows, chosen)
-
-    @contextmanager
-    def _awake(self, texts: Sequence[object]) -> Iterator[None]:
-        """The model is awake meanwhile, if there is anything to ask."""
-        if not any(isinstance(text, str) for text in texts):
-            yield
-            return
-        self.model.wake()
-        try:
-            yield
-        finally:
-            self.model.sleep()
+        blank = [""] * len(texts)
+        with self._asker.awake([text for text in texts if isinstance(text, str)]):
+            return self._scored(texts, images, blank if questions is None else questions, chosen)
 
     def _scored(
-        self, rows: Sequence[tuple[object, object, object]], task: Task
+        self,
+        texts: Sequence[object],
+        images: Sequence[object],
+        questions: Sequence[object],
+        task: Task,
     ) -> list[HarmonicScores]:
         signed = self.signature_for(task)
         known: dict[tuple[str, str, str], HarmonicScores] = {}
         found: list[HarmonicScores] = []
-        for start in range(0, len(rows), AT_ONCE):
-            some = self._read(rows[start : start + AT_ONCE])
+        for start in range(0, len(texts), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            some = self._read(texts[part], images[part], questions[part])
             new = {e.key: e for e in some if isinstance(e, Asked) and e.key not in known}
             known.update(zip(new, self._judge(list(new.values()), task, signed), strict=True))
             found += [
@@ -188,17 +180,12 @@ class HarmonicEval:
             ]
         return found
 
-    def _read(self, rows: Sequence[tuple[object, object, object]]) -> list[Asked | Failure]:
-        """What is asked of each row; each picture is read once."""
-        pictures: dict[object, Picture | Failure | None] = {}
-        found: list[Asked | Failure] = []
-        for text, image, question in rows:
-            key = image if isinstance(image, str) else id(image)
-            if key not in pictures:
-                needed = any(each in SEEN for each in self.criteria)
-                pictures[key] = picture_of(image) if needed else None
-            found.append(_asked(text, pictures[key], question))
-        return found
+    def _read(
+        self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
+    ) -> list[Asked | Failure]:
+        """What is asked of each text."""
+        pictures = pictures_of(images) if self._looks else [None] * len(texts)
+        return list(map(_asked, texts, pictures, questions))
 
     def _judge(self, asked: Sequence[Asked], task: Task, signed: str) -> list[HarmonicScores]:
         prompts = [prompt(name, each, task) for each in asked for name in self.criteria]
@@ -225,11 +212,10 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
     A reply without any label is a failure, even where the model's reading takes it for the lowest
     label: its sigma would be 0, and it would get all the weight.
     """
-    if verdict.probabilities is None:
-        return CriterionScore(name, None, None, failure=verdict.failure)
-    if verdict.unparsed:
-        return CriterionScore(name, None, None, failure=NO_LABEL)
-    return CriterionScore(name, *mean_and_sigma(verdict.probabilities))
+    said = distribution(verdict)
+    if isinstance(said, Failure):
+        return CriterionScore(name, None, None, failure=said)
+    return CriterionScore(name, *mean_and_sigma(said))
 
 
 def _asked(text: object, picture: Picture | Failure | None, question: object) -> Asked | Failure:
@@ -241,8 +227,3 @@ def _asked(text: object, picture: Picture | Failure | None, question: object) ->
     assert isinstance(asked, str)
     assert not isinstance(picture, Failure)
     return Asked(words, picture, asked)
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan

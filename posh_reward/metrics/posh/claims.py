@@ -23,9 +23,6 @@ from posh_reward.types import (
     Verdict,
 )
 
-UNHEARD = ("engine", "error")
-"""Failures after which it is unknown what a picture would have said."""
-
 
 @dataclass(slots=True)
 class Claim:
@@ -54,14 +51,15 @@ class Claim:
     def see(self, verdict: Verdict) -> None:
         """Takes what the picture says: the larger grade counts.
 
-        A picture that does not tell leaves the reference's grade. If no answer came at all, the
-        larger of the two is unknown, and so is the grade.
+        A picture that does not tell (a failure of kind ``reply``) leaves the reference's grade. If
+        it could not be asked or no answer came, the larger of the two is unknown, and so is the
+        grade.
         """
         assert self.grade is not None, "the picture is asked only about what has a grade"
         self.seen = Seen(verdict.grade, self.grade, verdict.failure)
         if verdict.grade is not None:
             self.grade = max(self.grade, verdict.grade)
-        elif verdict.failure is not None and verdict.failure.kind in UNHEARD:
+        elif verdict.failure is not None and verdict.failure.kind != "reply":
             self.grade, self.failure = None, verdict.failure
 
     def element(self, direction: Direction) -> Element:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from posh_reward.metrics.base import mean
 from posh_reward.metrics.posh.aggregate import mean_score, of_kind
 from posh_reward.types import Direction, Kind, Scores
 
@@ -79,12 +79,6 @@ def density(scores: Scores) -> float | None:
     """Elements of the generation per 100 words of it; None without words."""
     words = len(scores.generation.split())
     return 100 * scores.count("precision") / words if words else None
-
-
-def mean(values: Sequence[float | None]) -> float:
-    """Mean of those that are there; NaN if none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan
 
 
 def _sub(score: Scores, direction: Direction, kind: Kind) -> float | None:

@@ -11,13 +11,14 @@ from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.read import MAX_CHARACTERS, Reader
 from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.metrics.inputs import check_sizes
 from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, mean_score, weights_of
 from posh_reward.metrics.posh.collector import patient_collector
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.figures import columns, figures, witness_figures
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.judge import Judge, Witness, awake, one_model, pace_of
-from posh_reward.metrics.posh.judges.load import load_judge, witness_of
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, one_model, pace_of, who_wakes
+from posh_reward.metrics.posh.judges.load import check_asks_alike, load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
@@ -25,21 +26,19 @@ from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.metrics.posh.tasks import (
     Pair,
     Task,
-    check_lists,
-    read_pictures,
+    check_given,
     sound,
+    tasks_of,
     why_unscorable,
 )
-from posh_reward.metrics.posh.witness import SUPPORTED, Look
+from posh_reward.metrics.posh.witness import SUPPORTED, Look, check_supported
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
-from posh_reward.store import Store
+from posh_reward.models.ask import awake
+from posh_reward.store import Store, store_of
 from posh_reward.types import (
-    HIGHEST_GRADE,
-    LOWEST_GRADE,
     Description,
     Failure,
-    Picture,
     Scores,
     Usage,
 )
@@ -66,7 +65,8 @@ class PoSh:
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
             across runs and processes.
         max_characters: a longer text fails its pair.
-        pairs_at_once: how many pairs share each call to the judge; bounds memory.
+        pairs_at_once: how many pairs share each call to the judge, and with a witness have their
+            pictures in memory; bounds it.
 
     Raises:
         InputError: a name is unknown, a size is below 1, the judge that was passed in does
@@ -88,10 +88,10 @@ class PoSh:
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
     ) -> None:
-        _check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
+        check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
         self.preset = check_preset(preset)
         mended = PRESET[preset].mended
-        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.store = store_of(store)
         self.reader = Reader(
             parser, coref, mended=mended, max_characters=max_characters, store=self.store
         )
@@ -102,11 +102,11 @@ class PoSh:
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
         asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
         self.witness = None if witness is None else witness_of(witness, asked, preset, self.store)
-        self._supported = _check_supported(supported)
+        self._supported = check_supported(supported)
         prompted = [each for each in (asked, self.witness) if isinstance(each, PromptJudge)]
         self._prompted = bool(prompted)
         for each in prompted:
-            _check_prompted(each, preset, self.store)
+            check_asks_alike(each, preset, self.store)
         self.weights = weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -163,7 +163,8 @@ class PoSh:
         """Scores each generation against its reference, in order.
 
         A pair that cannot be scored has ``None`` scores and a ``failure``; it never touches
-        its neighbours. Equal pairs are judged once.
+        its neighbours. Equal pairs are judged once, with a witness once in each
+        ``pairs_at_once``.
 
         What cannot be scored is decided here alone: a text that is missing (None, NaN), is not a
         string, is too long or cannot be parsed, an empty reference, and with a witness a picture
@@ -182,11 +183,18 @@ class PoSh:
                 no ``images``.
             JudgeError: the judge or the witness cannot work at all.
         """
-        check_lists(generations, references)
-        pictures: Sequence[Picture | Failure | None] = [None] * len(generations)
-        if self.witness is not None:
-            pictures = read_pictures(images, len(generations))
-        tasks = list(map(Task, generations, references, pictures))
+        looked_at = check_given(generations, references, images, looks=self.wants_pictures)
+        if looked_at is None:
+            return self._score_tasks(tasks_of(generations, references, None))
+        scores: list[Scores] = []
+        for start in range(0, len(generations), self._pairs_at_once):  # pictures take memory
+            some = slice(start, start + self._pairs_at_once)
+            scores += self._score_tasks(
+                tasks_of(generations[some], references[some], looked_at[some])
+            )
+        return scores
+
+    def _score_tasks(self, tasks: list[Task]) -> list[Scores]:
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scored: dict[Task, Scores] = {}
         with patient_collector():
@@ -228,7 +236,7 @@ class PoSh:
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
-        with awake(self.judge, self.witness):
+        with awake(*who_wakes(self.judge, self.witness)):
             pace = pace_of(self.judge)
             steps = [
                 examination
@@ -262,28 +270,3 @@ class PoSh:
             generation=generation.text,
             reference=reference.text,
         )
-
-
-def _check_supported(grade: float) -> float:
-    if not LOWEST_GRADE < grade <= HIGHEST_GRADE:
-        raise InputError(f"supported is {grade}: give a grade above 1, up to 5")
-    return grade
-
-
-def _check_prompted(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """A judge that was passed in, ready made, has to go with the metric's preset and store."""
-    if judge.preset != preset:
-        raise InputError(
-            f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"
-        )
-    if store is not None and judge.store is None:
-        raise InputError(
-            "the judge was made without the store, so its answers would not be kept: pass the "
-            "store to PromptJudge as well"
-        )
-
-
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"{name} is {size}: give a number from 1")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.wording import sections
 from posh_reward.models.base import Prompt
 from posh_reward.types import Description, Request, RewriteRequest
 
@@ -116,12 +115,8 @@ def check_preset(preset: str) -> str:
     return preset
 
 
-@cache
 def _sections(preset: str) -> Mapping[str, str]:
-    folder = resources.files("posh_reward.metrics.posh") / "prompts"
-    text = (folder / f"{PRESET[check_preset(preset)].prompts}.txt").read_text(encoding="utf-8")
-    pieces = re.split(r"^\[([a-z.]+)\]\n", text, flags=re.MULTILINE)[1:]
-    return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
+    return sections("posh_reward.metrics.posh", PRESET[check_preset(preset)].prompts)
 
 
 @cache

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from posh_reward.errors import InputError
-from posh_reward.models.pictures import picture_of
+from posh_reward.metrics.inputs import check_lists
+from posh_reward.models.pictures import pictures_of
 from posh_reward.types import Description, Failure, Picture
 
 
@@ -32,34 +33,35 @@ class Pair(NamedTuple):
     picture: Picture | None
 
 
-def read_pictures(images: Sequence[object] | None, expected: int) -> list[Picture | Failure]:
-    """The pictures that a witness is asked about; each object is read once.
+def check_given(
+    generations: Sequence[object],
+    references: Sequence[object],
+    images: Sequence[object] | None,
+    *,
+    looks: bool,
+) -> Sequence[object] | None:
+    """The images, if a witness looks at them; None if nobody does.
 
     Raises:
-        InputError: there are none, or not one for each pair.
+        InputError: the lists differ in length, one is a bare string, or images are missing.
     """
+    check_lists(generations=generations, references=references)
+    if not looks:
+        return None
     if images is None:
         raise InputError("this metric has a witness, which looks at pictures: pass images=...")
-    if len(images) != expected:
-        raise InputError(f"{len(images)} images for {expected} generations: pass one for each")
-    held = list(images)  # a column of a dataset decodes its pictures anew at each look
-    known: dict[int, Picture | Failure] = {}
-    for image in held:
-        if id(image) not in known:
-            known[id(image)] = picture_of(image)
-    return [known[id(image)] for image in held]
+    check_lists(generations=generations, images=images)
+    return images
 
 
-def check_lists(generations: Sequence[object], references: Sequence[object]) -> None:
-    """Raises ``InputError`` unless there are two lists of one length."""
-    for name, texts in (("generations", generations), ("references", references)):
-        if isinstance(texts, str | bytes):
-            raise InputError(f"{name} is one string: pass a list of texts, [{texts[:40]!r}]")
-    if len(generations) != len(references):
-        raise InputError(
-            f"{len(generations)} generations but {len(references)} references: "
-            "pass one reference for each generation"
-        )
+def tasks_of(
+    generations: Sequence[str | None],
+    references: Sequence[str | None],
+    images: Sequence[object] | None,
+) -> list[Task]:
+    """The pairs, each with its picture if there are images."""
+    pictures = [None] * len(generations) if images is None else pictures_of(images)
+    return list(map(Task, generations, references, pictures))
 
 
 def sound(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from posh_reward.errors import InputError
 from posh_reward.metrics.posh.asking import Asking, answered
 from posh_reward.metrics.posh.claims import Claim
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.metrics.posh.search import Knowledge
-from posh_reward.types import Picture, Request
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Picture, Request
 
 SUPPORTED = 3.0
 """An element is asked of the picture when the reference's grade is below this. In POSH's guide 2 is
@@ -27,6 +28,17 @@ class Look(NamedTuple):
     picture: Picture
     below: float = SUPPORTED
     """The reference's grade below which an element is asked of the picture."""
+
+
+def check_supported(grade: float) -> float:
+    """Returns ``grade`` if it can be the one from which on the picture is not asked.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if not LOWEST_GRADE < grade <= HIGHEST_GRADE:
+        raise InputError(f"supported is {grade}: give a grade above 1, up to 5")
+    return grade
 
 
 def look_at(look: Look, known: Knowledge, claims: Sequence[Claim]) -> Asking[None]:

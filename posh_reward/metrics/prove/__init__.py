@@ -11,7 +11,7 @@
     pipeline    captions -> questions, answers and programs that verify them
     writing     what the writer is asked, and how its reply is read
     sifting     which candidates are dropped, and why
-    checks      what of that can be said without a model
+    checks      what of that can be said without a model     kinds   of attributes: color, count
     asking      how models are asked
     scenes      tuples -> the scene graph that programs see
     programs/   programs of a model, run without trusting them

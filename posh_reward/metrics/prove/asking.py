@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
-from importlib import resources
+from collections.abc import Mapping, Sequence
 
+from posh_reward.metrics.wording import filled, wording
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Prompt
 from posh_reward.types import Picture, Reply, Verdict
@@ -26,40 +23,17 @@ def prompted(name: str, values: Mapping[str, str], pictures: tuple[Picture, ...]
         values: what replaces each name in braces.
         pictures: shown before the text.
     """
-    prefix, _, suffix = _wording(name).rpartition(SPLIT)
-    return Prompt(_filled(prefix, values), _filled(suffix, values), pictures)
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
-
-
-@cache
-def _wording(name: str) -> str:
-    path = resources.files(__package__).joinpath(f"prompts/{name}.txt")
-    return path.read_text(encoding="utf-8").strip()
+    prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
+    return Prompt(filled(prefix, values), filled(suffix, values), pictures)
 
 
 def written(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
     """The model's reply to each prompt."""
-    with _awake(asker, prompts):
-        return asker.write(prompts, max_tokens) if prompts else []
+    with asker.awake(prompts):
+        return asker.write(prompts, max_tokens)
 
 
 def chosen(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
     """The model's distribution over the labels for each prompt."""
-    with _awake(asker, prompts):
-        return asker.choose(prompts, labels) if prompts else []
-
-
-@contextmanager
-def _awake(asker: Asker, prompts: Sequence[Prompt]) -> Iterator[None]:
-    """Wakes the model, if it is going to be asked at all, and lets it sleep again."""
-    if not prompts:
-        yield
-        return
-    asker.model.wake()
-    try:
-        yield
-    finally:
-        asker.model.sleep()
+    with asker.awake(prompts):
+        return asker.choose(prompts, labels)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.inputs import check_lists
 from posh_reward.metrics.prove.asking import chosen, prompted
 from posh_reward.metrics.prove.records import Tuple
 from posh_reward.models.ask import Asker
+from posh_reward.models.base import Model
+from posh_reward.models.labels import distribution
+from posh_reward.models.load import model_of
+from posh_reward.store import Store
 from posh_reward.types import Failure, Picture, Verdict
 
 LABELS = ("no", "yes")
-NO_REASON = Failure("reply", "the judge gave no probability")
 
 
 class Entailment:
@@ -22,16 +27,9 @@ class Entailment:
 
     Args:
         asker: asks the model.
-
-    Raises:
-        InputError: the model does not take pictures.
     """
 
     def __init__(self, asker: Asker) -> None:
-        if not asker.model.sees:
-            raise InputError(
-                f"{asker.model.name} does not take pictures: entailment needs a model that sees"
-            )
         self.asker = asker
 
     def probabilities(
@@ -55,9 +53,36 @@ class Entailment:
 
 
 def _probability(verdict: Verdict) -> float | Failure:
-    if verdict.probabilities is None:
-        return verdict.failure or NO_REASON
-    return verdict.probabilities[LABELS.index("yes")]
+    said = distribution(verdict)
+    return said if isinstance(said, Failure) else said[LABELS.index("yes")]
+
+
+def entailment_of(
+    given: str | Mapping[str, Any] | Model | None, store: Store | None
+) -> Entailment | None:
+    """The judge that asks a model; None if there is no model.
+
+    Raises:
+        InputError: there is no such model, or it does not take pictures.
+        ConfigError: its settings cannot be used.
+    """
+    return None if given is None else Entailment(Asker(model_of(given, sees=True), store))
+
+
+def check_given(
+    entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
+) -> None:
+    """Checks what there is for each picture.
+
+    Raises:
+        InputError: the lists differ in length, one is a bare string, or there are images without
+            a judge or a judge without images.
+    """
+    check_lists(**texts, **({} if images is None else {"images": images}))
+    if images is not None and entailment is None:
+        raise InputError("images were given, but no model that looks at them: pass entailment=...")
+    if images is None and entailment is not None:
+        raise InputError("the judge of entailment needs pictures: pass images=...")
 
 
 def statement(parts: Tuple) -> str:

@@ -7,10 +7,14 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from posh_reward.errors import InputError
-from posh_reward.graph.read import Reader
+from posh_reward.metrics.inputs import check_sizes
 from posh_reward.metrics.prove.asking import EDITION
-from posh_reward.metrics.prove.entailment import Entailment, statement
+from posh_reward.metrics.prove.entailment import (
+    Entailment,
+    check_given,
+    entailment_of,
+    statement,
+)
 from posh_reward.metrics.prove.equations import (
     Item,
     Read,
@@ -22,15 +26,13 @@ from posh_reward.metrics.prove.equations import (
 )
 from posh_reward.metrics.prove.likeness import Likeness
 from posh_reward.metrics.prove.records import Claim, ProveScores
-from posh_reward.metrics.prove.tuples import GraphTuples, ModelTuples, TupleSource
+from posh_reward.metrics.prove.tuples import tuple_source
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
-from posh_reward.models.ask import Asker
 from posh_reward.models.base import Model
-from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
-from posh_reward.models.load import load_model
-from posh_reward.models.pictures import MISSING, picture_of
-from posh_reward.store import Store
+from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
+from posh_reward.models.pictures import MISSING, pictures_of
+from posh_reward.store import Store, store_of
 from posh_reward.types import Failure
 
 TEXTS = ("response", "answer", "question", "caption")
@@ -56,6 +58,9 @@ class Prove:
         MissingDependencyError: the encoder's library is not installed.
     """
 
+    name = "prove"
+    """First word of signatures."""
+
     def __init__(
         self,
         encoder: str | Encoder = EMBEDDED,
@@ -66,19 +71,13 @@ class Prove:
         store: str | PathLike[str] | Store | None = None,
         items_at_once: int = 64,
     ) -> None:
-        if items_at_once < 1:
-            raise InputError(f"items_at_once is {items_at_once}: give a number from 1")
-        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        check_sizes(items_at_once=items_at_once)
+        self.store = store_of(store)
+        self.encoder = encoder_of(encoder)
         self.encoder_name = name_of(encoder)
-        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
         self.tuples = tuple_source(tuples, parser, self.store)
-        self.entailment = (
-            None if entailment is None else Entailment(Asker(model_of(entailment), self.store))
-        )
+        self.entailment = entailment_of(entailment, self.store)
         self._items_at_once = items_at_once
-
-    name = "prove"
-    """First word of signatures."""
 
     @property
     def signature(self) -> str:
@@ -112,43 +111,25 @@ class Prove:
             JudgeError: a model cannot work at all.
             ValueError: the encoder gave something other than vectors.
         """
-        columns = (responses, answers, questions, captions)
-        self._check(columns, images)
+        columns = dict(zip(TEXTS, (responses, answers, questions, captions), strict=True))
+        check_given(
+            self.entailment, images, responses=responses, answers=answers, questions=questions,
+            captions=captions,
+        )  # fmt: skip
         scores: list[ProveScores] = []
         for start in range(0, len(responses), self._items_at_once):
             part = slice(start, start + self._items_at_once)
-            texts = [
-                self._read(texts[part], name) for texts, name in zip(columns, TEXTS, strict=True)
-            ]
-            pictures = [None] * len(texts[0]) if images is None else map(picture_of, images[part])
-            scores += self._scored([Item(*each) for each in zip(*texts, pictures, strict=True)])
+            read = self._read({name: texts[part] for name, texts in columns.items()})
+            pictures = [None] * len(read[0]) if images is None else pictures_of(images[part])
+            scores += self._scored([Item(*each) for each in zip(*read, pictures, strict=True)])
         return scores
 
-    def _check(self, columns: Sequence[Sequence[object]], images: Sequence[object] | None) -> None:
-        given = dict(zip(TEXTS, columns, strict=True)) | (
-            {} if images is None else {"image": images}
-        )
-        for name, values in given.items():
-            if isinstance(values, str | bytes):
-                raise InputError(f"{name}s is one string: pass a list")
-            if len(values) != len(columns[0]):
-                raise InputError(
-                    f"{len(columns[0])} responses but {len(values)} {name}s: pass one for each"
-                )
-        if (images is None) != (self.entailment is None):
-            raise InputError(
-                "images were given, but no model that looks at them: pass entailment=..."
-                if self.entailment is None
-                else "the judge of entailment needs pictures: pass images=..."
-            )
-
-    def _read(self, texts: Sequence[object], name: str) -> list[Read]:
-        """Tuples of each text. A caption may be missing: the picture can do without."""
-        given = ["" if name == "caption" and text is None else text for text in texts]
-        return [
-            replace(read, detail=f"the {name} {read}") if isinstance(read, Failure) else read
-            for read in self.tuples.read(given)
-        ]
+    def _read(self, columns: Mapping[str, Sequence[object]]) -> list[list[Read]]:
+        """Tuples of each text, by column. A caption may be missing: the picture can do without."""
+        named = [(name, text) for name, texts in columns.items() for text in texts]
+        given = ["" if name == "caption" and text is None else text for name, text in named]
+        found = iter(self.tuples.read(given))
+        return [[_said_of(name, next(found)) for _ in texts] for name, texts in columns.items()]
 
     def _scored(self, items: Sequence[Item]) -> list[ProveScores]:
         likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
@@ -160,6 +141,11 @@ class Prove:
             scores_of(item, wanted_of(item, likeness), claimed, signature)
             for item, claimed in zip(items, claims, strict=True)
         ]
+
+
+def _said_of(name: str, read: Read) -> Read:
+    """What was read of a text, a failure with the text's name."""
+    return replace(read, detail=f"the {name} {read}") if isinstance(read, Failure) else read
 
 
 def _looked_at(
@@ -177,17 +163,3 @@ def _looked_at(
         tuple(judged(claim, next(found)) if needs_picture(claim) else claim for claim in claimed)
         for claimed in claims
     ]
-
-
-def model_of(given: str | Mapping[str, Any] | Model) -> Model:
-    """The model that was passed in, or the one of a name or of settings."""
-    return load_model(given) if isinstance(given, str | Mapping) else given
-
-
-def tuple_source(
-    given: str | Mapping[str, Any] | Model, parser: str, store: Store | None
-) -> TupleSource:
-    """Our scene graphs for "graph", otherwise the tuples of a model."""
-    if given == "graph":
-        return GraphTuples(Reader(parser, mended=True, store=store))
-    return ModelTuples(Asker(model_of(given), store))

@@ -18,8 +18,7 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.asking import EDITION, written
-from posh_reward.metrics.prove.entailment import Entailment
-from posh_reward.metrics.prove.metric import model_of, tuple_source
+from posh_reward.metrics.prove.entailment import check_given, entailment_of
 from posh_reward.metrics.prove.programs.confined import Confined
 from posh_reward.metrics.prove.programs.scene import Nodes
 from posh_reward.metrics.prove.sifting import (
@@ -30,14 +29,15 @@ from posh_reward.metrics.prove.sifting import (
     verified,
     worded,
 )
-from posh_reward.metrics.prove.tuples import TupleSource
+from posh_reward.metrics.prove.tuples import TupleSource, tuple_source
 from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, writing_prompt
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model
-from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
-from posh_reward.models.pictures import picture_of
-from posh_reward.store import Store
+from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
+from posh_reward.models.load import model_of
+from posh_reward.models.pictures import pictures_of
+from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply
 
 DUPLICATE = 0.95
@@ -81,15 +81,13 @@ class PairMaker:
     ) -> None:
         if isinstance(taboo, str):
             raise InputError(f"taboo is one string: pass a list of words, [{taboo[:40]!r}]")
-        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.store = store_of(store)
         self.writer = Asker(model_of(writer), self.store)
         self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
-        self.entailment = (
-            None if entailment is None else Entailment(Asker(model_of(entailment), self.store))
-        )
+        self.entailment = entailment_of(entailment, self.store)
         self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
+        self.encoder = encoder_of(encoder)
         self.encoder_name = name_of(encoder)
-        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
         self.taboo = frozenset(word.casefold() for word in taboo)
         self.programs = Confined(seconds)
 
@@ -125,14 +123,15 @@ class PairMaker:
             InputError: the lists differ in length, or pictures are missing.
             JudgeError: a model cannot work at all.
         """
-        self._check(captions, images)
+        check_given(self.entailment, images, captions=captions)
         made = self._drafted(captions)
         flat = [pair for each in made for pair in each.pairs]
         if self.reviewer is not None:
             flat = reviewed(flat, self.reviewer)
         if self.entailment is not None and images is not None:
-            pictures = [picture_of(image) for image in images]
-            shown = [p for p, each in zip(pictures, made, strict=True) for _ in each.pairs]
+            shown = [
+                p for p, each in zip(pictures_of(images), made, strict=True) for _ in each.pairs
+            ]
             flat = entailed(flat, self.entailment, shown)
         rest = iter(flat)
         return [
@@ -148,20 +147,6 @@ class PairMaker:
     def close(self) -> None:
         """Ends the process that runs programs."""
         self.programs.close()
-
-    def _check(self, captions: Sequence[object], images: Sequence[object] | None) -> None:
-        if isinstance(captions, str | bytes):
-            raise InputError("captions is one string: pass a list")
-        if images is not None and len(images) != len(captions):
-            raise InputError(
-                f"{len(captions)} captions but {len(images)} images: pass one for each"
-            )
-        if (images is None) != (self.entailment is None):
-            raise InputError(
-                "images were given, but no model that looks at them: pass entailment=..."
-                if self.entailment is None
-                else "the judge of entailment needs pictures: pass images=..."
-            )
 
     def _drafted(self, captions: Sequence[str | None]) -> list[Made]:
         """What the writer wrote about each caption, verified by its programs and by words."""

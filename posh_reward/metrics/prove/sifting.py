@@ -15,6 +15,7 @@ from posh_reward.metrics.prove.programs.scene import Nodes, Value
 from posh_reward.metrics.prove.writing import Candidate
 from posh_reward.models.ask import Asker
 from posh_reward.models.encoders import Encoder, unit_vectors
+from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, Picture, Verdict
 
 Drop = Literal[
@@ -31,7 +32,7 @@ taboo: it has a word that is not wanted.
 trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found by
 words, without a reviewer.
 unentailed: the picture does not show it.
-unjudged: the reviewer or the judge of pictures failed.
+unjudged: the reviewer, the judge of pictures, or the process that runs programs failed.
 duplicate: an earlier pair of the same picture is the same.
 """
 DROPS: tuple[Drop, ...] = get_args(Drop)
@@ -99,6 +100,8 @@ def _checked(pair: Pair, found: Answer | Failure) -> Pair:
 
 
 def _of_program(failure: Failure) -> Drop:
+    if failure.kind == "engine":  # the process is broken, which says nothing of the program
+        return "unjudged"
     return "refused" if failure.kind == "reply" else "failed"
 
 
@@ -125,9 +128,9 @@ def reviewed(pairs: Sequence[Pair], asker: Asker) -> list[Pair]:
 
 
 def _reviewed(pair: Pair, verdict: Verdict) -> Pair:
-    shares = verdict.probabilities
-    if shares is None:
-        return replace(pair, dropped="unjudged", why=str(verdict.failure))
+    shares = distribution(verdict)
+    if isinstance(shares, Failure):
+        return replace(pair, dropped="unjudged", why=str(shares))
     likeliest = max(range(len(shares)), key=shares.__getitem__)
     return replace(pair, dropped=tuple(REVIEW.values())[likeliest])
 

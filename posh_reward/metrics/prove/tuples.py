@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
-from typing import Protocol
+from typing import Any, Protocol
 
-from posh_reward.graph.read import MAX_CHARACTERS, Reader, is_missing
+from posh_reward.graph.read import Reader, stripped_text
 from posh_reward.graph.serialise import READING_VERSION
 from posh_reward.metrics.prove.asking import EDITION, prompted, written
 from posh_reward.metrics.prove.programs.scene import Nodes
@@ -16,6 +16,9 @@ from posh_reward.metrics.prove.records import Tuple
 from posh_reward.metrics.prove.scenes import nodes_of
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.models.ask import Asker
+from posh_reward.models.base import Model, savable
+from posh_reward.models.load import model_of
+from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Reply, SceneGraph
 
 LONGEST_REPLY = 2048
@@ -135,7 +138,7 @@ class ModelTuples:
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
         """The tuples that the model writes for each text."""
-        stripped = [_stripped(text) for text in texts]
+        stripped = [stripped_text(text) for text in texts]
         wanted = [text for text in dict.fromkeys(stripped) if isinstance(text, str) and text]
         prompts = [prompted("tuples", {"text": text}) for text in wanted]
         replies = written(self.asker, prompts, LONGEST_REPLY)
@@ -154,17 +157,13 @@ class ModelTuples:
         return [read if isinstance(read, Failure) else nodes_of(read) for read in self.read(texts)]
 
 
-def _stripped(text: object) -> str | Failure:
-    if not isinstance(text, str):
-        missing = is_missing(text)
-        return Failure(
-            "text", "is missing" if missing else f"is a {type(text).__name__}, not a text"
-        )
-    if len(text) > MAX_CHARACTERS:
-        return Failure("text", f"is longer than {MAX_CHARACTERS:,} characters: shorten it")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        return Failure("text", "holds half a surrogate pair, which is not Unicode text")
-    return text.strip()
+def tuple_source(
+    given: str | Mapping[str, Any] | Model, parser: str, store: Store | None
+) -> TupleSource:
+    """Our scene graphs for "graph", otherwise the tuples of a model."""
+    if given == "graph":
+        return GraphTuples(Reader(parser, mended=True, store=store))
+    return ModelTuples(Asker(model_of(given), store))
 
 
 def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
@@ -180,14 +179,14 @@ def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
         return Failure("reply", "the model's tuples are not lists of one to three texts")
     if len(rows) > MOST_TUPLES:
         return Failure("reply", f"the model gave more than {MOST_TUPLES} tuples")
-    return distinct(tuple(part.strip() for part in row) for row in rows)
+    return distinct(tuple(savable(part).strip() for part in row) for row in rows)
 
 
 def _sound(row: object) -> bool:
     return (
         isinstance(row, list)
         and 1 <= len(row) <= 3
-        and all(isinstance(p, str) and p.strip() and len(p) <= LONGEST_PART for p in row)
+        and all(isinstance(p, str) and savable(p).strip() and len(p) <= LONGEST_PART for p in row)
     )
 
 

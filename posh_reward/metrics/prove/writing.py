@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from posh_reward.metrics.prove.asking import prompted
 from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
 from posh_reward.metrics.prove.programs.scene import Nodes
-from posh_reward.models.base import Prompt
+from posh_reward.models.base import Prompt, savable
 from posh_reward.types import Failure
 
 LONGEST_REPLY = 6144
@@ -56,8 +56,8 @@ def read_candidates(reply: str) -> list[Candidate | Failure]:
 
 
 def _candidate(value: object) -> Candidate | Failure:
-    texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
-    question, answer, program = (each if isinstance(each, str) else "" for each in texts)
+    texts = [value.get(key) if isinstance(value, dict) else None for key in KEYS]
+    question, answer, program = (savable(each) if isinstance(each, str) else "" for each in texts)
     if not (question.strip() and answer.strip() and program.strip()):
         return Failure("reply", "the writer's object has no question, answer or program")
     if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from posh_reward.errors import InputError
+from posh_reward.metrics.base import mean
 from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.rubric.asking import EDITION, digest, opening, prompt, repair
 from posh_reward.metrics.rubric.reading import ReplyError, read_points
@@ -16,8 +15,8 @@ from posh_reward.metrics.rubric.scores import Given, RubricScores
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model, Prompt
-from posh_reward.models.load import load_model
-from posh_reward.store import Store
+from posh_reward.models.load import model_of
+from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply, Usage
 
 LONGEST_REPLY = 1024
@@ -49,11 +48,9 @@ class RubricJudge:
         rubric: str | PathLike[str] | Mapping[str, Any] | Rubric = "animals",
         store: str | PathLike[str] | Store | None = None,
     ) -> None:
-        self.model: Model = load_model(model) if isinstance(model, str | Mapping) else model
-        if not hasattr(self.model, "write"):
-            raise InputError(f"model is {model!r}: give a name, a settings file or a Model")
+        self.model = model_of(model)
         self.rubric = load_rubric(rubric)
-        self.store = Store(store) if isinstance(store, str | PathLike) else store
+        self.store = store_of(store)
         self._opening = opening(self.rubric)
         self._asker = Asker(self.model, self.store)
 
@@ -79,12 +76,12 @@ class RubricJudge:
         """
         judged = [score for score in scores if score.failure is None]
         found = {
-            "share": _mean([score.share or 0.0 for score in judged]),
-            "total": _mean([score.total or 0 for score in judged]),
+            "share": mean([score.share or 0.0 for score in judged]),
+            "total": mean([score.total or 0 for score in judged]),
         }
         for metric in self.rubric.metrics:
-            found[metric.name] = _mean([score.points[metric.name] for score in judged])
-        return found | {"repaired_share": _mean([score.repaired for score in judged])}
+            found[metric.name] = mean([score.points[metric.name] for score in judged])
+        return found | {"repaired_share": mean([score.repaired for score in judged])}
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
         """What a training log shows of each text: ``total`` and each metric."""
@@ -141,10 +138,7 @@ class RubricJudge:
 
     def _judged(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
         """The points for each prompt, and whether they are those of a second reply."""
-        if not prompts:
-            return []
-        self.model.wake()
-        try:
+        with self._asker.awake(prompts):
             first = self._written(prompts)
             again = {
                 asked: repair(asked, reply.text, points.detail)
@@ -152,16 +146,13 @@ class RubricJudge:
                 if isinstance(points, Failure) and reply.text is not None
             }
             second = dict(zip(again, self._written(list(again.values())), strict=True))
-        finally:
-            self.model.sleep()
         return [
             (second[asked][1], True) if asked in second else (points, False)
             for asked, (_, points) in zip(prompts, first, strict=True)
         ]
 
     def _written(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
-        replies = self._asker.write(prompts, LONGEST_REPLY) if prompts else []
-        return [(reply, self._read(reply)) for reply in replies]
+        return [(each, self._read(each)) for each in self._asker.write(prompts, LONGEST_REPLY)]
 
     def _read(self, reply: Reply) -> Points | Failure:
         if reply.text is None:
@@ -178,7 +169,3 @@ class RubricJudge:
         total = sum(each.points for each in points)
         share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
         return RubricScores(total, share, self.signature, points, None, repaired, said)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan

@@ -8,6 +8,7 @@ from typing import Any
 
 from posh_reward.metrics.rubric.rubric import Rubric, RubricMetric
 from posh_reward.metrics.rubric.scores import Given
+from posh_reward.models.base import savable
 from posh_reward.settings import shown
 
 LONGEST_FEEDBACK = 2_000
@@ -76,13 +77,4 @@ def _given(metric: RubricMetric, said: object) -> Given:
         raise ReplyError(f"the score of {metric.name} is {shown(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
-    return Given(metric.name, int(score), _sound(feedback.strip()[:LONGEST_FEEDBACK]))
-
-
-def _sound(text: str) -> str:
-    """A text that can be saved and printed.
-
-    JSON can spell half a surrogate pair, and signs that steer a terminal.
-    """
-    saved = text.encode("utf-8", "replace").decode("utf-8")
-    return "".join(each for each in saved if each.isprintable() or each in "\n\t")
+    return Given(metric.name, int(score), savable(feedback.strip()[:LONGEST_FEEDBACK]))

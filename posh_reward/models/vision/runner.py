@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -124,14 +125,19 @@ class PictureRunner:
             return known
         if not self.kept.make_room(key, len(prompt.stem)):
             return NO_ROOM
-        try:
+        with suppress(torch.OutOfMemoryError):
             states = self.look(prompt)
-        except torch.OutOfMemoryError:
-            self.clear(self.kept.room)
-            return OUT_OF_MEMORY
-        if isinstance(states, States):
-            self.kept.add(key, (), states)
-        return states
+            if isinstance(states, States):
+                self.kept.add(key, (), states)
+            return states
+        return self._stem(prompt) if self._gave_up() else OUT_OF_MEMORY
+
+    def _gave_up(self) -> bool:
+        """Whether memory was freed: that of all pictures kept so far."""
+        kept = bool(self.kept)
+        self.clear(self.kept.room)
+        torch.cuda.empty_cache()  # does nothing without CUDA
+        return kept
 
     def look(self, prompt: Shown) -> States | Failure:
         """Computes a prompt up to the last of its pictures."""
@@ -182,14 +188,13 @@ class PictureRunner:
 
     def _asked(self, known: States, batch: Sequence[Row], answer: Answer) -> list[tuple[int, Any]]:
         """The answers to a batch; in halves if memory is too small for all of it."""
-        try:
+        with suppress(torch.OutOfMemoryError):
             answers = answer(known, [ids for _, ids in batch])
-        except torch.OutOfMemoryError:
-            if len(batch) == 1:
-                return [(batch[0][0], OUT_OF_MEMORY)]
-        else:
             return [(index, each) for (index, _), each in zip(batch, answers, strict=True)]
-        torch.cuda.empty_cache()  # does nothing without CUDA
+        if len(batch) == 1:
+            again = self._gave_up()
+            return self._asked(known, batch, answer) if again else [(batch[0][0], OUT_OF_MEMORY)]
+        torch.cuda.empty_cache()
         half = len(batch) // 2
         return [
             *self._asked(known, batch[:half], answer),

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.metrics.wording import filled
 from posh_reward.study.agreement.compare import Figure
 from posh_reward.study.agreement.report import Report, marked, printed, with_p_value
 from posh_reward.study.agreement.table import explained
-from posh_reward.study.pages.page import fill, template
+from posh_reward.study.pages.page import template
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ def page_of(report: Report) -> str:
             escape(each) for each in [*said, *(f"{x.name}: {x.signature}" for x in report.lines)]
         ),
     }
-    return fill(template("page.html"), values)
+    return filled(template("page.html"), values)
 
 
 def _block(report: Report, axis: str, figures: Sequence[Figure]) -> str:

@@ -130,7 +130,7 @@ class Fit:
     @property
     def images(self) -> int:
         """How many there are."""
-        return int(self.image_of.max()) + 1
+        return len(set(self.judged.sheet.groups))
 
     @cached_property
     def moments(self) -> Mapping[str, Moments]:

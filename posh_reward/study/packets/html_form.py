@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
+from posh_reward.metrics.wording import filled
 from posh_reward.study.packets import wording
 from posh_reward.study.packets.records import ANSWERS_FORMAT, Item, Rater, Task
 from posh_reward.study.packets.words import whole, words
 from posh_reward.study.pages.contents import script_json
-from posh_reward.study.pages.page import fill, template
+from posh_reward.study.pages.page import template
 from posh_reward.study.pages.report import policy_hash
 from posh_reward.study.rows.journal import Row
 
@@ -46,7 +47,7 @@ def rater_page(
         "packet": script_json(_contents(packet, name, rater, items, pictures)),
     }
     hashes = {f"{name}_hash": policy_hash(values[name]) for name in ("script", "style")}
-    return fill(template("rater.html", HERE), {**values, **hashes})
+    return filled(template("rater.html", HERE), {**values, **hashes})
 
 
 def _contents(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from posh_reward.metrics.wording import filled
 from posh_reward.study.packets import wording
 from posh_reward.study.packets.html_form import HERE
 from posh_reward.study.packets.plots import answers_plot, preference_plot
 from posh_reward.study.packets.records import Form
 from posh_reward.study.packets.results import Comparison, Marked, Preference, Results
-from posh_reward.study.pages.page import fill, template
+from posh_reward.study.pages.page import template
 from posh_reward.study.statistics import Interval
 
 SUGGESTED = (
@@ -41,7 +42,7 @@ def results_page(results: Results, title: str = "What people preferred") -> str:
         "items": f'<div class="study">{"".join(cards)}</div>',
         "footer": escape(f"{HOW} Packet {results.packet}."),
     }
-    return fill(template("page.html"), values)
+    return filled(template("page.html"), values)
 
 
 def lead(results: Results) -> str:

@@ -7,13 +7,13 @@ network.
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
 
 from posh_reward.metrics.signature import field_of
+from posh_reward.metrics.wording import filled
 from posh_reward.study.pages.marks import (
     Stretch,
     asked,
@@ -87,7 +87,7 @@ def page(
         "items": f'<div class="pairs">{articles}</div>' if in_pairs else articles,
         "footer": "<br>".join(map(escape, [NAMES, *signatures])),
     }
-    return fill(template("page.html"), values)
+    return filled(template("page.html"), values)
 
 
 def fragment(scores: Scores) -> str:
@@ -102,18 +102,12 @@ def fragment(scores: Scores) -> str:
 def key(signatures: Iterable[str]) -> str:
     """What the marks mean; those of a picture only where one was asked."""
     witnessed = any(field_of(each, "witness") is not None for each in signatures)
-    return fill(KEY, {"seen": SEEN_KEY if witnessed else ""})
+    return filled(KEY, {"seen": SEEN_KEY if witnessed else ""})
 
 
 def template(name: str, package: str = "posh_reward.study.pages") -> str:
     """The text of one of our templates."""
     return (resources.files(package) / "templates" / name).read_text("utf-8")
-
-
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replaces each name in braces by its value, in one pass."""
-    names = "|".join(values)
-    return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text)
 
 
 def number(value: float | None, digits: int = 3) -> str:

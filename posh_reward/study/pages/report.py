@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from html import escape
 
+from posh_reward.metrics.wording import filled
 from posh_reward.study.pages.contents import Contents, contents_of, script_json
 from posh_reward.study.pages.overview import overview
-from posh_reward.study.pages.page import NAMES, fill, key, template
+from posh_reward.study.pages.page import NAMES, key, template
 from posh_reward.study.pages.pictures import Pictures
 from posh_reward.study.rows.comparison import baseline_of
 from posh_reward.study.rows.journal import Row
@@ -88,7 +89,7 @@ def report_of(
         "style": template("posh.css") + template("shell.css") + template("report.css"),
     }
     hashes = {f"{name}_hash": policy_hash(values[name]) for name in ("script", "style")}
-    return fill(template("report.html"), {**values, **hashes})
+    return filled(template("report.html"), {**values, **hashes})
 
 
 def _plots(plots: Sequence[tuple[str, bytes]]) -> str:

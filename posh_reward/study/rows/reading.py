@@ -18,8 +18,8 @@ from posh_reward.study.rows.journal import Row
 LONGEST = 64_000_000
 """Bytes of the longest line of JSON, and characters of the longest line or cell of CSV: a small
 gzip file can hold a line larger than the memory."""
-AT_ONCE = 1000
-"""Rows of Parquet that are read at a time."""
+AT_ONCE = 64
+"""Rows of Parquet that are read at a time. They may hold pictures."""
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:

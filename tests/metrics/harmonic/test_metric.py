@@ -15,6 +15,7 @@ from posh_reward.metrics.harmonic.metric import criterion_score
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.types import Failure, Verdict
+from tests.columns import LazyColumn
 
 RED, BLUE = (Image.new("RGB", (8, 8), color) for color in ("red", "blue"))
 CAPTION = "A red square."
@@ -124,13 +125,11 @@ def test_a_reply_without_a_label_is_a_failure_and_not_a_sure_1() -> None:
     assert "no label" in str(score.failure)
 
 
-def test_a_model_that_is_blind_gives_no_overall_score() -> None:
-    [score] = HarmonicEval(FakeModel(by_criterion)).score([CAPTION], [RED])
-    assert score.overall is None
-    assert "does not take pictures" in str(score.failure)
-    assert score.means["fluency"] == 4.5
+def test_a_blind_model_is_refused_where_a_criterion_needs_the_picture() -> None:
+    with pytest.raises(InputError, match="fake-model-1 does not take pictures"):
+        HarmonicEval(FakeModel(by_criterion), criteria=["fluency", "correctness"])
     [score] = HarmonicEval(FakeModel(by_criterion), criteria=["fluency"]).score([CAPTION], [None])
-    assert score.overall == 4.5, "which needs no picture"
+    assert score.overall == 4.5
 
 
 def test_equal_texts_about_equal_pictures_are_asked_once(tmp_path: Path) -> None:
@@ -143,6 +142,13 @@ def test_equal_texts_about_equal_pictures_are_asked_once(tmp_path: Path) -> None
     assert len(model.prompts) == 7
     assert many == [first] * 200
     assert other.overall == first.overall
+
+
+def test_few_pictures_are_in_memory_at_a_time() -> None:
+    column = LazyColumn(["red", "blue"] * 100)
+    together = HarmonicEval(judge()).score([CAPTION] * 200, column)
+    assert together == HarmonicEval(judge()).score([CAPTION] * 200, [RED, BLUE] * 100)
+    assert column.most <= 64
 
 
 def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.store import Store
 from posh_reward.types import Element, Failure, Picture, Request, Scores, Verdict
+from tests.columns import LazyColumn
 from tests.graphs import attribute, description, entity, relation
 
 PICTURE = Picture("a", None)
@@ -112,11 +113,18 @@ def test_a_picture_that_does_not_tell_leaves_the_reference_s_grade() -> None:
     assert examination.failure is None
 
 
-def test_a_witness_that_is_gone_is_a_failure_and_not_a_low_grade() -> None:
-    gone = Failure("engine", "timed out")
-    examination, _ = run(lambda request: gone)
+@pytest.mark.parametrize(
+    "unheard",
+    [
+        Failure("engine", "timed out"),
+        Failure("error", "it raised"),
+        Failure("prompt", "the picture is too long and thin"),
+    ],
+)
+def test_a_picture_that_was_not_asked_is_a_failure_and_not_a_low_grade(unheard: Failure) -> None:
+    examination, _ = run(lambda request: unheard)
     assert by_text(examination)["fan"].grade is None
-    assert examination.failure == gone
+    assert examination.failure == unheard
 
 
 def test_all_pairs_share_two_calls() -> None:
@@ -170,6 +178,14 @@ def test_a_missing_picture_fails_its_pair_alone() -> None:
     assert str(scores[0].failure) == "there is no picture"
     assert scores[2].failure is not None
     assert scores[2].failure.kind == "text"
+
+
+def test_few_pictures_of_a_lazy_column_are_in_memory_at_a_time() -> None:
+    column = LazyColumn(["red", "blue", "red", "blue", "red"])
+    posh = PoSh(witness=FakeJudge(lambda request: 5.0, "eyes-1"), pairs_at_once=2)
+    scores = posh.score([GENERATION] * 5, [REFERENCE] * 5, column)
+    assert scores == [score(sighted())] * 5
+    assert column.most <= 2
 
 
 def test_one_text_about_two_pictures_is_asked_of_each() -> None:
@@ -233,7 +249,9 @@ def test_a_witness_of_its_own_sleeps_when_the_judge_does() -> None:
 @pytest.mark.parametrize(
     "blind", [PromptJudge(FakeModel()), EmbeddedJudge(), "judge", "fake-model"]
 )
-def test_who_cannot_see_is_no_witness(blind: PromptJudge | EmbeddedJudge | str) -> None:
+def test_a_judge_that_cannot_see_is_refused_as_a_witness(
+    blind: PromptJudge | EmbeddedJudge | str,
+) -> None:
     with pytest.raises(InputError, match="name a model that sees"):
         PoSh(witness=blind)
 

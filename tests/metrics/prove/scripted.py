@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.subjects import COLORS, GARMENTS, Scene, Subject
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
+from posh_reward.types import Verdict
 
 WORN = """def verify(sg):
     for person in sg.get_entities():
@@ -118,3 +119,11 @@ def scripted_writer(
         return f"```json\n{json.dumps(rows)}\n```"
 
     return FakeModel(writer=write, name="scripted")
+
+
+class Mumbler(FakeModel):
+    """Its replies hold no label, which ``top-20`` takes for the lowest."""
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        lowest = (1.0, *(0.0 for _ in labels[1:]))
+        return [Verdict(lowest, unparsed=True, mass=0.0) for _ in prompts]

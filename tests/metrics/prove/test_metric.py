@@ -19,7 +19,9 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.encoders import embedded
 from posh_reward.models.fake import FakeModel
 from posh_reward.types import Failure, SceneGraph
+from tests.columns import LazyColumn
 from tests.graphs import entity
+from tests.metrics.prove.scripted import Mumbler
 
 ANGLES = {"dress": 0, "dress, red": 30, "dress, crimson": 60, "hat": 90, "hat, blue": 150}
 """Tuples as directions in the plane, in degrees."""
@@ -103,6 +105,20 @@ def test_a_failed_judgment_is_no_low_score_and_spares_the_neighbours() -> None:
     assert broken.helpfulness is not None
     assert sound.truthfulness == pytest.approx(1)
     assert sound.failure is None
+
+
+def test_a_reply_without_a_label_is_a_failure_and_not_a_sure_no() -> None:
+    scores = one(Prove(plane, Mumbler(sees=True)), "A hat.", caption=None, image=PICTURE)
+    assert scores.truthfulness is None
+    assert "no label" in str(scores.failure)
+
+
+def test_few_pictures_are_in_memory_at_a_time() -> None:
+    column = LazyColumn(["red"] * 5)
+    prove = Prove(plane, sees(), items_at_once=2)
+    scores = prove.score(["A hat."] * 5, [A] * 5, [Q] * 5, [CAPTION] * 5, column)
+    assert all(each.truthfulness is not None for each in scores)
+    assert column.most <= 2
 
 
 def test_a_picture_that_cannot_be_read_fails_its_own_item() -> None:
@@ -235,6 +251,19 @@ def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> Non
     again = FakeModel(writer=lambda prompt: REPLY, name="writer")
     assert one(Prove(plane, tuples=again, store=tmp_path / "store.sqlite"), A) == scores
     assert again.prompts == []
+
+
+def test_half_a_surrogate_pair_in_a_models_tuples_can_be_saved_and_asked_about() -> None:
+    reply = r'[["dress"], ["dress", "red\ud83d"]]'
+    prove = Prove(plane, sees(), tuples=FakeModel(writer=lambda prompt: reply))
+    scores = one(prove, "A dress.", image=PICTURE)
+    assert [each.tuple for each in scores.claims] == [("dress",), ("dress", "red?")]
+
+
+def test_the_texts_of_a_batch_go_to_the_model_in_one_call() -> None:
+    model = FakeModel(writer=lambda prompt: REPLY)
+    one(Prove(plane, tuples=model), "A hat.")
+    assert model.events == ["wake", "sleep"]
 
 
 @pytest.mark.parametrize("response", [None, float("nan"), 3, "a" * 20_001, "\ud83d"])

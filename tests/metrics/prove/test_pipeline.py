@@ -17,11 +17,9 @@ from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.scene import generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.errors import InputError
-from posh_reward.metrics.prove.checks import agrees, is_trivial
-from posh_reward.metrics.prove.kinds import kind_of
 from posh_reward.metrics.prove.pipeline import PairMaker
 from posh_reward.metrics.prove.programs.confined import Confined
-from posh_reward.metrics.prove.programs.scene import Value
+from posh_reward.metrics.prove.programs.scene import Nodes, Value
 from posh_reward.metrics.prove.scenes import nodes_of
 from posh_reward.metrics.prove.sifting import Made
 from posh_reward.metrics.prove.tuples import read_tuples
@@ -30,7 +28,7 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import REFUSED, STOPPED, body
-from tests.metrics.prove.scripted import Question, extractor, questions, scripted_writer
+from tests.metrics.prove.scripted import Mumbler, Question, extractor, questions, scripted_writer
 
 CAPTION = "A woman in a red dress holds two white flowers. A dog sits on a rug."
 PICTURE = Image.new("RGB", (8, 8))
@@ -174,6 +172,26 @@ def test_a_reviewer_drops_pairs_and_its_failure_drops_them_too() -> None:
     assert "it broke" in found.pairs[1].why
 
 
+def test_a_reviewer_without_an_answer_has_not_judged() -> None:
+    assert made(GOOD, reviewer=Mumbler()).drops == {"unjudged": 1}
+
+
+def test_a_broken_process_says_nothing_of_a_program() -> None:
+    class Broken(Confined):
+        def run(self, program: str, nodes: Nodes) -> Failure:
+            return Failure("engine", "the process is gone")
+
+    maker = PairMaker(writes(GOOD))
+    maker.programs = Broken()
+    assert maker.make([CAPTION])[0].drops == {"unjudged": 1}
+
+
+def test_half_a_surrogate_pair_in_a_question_can_be_saved() -> None:
+    """``json.dumps`` writes it as an escape, and so may a model."""
+    [pair] = made({**GOOD, "question": "What color is the dress \ud83d?"}).kept
+    assert pair.question == "What color is the dress ??"
+
+
 def test_a_judge_that_sees_drops_what_the_picture_does_not_show() -> None:
     def look(prompt: Prompt) -> float:
         assert len(prompt.pictures) == 1
@@ -206,6 +224,8 @@ def test_answers_are_kept_in_the_store(tmp_path: Path) -> None:
 
 
 def test_pictures_go_with_a_judge_that_sees() -> None:
+    with pytest.raises(InputError, match="images is one string: pass a list"):
+        PairMaker(writes(), entailment=FakeModel(sees=True)).make(["a"], "b")
     with pytest.raises(InputError, match="pass entailment="):
         PairMaker(writes()).make([CAPTION], [PICTURE])
     with pytest.raises(InputError, match="pass images="):
@@ -236,54 +256,6 @@ def test_the_writer_is_shown_caption_and_graph() -> None:
     assert prompt.suffix.startswith("Caption: A red dress {builtins}.\n")
     assert '{"dress": {"attributes": {"color": "red"}, "relations_to": {}}}' in prompt.suffix
     assert "len, sorted, list" in prompt.prefix
-
-
-@pytest.mark.parametrize(
-    ("value", "question", "answer", "same"),
-    [
-        ("red", "What color is the dress?", "It is red.", True),
-        ("black", "What color is the dress?", "It is red.", False),
-        ({"color": "blue, white"}, "What color are the planes?", "They are blue and white.", True),
-        (2, "How many dogs?", "Two dogs.", True),
-        ("three", "How many dogs?", "Two dogs.", False),
-        (["rug", "floor"], "Where does it lie?", "It lies on a rug.", False),
-        ({"rug": {"spatial": ["on"]}}, "Where does it lie?", "It lies on a rug.", True),
-        (True, "Is there a dog?", "Yes, there is a dog.", True),
-        (True, "Is there a dog?", "No, there is no dog.", False),
-        (False, "Is there a dog?", "There isn't a dog.", True),
-        ([], "Is there a dog?", "Yes.", False),
-        ("two white planes", "Where are two planes?", "The planes are on two carts.", False),
-    ],
-)
-def test_a_programs_answer_is_compared_with_the_stated_one(
-    value: Value, question: str, answer: str, same: bool
-) -> None:
-    assert agrees(value, question, answer) == same
-
-
-def test_an_answer_that_adds_no_word_is_trivial() -> None:
-    assert is_trivial("What is the bar of concrete made of?", "The bar is made of concrete.")
-    assert not is_trivial("Is the bar made of concrete?", "Yes, the bar is made of concrete.")
-
-
-@pytest.mark.parametrize(
-    ("attribute", "kind"),
-    [("mustard-yellow", "color"), ("two", "count"), ("12", "count"), ("sits", "state"),
-     ("large", "size"), ("wooden", "material"), ("light blue", "color")],
-)  # fmt: skip
-def test_attributes_have_kinds(attribute: str, kind: str) -> None:
-    assert kind_of(attribute) == kind
-
-
-def test_a_graph_has_attributes_by_kind_and_relations_by_target() -> None:
-    tuples = [("cat", "black"), ("cat", "white"), ("cat", "on", "mat"), ("cat", "eats off", "mat")]
-    assert nodes_of(tuples) == {
-        "cat": {
-            "attributes": {"color": "black, white"},
-            "relations_to": {"mat": {"spatial": ["on"], "action": ["eats off"]}},
-        },
-        "mat": {"attributes": {}, "relations_to": {}},
-    }
 
 
 @given(st.text(max_size=300) | st.text('[]{}",: \\question', max_size=200))

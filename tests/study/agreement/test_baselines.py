@@ -108,6 +108,10 @@ def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
             "Sure:\n```json\n{'precision': 5, 'recall': 0, 'overall_quality': 1}\n```",
             Given(5, 0, 1),
         ),
+        (
+            '{"precision": 4, "recall": 2, "overall_quality": 3, "why": "the dog\'s hat"}',
+            Given(4, 2, 3),
+        ),
         ('{"precision": 4} {"precision": 1, "recall": 1, "overall_quality": 1}', Given(1, 1, 1)),
     ],
 )
@@ -119,7 +123,8 @@ def test_scores_are_found_in_a_reply(reply: str, given: Given) -> None:
     "reply",
     ["4, 3, 2", "{}", '{"precision": 6, "recall": 1, "overall_quality": 1}',
      '{"precision": true, "recall": 1, "overall_quality": 1}',
-     '{"precision": NaN, "recall": 1, "overall_quality": 1}'],
+     '{"precision": NaN, "recall": 1, "overall_quality": 1}',
+     '{"precision": ' + "9" * 400 + ', "recall": 1, "overall_quality": 1}'],
 )  # fmt: skip
 def test_a_reply_without_scores_is_a_failure_never_a_low_score(reply: str) -> None:
     given = llm.read_scores(Reply(reply))

@@ -10,11 +10,14 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import InputError
+from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.reward.shaping import Shaping, shape
-from posh_reward.study.agreement.pairs import PairColumns, compared
+from posh_reward.study.agreement.items import Pair
+from posh_reward.study.agreement.pairs import Compared, PairColumns, compared
 from posh_reward.study.calibration.calibrate import How, calibrate, folds, said
 from posh_reward.study.calibration.fit import EQUAL, PENALTY, Calibration, Fit
 from posh_reward.study.calibration.judged import judged_pairs
+from posh_reward.study.calibration.scores import Kept, score_missing
 from posh_reward.study.calibration.sums import Sums
 from posh_reward.types import Element, Failure, Scores
 from tests.study.calibration.simulated import PEOPLE, SIGNATURE, judged, simulated
@@ -79,7 +82,7 @@ def test_ratings_that_are_noise_leave_the_weights_equal() -> None:
     assert min(found.attribute, found.relation, found.balance) >= 0.5
 
 
-def test_without_a_difference_the_point_is_equal() -> None:
+def test_weights_that_make_no_difference_stay_equal() -> None:
     """Nobody rated overall, so nothing speaks for a balance; all elements are entities."""
     rows, scores = simulated(12)
     things = [
@@ -147,6 +150,14 @@ def test_folds_need_images() -> None:
     rows, scores = simulated(3)
     with pytest.raises(InputError, match="5 folds of 3 images"):
         calibrate(judged(rows), scores, QUICK)
+    with pytest.raises(InputError, match="5 folds of 0 images"):
+        calibrate(judged_pairs(Compared("unrated", [], {"overall": np.array([])}, [])), [], QUICK)
     nobody = [{**row, "mistakes": None, "omissions": None, "overall": None} for row in rows]
     with pytest.raises(InputError, match="nothing to fit to"):
         calibrate(judged(nobody), scores, replace(QUICK, folds=2))
+
+
+def test_texts_are_not_graded_with_a_witness_whose_pictures_are_not_at_hand() -> None:
+    metric = PoSh(judge="fake", witness=FakeJudge())
+    with pytest.raises(InputError, match="leave the witness out"):
+        score_missing([Pair("A dog.", "A cat.")], Kept(), lambda: metric, lambda _: print)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from typing import Protocol
 
 from posh_reward.metrics.posh.asking import Pace
@@ -66,15 +65,9 @@ def sound_grade(given: object) -> Verdict:
     return sound_verdict(given, len(LABELS))
 
 
-@contextmanager
-def awake(judge: Judge, witness: Witness | None) -> Iterator[None]:
-    """Both are ready meanwhile; a model that is both is woken once."""
-    with ExitStack() as stack:
-        both = (judge,) if witness is None or one_model(judge, witness) else (judge, witness)
-        for each in both:
-            each.wake()
-            stack.callback(each.sleep)
-        yield
+def who_wakes(judge: Judge, witness: Witness | None) -> list[Witness]:
+    """The judge and the witness; a model that is both stands once."""
+    return [judge] if witness is None or one_model(judge, witness) else [judge, witness]
 
 
 def one_model(judge: Judge, witness: Witness) -> bool:

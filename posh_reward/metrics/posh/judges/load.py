@@ -105,3 +105,20 @@ def check_sees(witness: Witness) -> Witness:
             f"the witness {witness.name!r} does not take pictures: name a model that sees"
         )
     return witness
+
+
+def check_asks_alike(judge: PromptJudge, preset: str, store: Store | None) -> None:
+    """Checks that a judge that was passed in goes with the metric's preset and store.
+
+    Raises:
+        InputError: it does not.
+    """
+    if judge.preset != preset:
+        raise InputError(
+            f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"
+        )
+    if store is not None and judge.store is None:
+        raise InputError(
+            "the judge was made without the store, so its answers would not be kept: pass the "
+            "store to PromptJudge as well"
+        )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from importlib import resources
-from math import isfinite
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Literal
 
+from posh_reward.metrics.wording import filled, wording
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Model, Prompt
 from posh_reward.models.pictures import picture_of
 from posh_reward.store import Store
 from posh_reward.study.agreement.items import Given, Pair
-from posh_reward.study.pages.page import fill
 from posh_reward.types import Failure, Reply
 
 Shown = Literal["reference", "image", "both"]
@@ -41,18 +40,14 @@ class LlmScores:
         self.signature = f"{model.name}|prompt:{shown}"
         self._asker = Asker(model, store)
         self._shown = shown
-        path = resources.files(__package__).joinpath(f"prompts/{shown}.txt")
-        self._prompt = path.read_text(encoding="utf-8").strip()
+        self._prompt = wording(__package__ or "", shown).strip()
 
     def score(self, pairs: Sequence[Pair]) -> list[Given]:
         """Precision, recall and overall quality, 0 to 5; a reply that cannot be read is none."""
         prompts = [self._prompted(pair) for pair in pairs]
         sound = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
-        self._asker.model.wake()
-        try:
+        with self._asker.awake(sound):
             replies = iter(self._asker.write(sound, LONGEST_REPLY))
-        finally:
-            self._asker.model.sleep()
         return [
             Given(failure=prompt) if isinstance(prompt, Failure) else read_scores(next(replies))
             for prompt in prompts
@@ -61,29 +56,34 @@ class LlmScores:
     def _prompted(self, pair: Pair) -> Prompt | Failure:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if self._shown == "reference":
-            return Prompt("", fill(self._prompt, texts))
+            return Prompt("", filled(self._prompt, texts))
         picture = picture_of(pair.image)
         if isinstance(picture, Failure):
             return picture
-        return Prompt("", fill(self._prompt, texts), (picture,))
+        return Prompt("", filled(self._prompt, texts), (picture,))
 
 
 def read_scores(reply: Reply) -> Given:
     """The three scores in a reply, wherever its JSON stands; a failure if there are none."""
     if reply.text is None:
         return Given(failure=reply.failure)
-    for found in JSON_OBJECT.findall(reply.text):
-        try:
-            values = json.loads(found.replace("'", '"'))
-        except ValueError:
-            continue
+    for values in _objects(reply.text):
         precision, recall, overall = (_score(values.get(key)) for key in KEYS)
         if precision is not None and recall is not None and overall is not None:
             return Given(precision, recall, overall)
     return Given(failure=Failure("reply", "the model's reply has no JSON with three scores 0 to 5"))
 
 
+def _objects(text: str) -> Iterator[dict[str, object]]:
+    """The objects in a text, innermost ones; those in Python's quotes are read, too."""
+    for found in JSON_OBJECT.findall(text):
+        for written in (found, found.replace("'", '"')):
+            with suppress(ValueError):
+                yield json.loads(written)
+                break
+
+
 def _score(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if isfinite(value) and 0 <= value <= HIGHEST else None
+    return float(value) if 0 <= value <= HIGHEST else None  # nor is NaN
