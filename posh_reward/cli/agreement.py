@@ -92,9 +92,14 @@ def rating_judgments(flags: argparse.Namespace) -> Rated:
     """The ratings that the flags name."""
     from posh_reward.study.agreement.ratings import RatingColumns, rated
 
-    named = by_axis(flags.rating or ["rating"], "--rating")
+    named = rating_columns(flags)
     columns = RatingColumns(flags.candidate, flags.references, flags.image, named, flags.raters)
     return rated(_rows(flags), columns, flags.input)
+
+
+def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
+    """Axis -> column of its ratings; ``rating`` for all of them unless flags name others."""
+    return by_axis(flags.rating or ["rating"], "--rating")
 
 
 def mmhe(flags: argparse.Namespace) -> int:

@@ -26,9 +26,10 @@ Fits to people's judgments how much entities, attributes and relations count, an
 precision (few mistakes) against recall (few omissions). Tests it out of fold, no image in two
 folds, and says how much better it agrees with people than equal weights, with a 95 % interval.
 
-With -o it saves what was fitted as settings, if the gain's interval lies above 0. The judge is
-asked once about each text: --scores keeps the graded elements, so that fitting again asks nobody.
-What is fitted holds for the judge that graded, not for another one."""
+With -o it saves what was fitted as settings, if the scores agree with people at all and the
+gain's interval lies above 0. The judge is asked once about each text: --scores keeps the graded
+elements, so that fitting again asks nobody. What is fitted holds for the judge that graded, not for
+another one."""
 PACKETS = """\
 Raters' answers to a packet of `posh-reward packets make`, as `posh-reward packets read` takes
 them."""
@@ -109,6 +110,7 @@ def _numbers(found: Found) -> dict[str, object]:
             "recall_weight": recall,
             "intervals": found.ranges,
             "gain": asdict(found.gain),
+            "agreement": asdict(found.agreement),
             "figure": found.figure,
             "images": found.images,
             "settled": found.settled,
@@ -119,13 +121,14 @@ def _numbers(found: Found) -> dict[str, object]:
 def _save(found: Found, flags: argparse.Namespace, notes: list[str]) -> bool:
     """Whether everything that was to be written is."""
     from posh_reward.metrics.load import read_metric
+    from posh_reward.study.calibration.calibrate import disagreement
     from posh_reward.study.calibration.saving import save
 
     if flags.output is None:
         return True
     if not found.settled and not flags.anyway:
-        print(f"{flags.output!r} is not written: the gain is not settled. Keep equal weights, or "
-              "pass --anyway", file=sys.stderr)  # fmt: skip
+        why = disagreement(found) or "the gain is not settled. Keep equal weights"
+        print(f"{flags.output!r} is not written: {why}, or pass --anyway", file=sys.stderr)
         return False
     names = ("judge", "parser", "coref", "preset")
     metric = read_metric(flags.config, **{name: getattr(flags, name) for name in names})
@@ -177,7 +180,7 @@ def _pairs(flags: argparse.Namespace) -> Judged:
 def _ratings(flags: argparse.Namespace) -> Judged:
     from posh_reward.study.calibration.judged import judged_ratings
 
-    return judged_ratings(agreement.rating_judgments(flags))
+    return judged_ratings(agreement.rating_judgments(flags), agreement.rating_columns(flags))
 
 
 def _packets(flags: argparse.Namespace) -> Judged:

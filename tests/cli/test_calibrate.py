@@ -67,6 +67,37 @@ def test_a_gain_that_is_not_settled_saves_nothing_unless_asked_to(
     assert load_metric(out)
 
 
+def test_an_inverted_scale_saves_nothing_unless_asked_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, scores = simulated(30)
+    inverted = [row | {"rating": 1 - row["overall"]} for row in rows]
+    ratings, scored = written(tmp_path, inverted, scores)
+    out = tmp_path / "fitted.yaml"
+    call = ("calibrate", "ratings", ratings, "--scores", scored, *QUICK, "-o", out)
+    assert run(*call, "--rating", "overall=rating") == UNSCORED
+    assert "the metric runs against these judgments" in capsys.readouterr().err
+    assert not out.exists()
+    assert run(*call, "--rating", "overall=rating", "--anyway") == OK
+    assert out.exists()
+
+
+def test_it_says_which_column_each_score_is_held_against(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, scores = simulated(12)
+    ratings, scored = written(tmp_path, [r | {"rating": r["overall"]} for r in rows], scores)
+    call = ("calibrate", "ratings", ratings, "--scores", scored, *QUICK)
+    assert run(*call) == OK
+    said = " ".join(capsys.readouterr().out.split())
+    assert "mistakes, omissions, overall: column 'rating'" in said
+    assert "to use them: --rating mistakes=mistakes" in said
+    assert "mean of mistakes" not in said
+    assert run(*call, *AXES) == OK
+    said = " ".join(capsys.readouterr().out.split())
+    assert "mistakes: column 'mistakes'; omissions: column 'omissions'" in said
+
+
 def test_texts_are_judged_once_and_kept_for_the_next_fit(tmp_path: Path) -> None:
     rows = docent_rows(12)
     source, kept = write_rows(tmp_path / "docent.jsonl", rows), tmp_path / "kept.jsonl"
@@ -94,7 +125,7 @@ def test_answers_to_a_packet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (tmp_path / "answers" / f"{rater}.json").write_bytes(saved(made.key, rater, answers))
     call = ("calibrate", "packets", key, tmp_path / "answers", "--folds", 2, *QUICK)
     assert run(*call) == OK
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "6 pairs, 6 images" in said
     assert "not settled" in said
     assert run(*call, "--leave-out", "nobody") == UNUSABLE

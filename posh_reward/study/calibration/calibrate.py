@@ -23,6 +23,8 @@ from posh_reward.types import Scores
 
 FITTED, BEFORE = "calibrated", "equal weights"
 LEVEL = 0.95
+CHANCE = {"rho": 0.0, "acc": 0.5}
+"""Measure -> what scores reach that have nothing to do with people's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,31 @@ class Found:
     """By field of ``Calibration``, its 95 % interval over resamples of images."""
     gain: Estimate
     """Out of fold, against equal weights; above 0 people agree more with the calibrated scores."""
+    agreement: Estimate
+    """Out of fold, of the calibrated scores with people; higher is better."""
+    chance: float
+    """The agreement of scores that have nothing to do with people's numbers."""
     figure: str
-    """What the gain is a gain in."""
+    """What agreement and gain are measured in."""
+    held_against: str
+    """Which column each score is held against; empty where that is not a choice."""
     images: int
     report: Report
 
     @property
+    def agrees(self) -> bool:
+        """Whether the agreement's interval lies above chance."""
+        return self.agreement.low > self.chance  # nan is not
+
+    @property
+    def runs_against(self) -> bool:
+        """Whether people prefer what the metric scores lower, for all that is known."""
+        return self.agreement.value <= self.chance
+
+    @property
     def settled(self) -> bool:
-        """Whether the gain's interval lies above 0."""
-        return self.images >= ENOUGH and self.gain.low > 0  # nan is not
+        """Whether scores agree with people, and the gain's interval lies above 0."""
+        return self.images >= ENOUGH and self.agrees and self.gain.low > 0  # nan is not
 
 
 def calibrate(judged: Judged, scores: Sequence[Scores], how: How) -> Found:
@@ -66,7 +84,8 @@ def calibrate(judged: Judged, scores: Sequence[Scores], how: How) -> Found:
         how: folds and resamples.
 
     Raises:
-        InputError: there are fewer images than folds, or nothing to fit to.
+        InputError: there are fewer images than folds, or nothing to fit to, such as ratings that
+            are all alike.
     """
     sums = Sums.of(scores)
     bars = Bars(how.quiet)
@@ -79,9 +98,19 @@ def calibrate(judged: Judged, scores: Sequence[Scores], how: How) -> Found:
     finally:
         bars.close()
     columns = _columns(fit, parts, scores, how)
-    gain, figure = _gain(judged, columns, how)
-    report = _report(judged, columns, how)
-    return Found(calibration, _ranges(resampled), gain, figure, fit.images, report)
+    name = _measure(judged)
+    gain, agreement = _gain(judged, name, columns, how)
+    return Found(
+        calibration,
+        _ranges(resampled),
+        gain,
+        agreement,
+        CHANCE[name],
+        _figure(judged, name),
+        judged.held_against,
+        fit.images,
+        _report(judged, columns, how),
+    )
 
 
 def folds(images: int, how: How) -> Floats:
@@ -100,6 +129,12 @@ def _check(fit: Fit, how: How) -> None:
         )
     if not any((moments.n > 0).any() for moments in fit.moments.values()):
         raise InputError("there is nothing to fit to: no text has both a score and people's number")
+    alike = [axis for axis, values in fit.judged.sheet.people.items() if not _varies(values)]
+    if alike and fit.judged.of is not None:
+        raise InputError(
+            f"all ratings are alike ({', '.join(alike)}), so they do not tell weights apart: rate "
+            "texts that differ, or leave these ratings out"
+        )
 
 
 def _draws(images: int, how: How) -> Floats:
@@ -135,22 +170,38 @@ def _columns(
     return [Column(BEFORE, equal, dict(failures)), Column(FITTED, crossed)]
 
 
-def _gain(judged: Judged, columns: Sequence[Column], how: How) -> tuple[Estimate, str]:
-    """The gain in rho or, where people's numbers do not vary, in accuracy; mean over the axes."""
-    people = judged.sheet.people
-    varies = all(len(np.unique(values[~np.isnan(values)])) > 1 for values in people.values())
-    name = "rho" if varies else "acc"
+def _measure(judged: Judged) -> str:
+    """Spearman's rho or, for preferences that do not vary, accuracy."""
+    return "rho" if all(map(_varies, judged.sheet.people.values())) else "acc"
+
+
+def _varies(values: Floats) -> bool:
+    return len(np.unique(values[~np.isnan(values)])) > 1
+
+
+def _figure(judged: Judged, name: str) -> str:
+    if judged.single_column is not None:
+        return f"{name} (mean of three scores, each with {judged.single_column!r})"
+    axes = list(judged.sheet.people)
+    return f"{name} ({'mean of ' if len(axes) > 1 else ''}{', '.join(axes)})"
+
+
+def _gain(
+    judged: Judged, name: str, columns: Sequence[Column], how: How
+) -> tuple[Estimate, Estimate]:
+    """The gain, and the agreement after it; means over the axes."""
     figures = [figure for figure in judged.figures if figure.name == name]
     given = [[judged.sheet.scores(column, f.axis) for f in figures] for column in columns]
 
-    def gain(rows: Ints) -> list[float]:
+    def measured(rows: Ints) -> list[float]:
         before, after = (_mean(judged, figures, each, rows) for each in given)
-        return [after - before]
+        return [after - before, after]
 
     groups = judged.sheet.groups
-    [found] = bootstrap(gain, groups, level=LEVEL, resamples=how.resamples, seed=how.seed)
-    axes = ", ".join(figure.axis for figure in figures)
-    return found, f"{name} ({'mean of ' if len(figures) > 1 else ''}{axes})"
+    gain, agreement = bootstrap(
+        measured, groups, level=LEVEL, resamples=how.resamples, seed=how.seed
+    )
+    return gain, agreement
 
 
 def _mean(judged: Judged, figures: Sequence[Figure], given: Sequence[Floats], rows: Ints) -> float:
@@ -185,7 +236,9 @@ def said(found: Found) -> list[str]:
         f"{words} {value:.2g}" + _range(found.ranges.get(name))
         for name, (words, value) in named.items()
     )
-    if isnan(found.gain.low):
+    if not isnan(found.agreement.low) and not found.agrees:
+        why = "not settled, since the scores do not agree with people"
+    elif isnan(found.gain.low):
         why = "it has no interval (too few images, or no resamples), so it is not settled"
     elif found.settled:
         why = "its interval lies above 0: settled"
@@ -196,11 +249,31 @@ def said(found: Found) -> list[str]:
     else:
         why = "its interval holds 0: not settled"
     return [
+        *([f"Held against: {found.held_against}."] if found.held_against else []),
         f"Fitted to all images, entities counting 1: {listed}.",
-        f"Gain in {found.figure}, out of fold: {found.gain.value:+.3f}"
-        + ("" if isnan(found.gain.low) else f" [{found.gain.low:+.3f}, {found.gain.high:+.3f}]")
-        + f"; {why}.",
+        f"Gain in {found.figure}, out of fold: {_number(found.gain)}; {why}.",
+        f"Agreement, out of fold: {_number(found.agreement)} (higher is better)"
+        + (f"; {against}." if (against := disagreement(found)) else "."),
     ]
+
+
+def disagreement(found: Found) -> str:
+    """Why scores cannot be said to agree with people; empty if they do, or nothing is known."""
+    if found.runs_against:
+        return (
+            "the metric runs against these judgments: is their scale inverted? More has to be "
+            "better"
+        )
+    if isnan(found.agreement.low) or found.agrees:
+        return ""
+    return f"its interval holds {found.chance:g}, which is chance: the metric may not agree at all"
+
+
+def _number(estimate: Estimate) -> str:
+    if isnan(estimate.value):
+        return "none, since all scores are alike"
+    ends = "" if isnan(estimate.low) else f" [{estimate.low:+.3f}, {estimate.high:+.3f}]"
+    return f"{estimate.value:+.3f}{ends}"
 
 
 def _range(ends: tuple[float, float] | None) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
@@ -29,6 +29,30 @@ class Judged:
     figures: Sequence[Figure]
     of: Ints | None
     """(rows,) the item that each row rates; None if row i compares items 2 i and 2 i + 1."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Axis -> column of its ratings, where they have one."""
+
+    @property
+    def single_column(self) -> str | None:
+        """The column that several axes share, if they have no other."""
+        names = set(self.columns.values())
+        return names.pop() if len(names) == 1 and len(self.columns) > 1 else None
+
+    @property
+    def held_against(self) -> str:
+        """Which column each axis is held against, and which ones of their names are not used."""
+        if not self.columns:
+            return ""
+        axes_of: dict[str, list[str]] = {}
+        for axis, column in self.columns.items():
+            axes_of.setdefault(column, []).append(axis)
+        found = "; ".join(f"{', '.join(axes)}: column {name!r}" for name, axes in axes_of.items())
+        row = self.items[0].row if self.items else {}
+        unused = [axis for axis in AXES if axis in row and axis not in axes_of]
+        if not unused:
+            return found
+        words = " ".join(f"--rating {axis}={axis}" for axis in unused)
+        return f"{found} (not used: {', '.join(unused)}; to use them: {words})"
 
     @property
     def pairs(self) -> list[Pair]:
@@ -48,12 +72,19 @@ class Judged:
         return chosen
 
 
-def judged_ratings(rated: Rated) -> Judged:
-    """Texts that people rated one by one."""
+def judged_ratings(rated: Rated, columns: Mapping[str, str] | None = None) -> Judged:
+    """Texts that people rated one by one.
+
+    Args:
+        rated: the texts with their ratings.
+        columns: axis -> column that its ratings are from.
+    """
     groups = [_image(rated.items[item]) for item in rated.of]
     title = f"{rated.name}: {len(rated.of):,} ratings of {len(rated.items):,} texts"
     sheet = replace(rated.sheet, groups=groups)
-    return Judged(_with_images(title, groups), rated.items, sheet, rating_figures(rated), rated.of)
+    figures = rating_figures(rated)
+    title = _with_images(title, groups)
+    return Judged(title, rated.items, sheet, figures, rated.of, dict(columns or {}))
 
 
 def judged_pairs(compared: Compared) -> Judged:

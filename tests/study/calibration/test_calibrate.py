@@ -20,7 +20,7 @@ from posh_reward.study.calibration.judged import judged_pairs
 from posh_reward.study.calibration.scores import Kept, score_missing
 from posh_reward.study.calibration.sums import Sums
 from posh_reward.types import Element, Failure, Scores
-from tests.study.calibration.simulated import PEOPLE, SIGNATURE, judged, simulated
+from tests.study.calibration.simulated import AXES, PEOPLE, SIGNATURE, judged, simulated
 
 QUICK = How(resamples=40, quiet=True)
 GENERATION = "A small black dog sits on the left of a wooden table. A man holds a red cup."
@@ -161,3 +161,19 @@ def test_texts_are_not_graded_with_a_witness_whose_pictures_are_not_at_hand() ->
     metric = PoSh(judge="fake", witness=FakeJudge())
     with pytest.raises(InputError, match="leave the witness out"):
         score_missing([Pair("A dog.", "A cat.")], Kept(), lambda: metric, lambda _: print)
+
+
+def test_scores_that_run_against_people_settle_nothing_however_much_weights_gain() -> None:
+    rows, scores = simulated(50)
+    inverted = [row | {axis: 1 - row[axis] for axis in AXES} for row in rows]
+    found = calibrate(judged(inverted), scores, QUICK)
+    assert found.agreement.high < 0 < found.gain.low
+    assert not found.settled
+    assert "runs against these judgments: is their scale inverted?" in said(found)[-1]
+
+
+def test_ratings_that_are_all_alike_are_refused() -> None:
+    rows, scores = simulated(6)
+    alike = [row | {"overall": 3} for row in rows]
+    with pytest.raises(InputError, match=r"all ratings are alike \(overall\)"):
+        calibrate(judged(alike), scores, QUICK)
