@@ -18,6 +18,7 @@ from posh_reward.study.rows.files import check_apart, open_table, shown
 from posh_reward.study.rows.formats import STANDARD, format_of
 from posh_reward.study.rows.journal import Journal, Row
 from posh_reward.study.rows.pairs import check_column
+from posh_reward.study.rows.plain import on_one_line
 from posh_reward.study.rows.writing import write_table
 from posh_reward.types import Failure
 
@@ -267,7 +268,7 @@ def made_summary(rows: Iterable[Row]) -> str:
     lines = [
         f"{len(rows):,} captions ({failed:,} failed), {len(pairs):,} candidates, {kept:,} kept"
     ]
-    lines += [f"  {reason}: {count:,}" for reason, count in dropped.most_common()]
+    lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in dropped.most_common()]
     return "\n".join(lines)
 
 
@@ -281,7 +282,7 @@ def scored_summary(rows: Iterable[Row]) -> str:
 
 
 def _means(rows: list[Row], model: Any) -> str:
-    shown = [f"{model}: " if model is not None else ""]
+    shown = [f"{on_one_line(str(model))}: " if model is not None else ""]
     for name in ("helpfulness", "truthfulness", "average"):
         values = [row[name] for row in rows if row[name] is not None]
         mean = f"{sum(values) / len(values):.3f}" if values else "none"

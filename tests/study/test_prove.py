@@ -143,6 +143,13 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     assert again == rows
 
 
+def test_no_name_steers_the_terminal_or_forges_a_line() -> None:
+    row = dict.fromkeys(("helpfulness", "truthfulness", "average"), 0.5)
+    said = scored_summary([{**row, "model": "a\nb: helpfulness 1.000\x1b[2J"}])
+    assert said.startswith("a b: helpfulness 1.000\\x1b[2J: helpfulness 0.500")
+    assert len(said.splitlines()) == 1
+
+
 def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
     judge = FakeModel(lambda prompt: 1.8, sees=True)
     how = How(image="image", quiet=True)
