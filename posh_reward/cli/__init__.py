@@ -14,6 +14,7 @@ from contextlib import suppress
 from posh_reward.cli.exits import INTERRUPTED, JUDGE, UNREAD, UNUSABLE, UNWRITABLE
 from posh_reward.cli.flags import command_line
 from posh_reward.errors import JudgeError, PoshError
+from posh_reward.study.rows.plain import safe
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +51,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _fail(why: str, status: int) -> int:
     with suppress(OSError):  # nowhere left to say it
-        print(f"posh-reward: {why}", file=sys.stderr)
+        print(f"posh-reward: {safe(why)}", file=sys.stderr)
     return status
 
 

@@ -73,6 +73,7 @@ def _fitting(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("calibration").add_argument
     add("-o", "--output", metavar="YAML", help="settings of the metric with its weights; those of "
         "the reward, with the balance, go next to it (a.yaml, a.reward.yaml)")  # fmt: skip
+    add("--overwrite", action="store_true", help="replace settings that are already there")
     add("--anyway", action="store_true", help="save it even if its gain is not settled")
     add("--scores", metavar="FILE", help="what `posh-reward score --elements` wrote, with the "
         "columns generation and reference; texts that it lacks are scored and added (.jsonl; made "
@@ -88,7 +89,7 @@ def calibrate(read: Callable[[argparse.Namespace], Judged], flags: argparse.Name
     from posh_reward.study.calibration.saving import check_output
 
     if flags.output is not None:
-        check_output(Path(flags.output))
+        check_output(Path(flags.output), flags.overwrite)
     if flags.plot is not None:
         check_plot(flags.plot)
     judged = read(flags)

@@ -206,7 +206,7 @@ def made_summary(rows: Iterable[Row]) -> str:
     lines = [
         f"{len(rows):,} captions ({failed:,} failed), {len(pairs):,} candidates, {kept:,} kept"
     ]
-    lines += [f"  {reason}: {count:,}" for reason, count in dropped.most_common()]
+    lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in dropped.most_common()]
     return "\n".join(lines)
 
 

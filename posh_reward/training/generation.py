@@ -18,6 +18,7 @@ from posh_reward.datasets.load import load_pictures
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.rows.journal import Journal
 from posh_reward.study.rows.numbered import OTHER_PICTURES
+from posh_reward.study.rows.plain import on_one_line, safe
 from posh_reward.training.describers import BATCH, Describer, Engine, Greedy, load_describer
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def generate(how: Describing) -> dict[str, int]:
             try:
                 _describe_all(how, dataset, todo, model, label, journal)
             except ConfigError as error:
-                logger.warning("%s", error)
+                logger.warning("%s", safe(str(error)))
                 failed.append(name)
             else:
                 written[label] = len(todo)
@@ -159,7 +160,7 @@ def _describe_all(
     size = how.batch_size or BATCH[how.engine]
     with (
         closing(load_describer(how.engine, model, greedy, how.max_pixels)) as describer,
-        tqdm(total=len(todo), desc=label, unit="text") as bar,
+        tqdm(total=len(todo), desc=on_one_line(label), unit="text") as bar,
     ):
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]

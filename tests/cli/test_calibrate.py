@@ -12,6 +12,7 @@ from posh_reward.metrics.load import load_metric
 from posh_reward.reward.instance import make_reward
 from posh_reward.settings import read_settings
 from posh_reward.study.calibration.fit import EQUAL
+from posh_reward.study.calibration.saving import save
 from tests.cli.running import Row, rows_in, run, write_rows
 from tests.study.agreement.judged import docent_rows
 from tests.study.calibration.simulated import simulated, written
@@ -50,6 +51,32 @@ def test_settings_are_saved_that_the_metric_and_the_reward_load(
     head = out.read_text("utf-8").splitlines()
     assert head[0].startswith("# posh-reward score")
     assert any(line.startswith("# Gain in rho") for line in head)
+
+
+@pytest.mark.parametrize("there", ["fitted.yaml", "fitted.reward.yaml"])
+def test_settings_are_not_replaced_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str
+) -> None:
+    target = tmp_path / "precious.txt"
+    target.write_text("precious")
+    (tmp_path / there).symlink_to(target)
+    out = tmp_path / "fitted.yaml"
+    assert fitted(tmp_path, "-o", out) == UNUSABLE
+    assert f"{there}' is already there: write elsewhere, or pass --overwrite" in (
+        capsys.readouterr().err
+    )
+    assert fitted(tmp_path, "-o", out, "--overwrite") == OK
+    assert target.read_text() == "precious", "a link is replaced, not what it leads to"
+    assert load_metric(out)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_no_name_adds_a_setting(tmp_path: Path) -> None:
+    out = tmp_path / "fitted.yaml"
+    name = "a.jsonl\nwitness: {name: server}\x85x: 1\u2028y: 2\x1b[31m"
+    save(EQUAL, {"judge": "embedded"}, out, [f"{name}: 30 ratings"])
+    assert read_settings(out).keys() == {"judge", "weights"}
+    assert "\x1b" not in out.read_text("utf-8")
 
 
 def test_a_gain_that_is_not_settled_saves_nothing_unless_asked_to(

@@ -44,6 +44,15 @@ def test_a_writer_without_json_makes_no_pairs(
     assert "1 captions (0 failed), 1 candidates, 0 kept" in capsys.readouterr().err
 
 
+def test_what_is_wrong_with_a_file_does_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [ROW])
+    output = write_rows(tmp_path / "out.jsonl", [{"id": 1, "signature": "a\x1b[2Jb"}])
+    assert main(["prove", "score", str(source), "-o", str(output)]) == UNUSABLE
+    assert "was made as a\\x1b[2Jb, not as" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "why"),
     [

@@ -111,7 +111,9 @@ def described(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:
+def test_generate_writes_rows_and_resumes(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     how = Describing(
         {"tiny": str(tiny)}, tmp_path / "rows.jsonl", SCENES, max_new_tokens=4, batch_size=2
     )
@@ -119,6 +121,10 @@ def test_generate_writes_rows_and_resumes(tiny: Path, tmp_path: Path) -> None:
     assert generate(how) == {"tiny": 2}
     assert generate(how) == {"tiny": 0}
     assert generate(replace(how, shuffle_images=True)) == {"tiny (other pictures)": 4}
+    assert generate(
+        replace(how, models={"a\x1b[2J": str(tiny)}, limit=1, output=tmp_path / "b.jsonl")
+    )
+    assert "a\\x1b[2J:   0%" in capsys.readouterr().err
     rows = described(how.output)
     assert [row["image"] for row in rows] == [0, 1, 2, 3, 1, 2, 3, 0]
     assert [row["model"] for row in rows] == ["tiny"] * 4 + ["tiny (other pictures)"] * 4

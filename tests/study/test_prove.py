@@ -16,7 +16,7 @@ from posh_reward.metrics.prove.metric import Prove
 from posh_reward.metrics.prove.pipeline import PairMaker
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
-from posh_reward.study.prove import SCORED, made_summary, make_pairs, score_responses
+from posh_reward.study.prove import SCORED, Means, made_summary, make_pairs, score_responses
 from posh_reward.study.rows.engine import How
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Columns
@@ -142,6 +142,15 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     again = score_responses(Prove(), responses(tmp_path), str(out), SCORING)
     assert str(again) == str(means)
     assert read(out) == rows
+
+
+def test_no_name_steers_the_terminal_or_forges_a_line() -> None:
+    row = dict.fromkeys(("helpfulness", "truthfulness", "average"), 0.5)
+    means = Means()
+    means.add({**row, "model": "a\nb: helpfulness 1.000\x1b[2J", "failure": None})
+    said = str(means)
+    assert said.startswith("a b: helpfulness 1.000\\x1b[2J: helpfulness 0.500")
+    assert len(said.splitlines()) == 1
 
 
 def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:

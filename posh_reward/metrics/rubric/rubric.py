@@ -16,6 +16,9 @@ OPENING = (
     "You are an expert judge. Your task is to evaluate a given answer based on a ground truth and "
     "question using the criteria provided below."
 )
+MOST_METRICS = 100
+LONGEST_NAME = 60
+"""Characters of a metric's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,10 @@ def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
     """
     there = _Fields(settings, name)
     there.only("metrics", "steps", "examples", "question", "opening")
-    metrics = tuple(
-        _metric(each, f"{name}: metric {number}") for number, each in there.numbered("metrics")
-    )
+    listed = there.numbered("metrics")
+    if len(listed) > MOST_METRICS:
+        raise ConfigError(f"{name} has {len(listed):,} metrics: list {MOST_METRICS} at most")
+    metrics = tuple(_metric(each, f"{name}: metric {number}") for number, each in listed)
     if not metrics:
         raise ConfigError(f"{name} has no metrics: list at least one, with its points")
     names = [metric.name for metric in metrics]
@@ -174,7 +178,17 @@ def _metric(settings: Mapping[str, Any], where: str) -> RubricMetric:
     if len(points) < 2:
         raise ConfigError(f"{where} has {len(points)} points to give: list at least two")
     ordered = dict(sorted(points.items(), reverse=True))
-    return RubricMetric(there.text("name"), there.text("title"), ordered)
+    return RubricMetric(_name(there.text("name"), where), there.text("title"), ordered)
+
+
+def _name(name: str, where: str) -> str:
+    """A name that is itself in JSON and on a screen."""
+    if not name.isprintable() or len(name) > LONGEST_NAME or any(mark in name for mark in '"\\'):
+        raise ConfigError(
+            f"{where}: name is {shown(name)}: give at most {LONGEST_NAME} printable characters, "
+            "without quotes and backslashes"
+        )
+    return name
 
 
 def _example(settings: Mapping[str, Any], metrics: Sequence[RubricMetric], where: str) -> Example:

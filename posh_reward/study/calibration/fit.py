@@ -30,6 +30,8 @@ FACTORS: Floats = np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])
 """What a weight, or the balance, can be: 1/4 to 4 in steps of about the square root of 2."""
 PRIOR = 1.0
 """Standard deviation of the prior, in factors of two."""
+ROUNDING = 1e-14
+"""Relative differences between people's numbers that are errors of rounding."""
 AT_ONCE = 100
 """Resamples that are fitted at a time: bounds memory."""
 
@@ -133,6 +135,12 @@ class Fit:
         return len(set(self.judged.sheet.groups))
 
     @cached_property
+    def people(self) -> Mapping[str, Floats]:
+        """Axis -> (rows,) people's numbers on a scale of their own, on which sums keep digits."""
+        centred = self.judged.of is not None
+        return {axis: standardised(y, centred) for axis, y in self.judged.sheet.people.items()}
+
+    @cached_property
     def moments(self) -> Mapping[str, Moments]:
         """By axis; overall has a point for each balance, kinds first."""
         parts: dict[str, list[tuple[Floats, ...]]] = {axis: [] for axis in self.judged.sheet.people}
@@ -147,13 +155,13 @@ class Fit:
 
     def _summed(self, axis: str, x: Floats) -> tuple[Floats, ...]:
         """(images, columns) sums of x, x^2 and x y over the rows of each image that have both."""
-        y = self.judged.sheet.people[axis][:, None]
+        y = self.people[axis][:, None]
         usable = ~np.isnan(x) & ~np.isnan(y)
         x, y = np.where(usable, x, 0), np.where(usable, y, 0)
         return tuple(self._by_image(each) for each in (x, x * x, x * y))
 
     def _moments(self, axis: str, parts: list[tuple[Floats, ...]]) -> Moments:
-        people = self.judged.sheet.people[axis]
+        people = self.people[axis]
         scored = self.judged.rows(EQUAL.scores(self.sums)[axis])
         usable = ~np.isnan(people) & ~np.isnan(scored)
         y = np.where(usable, people, 0)
@@ -184,6 +192,22 @@ class Fit:
             flat = (total - PENALTY).reshape(len(some), -1)[:, NEAREST_FIRST]
             found += [_point(int(NEAREST_FIRST[place])) for place in flat.argmax(axis=1)]
         return found
+
+
+def standardised(values: Floats, centred: bool) -> Floats:
+    """(rows,) values in units of their spread; around their mean, if ``centred``, else around 0.
+
+    Values that are all the same are 0, and nan stays nan.
+    """
+    known = values[~np.isnan(values)]
+    largest = np.abs(known).max(initial=0)
+    if largest == 0:
+        return values
+    moved = values / largest  # the square of a large number is infinite
+    moved = moved - np.mean(known / largest) if centred else moved
+    spread = np.sqrt(np.nanmean(np.square(moved)))
+    found: Floats = moved / spread if spread > ROUNDING else np.where(np.isnan(moved), moved, 0)
+    return found
 
 
 def _point(place: int) -> Calibration:

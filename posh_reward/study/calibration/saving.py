@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,16 +11,22 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.settings import ENDINGS
 from posh_reward.study.calibration.fit import Calibration
+from posh_reward.study.rows.plain import on_one_line
 
 YAML = ENDINGS[:2]
 REWARD = "posh_reward.reward.instance.posh"
 """What TRL's command line calls the reward."""
 
 
-def check_output(path: Path) -> None:
-    """Raises ``InputError`` if a settings file cannot be called so."""
+def check_output(path: Path, overwrite: bool = False) -> None:
+    """Raises ``InputError`` if a settings file cannot be called so, or would replace another."""
     if path.suffix.lower() not in YAML:
         raise InputError(f"{path.name!r} does not end in {' or '.join(YAML)}: rename the output")
+    for each in (path, reward_path(path)):
+        if not overwrite and (each.exists() or each.is_symlink()):
+            raise InputError(
+                f"{str(each)!r} is already there: write elsewhere, or pass --overwrite"
+            )
 
 
 def reward_path(path: Path) -> Path:
@@ -30,7 +37,9 @@ def reward_path(path: Path) -> Path:
 def save(
     calibration: Calibration, metric: Mapping[str, Any], path: Path, notes: Sequence[str]
 ) -> list[str]:
-    """Writes both files; returns how to use them, one line each.
+    """Writes both files, each whole or not at all; returns how to use them, one line each.
+
+    A file, or a link, that is already there is replaced; what a link leads to is left alone.
 
     Args:
         calibration: what was fitted.
@@ -61,6 +70,14 @@ def save(
 def _write(path: Path, head: Sequence[str], settings: Mapping[str, Any]) -> None:
     import yaml
 
-    comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
+    # A name with a line break in it would go on as a setting.
+    comments = "".join(f"# {on_one_line(line)}".rstrip() + "\n" for line in head)
     body = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
-    path.write_text(comments + body, encoding="utf-8")
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            file.write(comments + body)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

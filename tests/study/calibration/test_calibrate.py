@@ -64,6 +64,27 @@ def test_peoples_weights_are_found_again() -> None:
     assert {line.name for line in found.report.lines} == {"equal weights", "calibrated"}
 
 
+@pytest.mark.parametrize(
+    ("factor", "offset"), [(1, 1e9), (1e160, 0), (1e-170, 0), (1e300, -1e300), (100, 0)]
+)
+def test_the_scale_of_ratings_does_not_matter(factor: float, offset: float) -> None:
+    rows, scores = simulated(20)
+    one = np.ones((1, 20))
+    plain = judged(rows)
+    people = {axis: values * factor + offset for axis, values in plain.sheet.people.items()}
+    moved = replace(plain, sheet=replace(plain.sheet, people=people))
+    [expected] = Fit(plain, Sums.of(scores)).best(one)
+    assert expected != EQUAL
+    assert Fit(moved, Sums.of(scores)).best(one) == [expected]
+
+
+def test_ratings_that_are_all_the_same_leave_weights_equal() -> None:
+    rows, scores = simulated(20)
+    for row in rows:
+        row |= dict.fromkeys(("mistakes", "omissions", "overall"), 0.1)
+    assert Fit(judged(rows), Sums.of(scores)).best(np.ones((1, 20))) == [EQUAL]
+
+
 def test_people_who_weigh_all_alike_settle_nothing() -> None:
     rows, scores = simulated(40, EQUAL, noise=0.15)
     found = calibrate(judged(rows), scores, QUICK)
