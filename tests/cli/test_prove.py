@@ -48,9 +48,15 @@ def test_what_is_wrong_with_a_file_does_not_steer_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [ROW])
-    output = write_rows(tmp_path / "out.jsonl", [{"id": 1, "signature": "a\x1b[2Jb"}])
-    assert main(["prove", "score", str(source), "-o", str(output)]) == UNUSABLE
-    assert "was made as a\\x1b[2Jb, not as" in capsys.readouterr().err
+    arguments = ["prove", "score", str(source), "-o", str(tmp_path / "out.jsonl")]
+    assert main(arguments) == OK
+    [row] = rows_in(tmp_path / "out.jsonl")
+    write_rows(tmp_path / "out.jsonl", [{**row, "signature": "a\x1b[2Jb"}])
+    capsys.readouterr()
+    assert main(arguments) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "a\\x1b[2Jb" in said
 
 
 @pytest.mark.parametrize(
