@@ -12,6 +12,7 @@ from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
 from posh_reward.store.admin import survey
 from tests.cli.running import run, write_rows
+from tests.pages import unfilled
 from tests.study.agreement.judged import caparena_rows, docent_rows
 
 QUICK = ("--resamples", 10, "--quiet")
@@ -64,9 +65,11 @@ def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixt
     source = tmp_path / "caparena_annots_eval.json"
     source.write_text(json.dumps(caparena_rows(30)))
     arguments = ("--no-posh", "--baseline", "length", "--paper", "6", *QUICK)
-    assert run("agreement", "caparena", source, *arguments) == OK
+    page = tmp_path / "page.html"
+    assert run("agreement", "caparena", source, *arguments, "--html", page) == OK
     said = capsys.readouterr().out
     assert "LLaVa Critic (paper, Table 6)" in said
+    assert unfilled(page.read_text("utf-8")) == []
     assert "acc in people" in said
 
 

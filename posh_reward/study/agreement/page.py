@@ -35,6 +35,7 @@ def page_of(report: Report) -> str:
         "title": escape(report.title),
         "lead": escape(explained(report)),
         "style": template("posh.css") + template("shell.css") + STYLE,
+        "figure": "",
         "key": "",
         "items": "\n".join(_block(report, *each) for each in report.blocks),
         "footer": "<br>".join(

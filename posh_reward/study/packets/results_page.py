@@ -38,6 +38,7 @@ def results_page(results: Results, title: str = "What people preferred") -> str:
         "title": escape(title),
         "lead": escape(lead(results) + ("The reasons are at the end." if results.refused else "")),
         "style": template("posh.css") + template("shell.css") + template("results.css", HERE),
+        "figure": "",
         "key": f'<p class="failure">{SUGGESTED}</p>' if results.suggested else "",
         "items": f'<div class="study">{"".join(cards)}</div>',
         "footer": escape(f"{HOW} Packet {results.packet}."),

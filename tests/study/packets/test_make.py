@@ -22,6 +22,7 @@ from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.items import Items
 from posh_reward.study.packets.make import Packet, digest, make_packet, read_key, write_packet
 from posh_reward.study.packets.records import Item, Marks
+from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, items, packet
 
 SECRETS = ("sft-run-7", "posh-tuned-9", "painting-of-monet", "secret-file", "in-sft.jsonl")
@@ -165,6 +166,7 @@ def test_texts_cannot_end_their_element() -> None:
         if name.endswith(".html"):
             html = data.decode("utf-8")
             assert html.count("<script>") == 1
+            assert unfilled(html) == []
             assert "<img" not in html
             [shown] = re.findall(
                 r'<script type="application/json" id="packet">(.*?)</script>', html

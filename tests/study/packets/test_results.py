@@ -17,6 +17,7 @@ from posh_reward.study.packets.records import Item, Key
 from posh_reward.study.packets.results import Results, _alpha, judgments, results
 from posh_reward.study.packets.results_page import results_page, verdict
 from posh_reward.study.packets.results_text import refused_and_missing, summary
+from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
 
 
@@ -191,6 +192,7 @@ def test_the_page_is_safe_and_says_what_is_better(shown: Results) -> None:
     html = results_page(shown)
     assert "<script" not in html
     assert "<img" not in html
+    assert unfilled(html) == []
     assert "Above 0, posh-tuned is better" in html
     assert "posh-tuned, +1.00 [+1.00, +1.00]" not in html  # three items settle nothing
     assert "fewer mistakes: not settled between posh-tuned and" in html

@@ -9,6 +9,7 @@ from posh_reward.study.pages.marks import asked, preset_of, stretches
 from posh_reward.study.pages.page import Item, page
 from posh_reward.study.pages.terminal import explain
 from posh_reward.types import Element, Failure, Kind, Scores, Seen
+from tests.pages import unfilled
 
 
 def element(text: str, start: int, end: int, grade: float | None, kind: Kind = "entity") -> Element:
@@ -105,7 +106,9 @@ def test_questions_are_worded_as_the_signature_says() -> None:
 
 def test_a_pair_without_a_score_says_why() -> None:
     failed = Scores.failed(Failure("text", "the reference is empty"), "s")
-    assert "No score: the reference is empty" in page([Item("One", failed)])
+    html = page([Item("One", failed)])
+    assert "No score: the reference is empty" in html
+    assert unfilled(html) == []
 
 
 def test_a_mark_says_which_witness() -> None:

@@ -18,6 +18,7 @@ from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import AXES, scored_row
 from posh_reward.types import Element, Failure, Scores, Seen
 from tests.chromium import Browser
+from tests.pages import unfilled
 
 EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
 RED = Element("precision", "attribute", "red", 1.2, ((2, 5),), "dog")
@@ -47,6 +48,7 @@ def data(html: str, name: str) -> Any:
 
 def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
+    assert unfilled(html) == []
     assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0]]]
     written, reference, elements, failure, picture = data(html, "pair-0")
     assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
