@@ -17,6 +17,7 @@ from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.others import Rows, column, failed
 from posh_reward.study.rows.pairs import Item
 from posh_reward.study.rows.plain import on_one_line
+from posh_reward.study.rows.standings import Unscored, unscored_lines
 from posh_reward.study.rows.writing import write_table
 
 if TYPE_CHECKING:
@@ -118,20 +119,27 @@ class Means:
     """
 
     def __init__(self) -> None:
-        self.failures = 0
-        """Rows that lack a score."""
+        self.failures: dict[str, Unscored] = {}
+        """Reason -> the rows that lack a score for it."""
         self._models: dict[str | None, dict[str, list[float]]] = {}
 
     def add(self, row: Row) -> None:
         """Counts one more row."""
-        self.failures += row["failure"] is not None
+        _note(self.failures, row)
         means = self._models.setdefault(row.get("model"), {name: [] for name in NAMES})
         for name, values in means.items():
             if row[name] is not None:
                 values.append(row[name])
 
     def __str__(self) -> str:
-        return "\n".join(_means(model, means) for model, means in self._models.items())
+        lines = [_means(model, means) for model, means in self._models.items()]
+        return "\n".join([*lines, *unscored_lines(self.failures)])
+
+
+def _note(failures: dict[str, Unscored], row: Row) -> None:
+    """Counts a row that failed under its reason."""
+    if row["failure"] is not None:
+        failures.setdefault(on_one_line(row["failure"]), Unscored()).add(row["id"])
 
 
 def _means(model: str | None, scores: dict[str, list[float]]) -> str:
@@ -207,7 +215,15 @@ def made_summary(rows: Iterable[Row]) -> str:
         f"{len(rows):,} captions ({failed:,} failed), {len(pairs):,} candidates, {kept:,} kept"
     ]
     lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in dropped.most_common()]
-    return "\n".join(lines)
+    unjudged = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
+    lines += [
+        f"  unjudged, {count:,} of them: {on_one_line(str(why))}"
+        for why, count in unjudged.most_common(3)
+    ]
+    failures: dict[str, Unscored] = {}
+    for row in rows:
+        _note(failures, row)
+    return "\n".join([*lines, *unscored_lines(failures, "no pairs")])
 
 
 def score_responses(prove: Prove, source: str, output: str, how: How) -> Means:

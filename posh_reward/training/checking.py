@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from posh_reward.datasets.load import scene_options
-from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load import load_metric, read_metric
+from posh_reward.metrics.posh.judges.load import WITNESSES
+from posh_reward.models.load import MODELS, model_settings
 from posh_reward.training.arguments import parsed_for
 from posh_reward.training.combinations import remarks
 from posh_reward.training.fit.report import assumptions, fits, report
-from posh_reward.training.fit.run import Run, run_of
+from posh_reward.training.fit.run import Run, metric_flags, run_of
 from posh_reward.training.processes import Processes, read_processes
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -69,7 +71,9 @@ def checked(kinds: Sequence[type], flags: Sequence[str]) -> Checked:
     check_name("model_name_or_path", model.model_name_or_path)
     get_peft_config(model)
     get_quantization_config(model)
-    missing = tuple(_missing(script))
+    metric = metric_of(script)
+    check_oracle(metric.get("witness"), script.dataset_name)
+    missing = tuple(_missing(metric)) if hasattr(script, "metric") else ()
     run = run_of(script, args, model, there) if _shaped(model) else None
     return Checked(launched, there, script, args, model, run, missing)
 
@@ -99,7 +103,7 @@ def check_name(what: str, name: str | None) -> None:
     """Raises ConfigError, or InputError, unless a model or dataset could have this name."""
     if name is None:
         raise ConfigError(f"{what} is not set: add it to the configuration or as a flag")
-    if what == "dataset_name" and (name == "scenes" or name.startswith("scenes:")):
+    if what == "dataset_name" and _is_drawn(name):
         scene_options(name)
     elif not Path(name).exists() and not HUB.fullmatch(name):
         raise ConfigError(f"{what} is {name!r}: there is no such file, and no such name on a hub")
@@ -145,25 +149,73 @@ def _trained(found: Checked) -> str:
     return f"{trained / 1e6:,.1f} million {what} in {found.model.dtype}"
 
 
-def _metric(script: Any) -> dict[str, object]:
-    flags = {name: getattr(script, name) for name in ("judge", "parser", "coref", "preset")}
-    defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
-    settings = defaults | read_metric(script.metric, **flags)
-    judge = settings["judge"]
-    settings["judge"] = judge.get("model", judge["name"]) if isinstance(judge, dict) else judge
+def metric_of(script: Any) -> dict[str, Any]:
+    """Settings of the run's metric, without its store; empty for a recipe that has no metric."""
+    if not hasattr(script, "metric"):
+        return {}
+    settings = read_metric(script.metric, **metric_flags(script))
+    settings.pop("store", None)
     return settings
 
 
-def _missing(script: Any) -> Iterator[str]:
-    """What the metric needs and is not installed here."""
-    if not hasattr(script, "metric"):
+def check_oracle(witness: object, dataset: str) -> None:
+    """Checks that an oracle knows the pictures of a run.
+
+    Raises:
+        ConfigError: it knows others.
+        InputError: an option of the drawn pictures is unknown.
+    """
+    known = _oracles(witness)
+    if known is None:
         return
-    flags = {name: getattr(script, name) for name in ("judge", "parser", "coref", "preset")}
+    remedy = f"witness names {known!r}, dataset_name {dataset!r}: name the same pictures"
+    if not _is_drawn(dataset):
+        raise ConfigError(f"the oracle knows drawn pictures only ({remedy}, or another witness)")
+    theirs, ours = scene_options(known), scene_options(dataset)
+    alike = replace(theirs, train=ours.train, heldout=ours.heldout, uneven=ours.uneven) == ours
+    if not alike or theirs.train < ours.train or theirs.heldout < ours.heldout:
+        raise ConfigError(f"the oracle does not know these pictures ({remedy})")
+
+
+def _oracles(witness: object) -> str | None:
+    """The drawn pictures that an oracle knows; None of another witness."""
+    if isinstance(witness, str) and _is_drawn(witness):
+        return witness
+    if not isinstance(witness, str | Mapping) or witness == "judge":
+        return None
+    options = model_settings(witness, (*WITNESSES, *MODELS), "witness")
+    return str(options.get("dataset", "scenes")) if options["name"] == "oracle" else None
+
+
+def _is_drawn(name: str) -> bool:
+    return name == "scenes" or name.startswith("scenes:")
+
+
+def _metric(script: Any) -> dict[str, object]:
+    defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
+    settings = defaults | metric_of(script)
+    for name in ("judge", "witness"):
+        given = settings.get(name)
+        if isinstance(given, dict):
+            settings[name] = given.get("model", given["name"])
+    return settings
+
+
+def _missing(metric: Mapping[str, Any]) -> Iterator[str]:
+    """What the metric needs and is not installed, or not downloaded, here."""
+    settings = {name: value for name, value in metric.items() if name != "witness"}
     try:
-        load_metric(script.metric, **flags)
+        load_metric(settings)
     except MissingDependencyError as error:
         yield str(error)
-        load_metric(script.metric, **{**flags, "coref": "rules"})
+        settings["coref"] = "rules"
+        load_metric(settings)
+    if "witness" not in metric:
+        return
+    try:
+        load_metric(settings, witness=metric["witness"])
+    except (MissingDependencyError, JudgeError) as error:
+        yield f"whether the witness takes pictures cannot be found out: {error}"
 
 
 def _shaped(model: Any) -> bool:

@@ -29,9 +29,23 @@ def test_responses_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "prove|encoder:embedded-words-1|" in said
 
 
-def test_a_row_without_a_score_shows_in_the_exit_status(tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [{**ROW, "answer": None}])
-    assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl"), "-q"]) == UNSCORED
+def test_a_row_without_a_score_is_told_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [ROW, {**ROW, "answer": None}])
+    assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl")]) == UNSCORED
+    said = capsys.readouterr().err
+    assert "(of 1); higher is better" in said
+    assert "no score for 1 (id 2): the answer is missing" in said
+
+
+def test_a_caption_without_pairs_is_told_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{"caption": ROW["caption"]}, {"caption": None}])
+    output = str(tmp_path / "pairs.jsonl")
+    assert main(["prove", "make", str(source), "-o", output, "--writer", "fake-model"]) == UNSCORED
+    assert "no pairs for 1 (id 2): the caption is missing" in capsys.readouterr().err
 
 
 def test_a_writer_without_json_makes_no_pairs(

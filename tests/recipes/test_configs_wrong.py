@@ -11,7 +11,7 @@ import pytest
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.arguments import parsed, parsed_for
-from posh_reward.training.checking import checked
+from posh_reward.training.checking import checked, described
 from posh_reward.training.processes import Processes, own_cache, read_processes
 from recipes import dapo_posh, sft
 
@@ -160,6 +160,34 @@ def test_a_model_that_zero3_could_not_save_is_refused(tmp_path: Path) -> None:
 def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(PoshError, match=message):
         checked(dapo_posh.SETTINGS, write(tmp_path, f"{BASE}{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("dataset_name: scenes\nwitness: nowhere.yaml", "nowhere.yaml"),
+        ("dataset_name: scenes\nwitness: embedded", "no witness 'embedded'"),
+        ("dataset_name: scenes\nwitness: fake-model", "does not take pictures"),
+        ("dataset_name: scenes\nwitness: judge", "does not take pictures"),
+        ("dataset_name: scenes:seed=1\nwitness: scenes:seed=2", "does not know these pictures"),
+        ("dataset_name: scenes\nwitness: scenes:train=20", "does not know these pictures"),
+        ("dataset_name: runs\nwitness: scenes", "the oracle knows drawn pictures only"),
+    ],
+)
+def test_a_witness_is_checked_as_a_judge_is(
+    lines: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = write(tmp_path, f"{BASE}{lines}\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(PoshError, match=message):
+        checked(dapo_posh.SETTINGS, flags)
+
+
+def test_an_oracle_may_know_more_pictures_than_are_trained_on(tmp_path: Path) -> None:
+    lines = "dataset_name: scenes:train=20:uneven=1\nwitness: scenes\n"
+    found = checked(dapo_posh.SETTINGS, write(tmp_path, BASE + lines))
+    assert any("witness scenes" in line for line in described(found))
 
 
 def test_each_rank_has_its_own_cache_of_compiled_models() -> None:

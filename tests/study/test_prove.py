@@ -135,7 +135,8 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     assert best["truthfulness"] > worse["truthfulness"]
     assert best["wanted"][0]["closest"] == ["dress", "red"]
     assert (none["helpfulness"], none["failure"]) == (None, "the response is missing")
-    first, second = str(means).splitlines()
+    first, second, unscored = str(means).splitlines()
+    assert unscored.endswith(": the response is missing")
     assert first.startswith("a: helpfulness 0.")
     assert first.endswith("(of 2); higher is better")
     assert second.startswith("b: helpfulness none (of 0)")

@@ -83,6 +83,12 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     assert "vllm_enable_sleep_mode: true" in "\n".join(report(awake))
     big = replace(run, judge=JudgeOnCard(weights=60e9, cache=8e9, sleeps=True))
     assert "a node of its own" in "\n".join(report(big))
+    seen = replace(run, witness=JudgeOnCard(weights=50e9, cache=8e9, sleeps=True))
+    text = "\n".join(report(seen))
+    assert "witness's weights" in text
+    assert "witness asleep" in text
+    assert "put the witness on a node of its own" in text
+    assert host.memory(seen) > host.memory(run)
     alone = replace(run, there=Processes(8))
     assert "zero3_8gpu.yaml" in "\n".join(report(alone))
     assert len(assumptions()) > 5

@@ -85,6 +85,19 @@ class Unscored:
         return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {listed}{more})"
 
 
+def unscored_lines(failures: Mapping[str, Unscored], lacking: str = "no score") -> list[str]:
+    """What a summary says of rows without a score, the most frequent reason first.
+
+    Args:
+        failures: reason -> its rows.
+        lacking: what the rows do not have.
+    """
+    found = sorted(failures.items(), key=lambda each: -each[1].count)
+    lines = [f"{lacking} for {unscored}: {reason}" for reason, unscored in found[:REASONS]]
+    others = len(found) - REASONS
+    return [*lines, f"and {others} other reasons"] if others > 0 else lines
+
+
 @dataclass(slots=True)
 class Tally:
     """Running totals over scored rows, for a summary."""
@@ -136,11 +149,7 @@ class Tally:
             [model] = self.models.values()
             means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
             said += f"; means: {', '.join(means)}\n{fill(self.board.explained, WIDTH)}"
-        failures = sorted(self.failures.items(), key=lambda each: -each[1].count)
-        for reason, unscored in failures[:REASONS]:
-            said += f"\nno score for {unscored}: {reason}"
-        others = len(failures) - REASONS
-        said += f"\nand {others} other reasons" if others > 0 else ""
+        said += "".join(f"\n{line}" for line in unscored_lines(self.failures))
         return said + "".join(
             f"\ndo not rely on {rows}: {why}" for why, rows in self.doubts.items()
         )

@@ -19,8 +19,8 @@ GB = 1e9
 def memory(run: Run) -> float:
     """GiB that a machine needs at most: sleeping judges, offloaded states, a model being saved."""
     each = PROCESS + states(run.parameters, run.there).on_host / GIB
-    if run.judge is not None:
-        each += ENGINE + (run.judge.weights / GIB if run.judge.sleeps else 0.0)
+    for _, grader in run.graders:
+        each += ENGINE + (grader.weights / GIB if grader.sleeps else 0.0)
     if run.coref == "maverick":
         each += READER
     saved = run.shape.parameters * 2 / GIB

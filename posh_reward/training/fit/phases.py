@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from posh_reward.training.fit.run import Run
+from posh_reward.training.fit.run import JudgeOnCard, Run
 from posh_reward.training.fit.states import states
 
 GIB = 2**30
@@ -65,11 +65,15 @@ def phases(run: Run, card: float = CARD) -> list[Phase]:
     always += readers(run)
     judge, policy = judging(run), policies(run, card)
     asleep = [Part("policy's vLLM asleep", ASLEEP)] if run.policy_sleeps else policy
-    judge_asleep = [Part("judge asleep", ASLEEP)] if run.judge and run.judge.sleeps else judge
+    resting = [
+        part
+        for name, each in run.graders
+        for part in ([Part(f"{name} asleep", ASLEEP)] if each.sleeps else at_work(name, each))
+    ]
     return [
-        Phase("generate", [*always, *(policy or generating(run)), *judge_asleep]),
+        Phase("generate", [*always, *(policy or generating(run)), *resting]),
         Phase("judge", [*always, *asleep, *judge]),
-        Phase("train", [*always, *asleep, *judge_asleep, *training(run)]),
+        Phase("train", [*always, *asleep, *resting, *training(run)]),
     ]
 
 
@@ -85,13 +89,16 @@ def generating(run: Run) -> list[Part]:
 
 
 def judging(run: Run) -> list[Part]:
-    """A judge on the card, at work."""
-    if run.judge is None:
-        return []
+    """A judge and a witness on the card; both are awake while either is asked."""
+    return [part for name, each in run.graders for part in at_work(name, each)]
+
+
+def at_work(name: str, grader: JudgeOnCard) -> list[Part]:
+    """What a judge or a witness takes while it is awake."""
     return [
-        Part("judge's weights", run.judge.weights / GIB),
-        Part("judge's cache (memory_gb)", run.judge.cache / GIB),
-        Part("judge's vLLM", ENGINE),
+        Part(f"{name}'s weights", grader.weights / GIB),
+        Part(f"{name}'s cache (memory_gb)", grader.cache / GIB),
+        Part(f"{name}'s vLLM", ENGINE),
     ]
 
 
@@ -103,10 +110,10 @@ def readers(run: Run) -> list[Part]:
 
 def training(run: Run) -> list[Part]:
     """Activations of a forward and backward pass, or the step after it, whichever is more."""
-    at_work = [*buffers(run), Part("activations", activations(run) * SPARE / GIB)]
-    at_work.append(Part("logits", HEAD))
+    passes = [*buffers(run), Part("activations", activations(run) * SPARE / GIB)]
+    passes.append(Part("logits", HEAD))
     step = list(stepping(run))
-    return max(at_work, step, key=lambda parts: sum(part.gib for part in parts))
+    return max(passes, step, key=lambda parts: sum(part.gib for part in parts))
 
 
 def activations(run: Run) -> float:

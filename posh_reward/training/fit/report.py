@@ -76,20 +76,27 @@ def _generate(run: Run, phase: Phase, card: float) -> Iterator[str]:
             yield f"set vllm_gpu_memory_utilization to {left:.2f} or less"
     elif run.generated:
         yield "generate fewer at a time (per_device_train_batch_size, or steps_per_generation)"
-    if run.judge is not None and not run.judge.sleeps:
-        yield "let the judge sleep between batches (sleep: true)"
+    yield from _sleep(run)
     yield from _spread(run)
 
 
 def _judge(run: Run, phase: Phase, card: float) -> Iterator[str]:
     if run.share is not None and not run.policy_sleeps:
         yield "let the policy's vLLM sleep meanwhile (vllm_enable_sleep_mode: true)"
-    if run.judge is not None:
-        left = run.judge.cache / GIB - (phase.gib - card)
+    for name, grader in run.graders:
+        left = grader.cache / GIB - (phase.gib - card)
         if left >= 2:
-            yield f"set the judge's memory_gb to {left:.0f} or less"
-        yield "put the judge on a node of its own (configs/judge/node.yaml)"
+            yield f"set the {name}'s memory_gb to {left:.0f} or less"
+        yield f"put the {name} on a node of its own (configs/judge/node.yaml)"
+    if run.judge is not None and run.witness is not None:
+        yield "let one model that sees be both (witness: judge)"
     yield from _spread(run)
+
+
+def _sleep(run: Run) -> Iterator[str]:
+    for name, grader in run.graders:
+        if not grader.sleeps:
+            yield f"let the {name} sleep between batches (sleep: true)"
 
 
 def _train(run: Run, phase: Phase, card: float) -> Iterator[str]:
@@ -99,8 +106,7 @@ def _train(run: Run, phase: Phase, card: float) -> Iterator[str]:
         yield "set gradient_checkpointing: true"
     if run.picture > 1280:
         yield "lower max_pixels (1003520 are 1,280 tokens)"
-    if run.judge is not None and not run.judge.sleeps:
-        yield "let the judge sleep between batches (sleep: true)"
+    yield from _sleep(run)
     yield from _spread(run)
 
 

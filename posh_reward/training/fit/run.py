@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.load import read_metric
+from posh_reward.metrics.posh.judges.load import JUDGES, WITNESSES
 from posh_reward.models.load import MODELS, model_settings
 from posh_reward.training.combinations import PROMPT_TOKENS
 from posh_reward.training.fit.shapes import BYTES, Shape, shape_of
@@ -22,7 +23,7 @@ REFERENCE_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class JudgeOnCard:
-    """A language model on the trainer's card that judges."""
+    """A language model on the trainer's card: the judge, or a witness that is another model."""
 
     weights: float
     """Bytes."""
@@ -56,6 +57,13 @@ class Run:
     saves: int
     """Checkpoints on the disk at the same time."""
     saves_only_model: bool
+    witness: JudgeOnCard | None = None
+
+    @property
+    def graders(self) -> list[tuple[str, JudgeOnCard]]:
+        """Judge and witness, if they are on the card, with what they are called."""
+        both = (("judge", self.judge), ("witness", self.witness))
+        return [(name, each) for name, each in both if each is not None]
 
     @property
     def length(self) -> int:
@@ -73,7 +81,7 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
 
     shape = shape_of(model.model_name_or_path, get_peft_config(model))
     generates = hasattr(args, "num_generations")
-    metric = read_metric(script.metric, **_flags(script)) if generates else {}
+    metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
     return Run(
         there=there,
@@ -91,6 +99,7 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
         coref=str(metric.get("coref", "rules")),
         saves=saves_of(args),
         saves_only_model=bool(args.save_only_model),
+        witness=witness_of(metric.get("witness")),
     )
 
 
@@ -112,9 +121,24 @@ def judge_of(which: Any) -> JudgeOnCard | None:
     Raises:
         ConfigError: its shape cannot be found out.
     """
-    if not isinstance(which, str | Mapping) or which in ("embedded", "fake"):
+    if not isinstance(which, str | Mapping):
         return None
-    options = model_settings(which, ("embedded", "fake", *MODELS), "judge")
+    options = model_settings(which, (*JUDGES, *MODELS), "judge")
+    return judge_of(options.get("judge")) if options["name"] == "cascade" else _on_card(options)
+
+
+def witness_of(which: Any) -> JudgeOnCard | None:
+    """The witness's own part of the card; None if it has none, or the judge answers for it.
+
+    Raises:
+        ConfigError: its shape cannot be found out.
+    """
+    if not isinstance(which, str | Mapping) or which == "judge" or str(which).startswith("scenes"):
+        return None
+    return _on_card(model_settings(which, (*WITNESSES, *MODELS), "witness"))
+
+
+def _on_card(options: Mapping[str, Any]) -> JudgeOnCard | None:
     if options["name"] not in ("vllm", "transformers"):
         return None
     shape = shape_of(options["model"])
@@ -135,5 +159,7 @@ def saves_of(args: Any) -> int:
     return int(max(args.max_steps / args.save_steps, 1)) if args.max_steps > 0 else 1
 
 
-def _flags(script: Any) -> dict[str, object]:
-    return {name: getattr(script, name) for name in ("judge", "parser", "coref", "preset", "store")}
+def metric_flags(script: Any) -> dict[str, object]:
+    """A recipe's flags that describe its metric; None where one is left to the settings."""
+    names = ("judge", "parser", "coref", "preset", "witness", "store")
+    return {name: getattr(script, name, None) for name in names}
