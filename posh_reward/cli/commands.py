@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def score(flags: argparse.Namespace) -> int:
     """Scores every pair of a table."""
+    from posh_reward.study.rows.numbered import WithDataset
     from posh_reward.study.rows.pairs import Columns
     from posh_reward.study.rows.score import How, score_table
 
@@ -29,7 +30,11 @@ def score(flags: argparse.Namespace) -> int:
     how = How(columns, flags.format, flags.delimiter, flags.elements, flags.batch, flags.overwrite,
               flags.quiet)  # fmt: skip
     posh = metric_of(flags)
-    tally = score_table(posh, flags.input, flags.output, how)
+    dataset = dataset_of(flags)
+    if dataset is not None and not posh.wants_pictures:
+        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
+    seeing = posh if dataset is None else WithDataset(posh, dataset)
+    tally = score_table(seeing, flags.input, flags.output, how)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:

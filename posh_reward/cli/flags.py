@@ -100,6 +100,7 @@ def _score(command: argparse.ArgumentParser) -> None:
     add("--image", metavar="COLUMN", help="the picture's path or row, carried along; default: "
         "image, if there is such a column")  # fmt: skip
     _witness(command, "the column image is looked at")
+    _dataset(command)
     add("--elements", action="store_true", help="add each element with its grade and its place")
     add("--batch", type=_positive, default=32, metavar="N", help="pairs that are scored and "
         "written at a time; default: 32")  # fmt: skip
@@ -132,10 +133,15 @@ def _report(command: argparse.ArgumentParser) -> None:
         "first model of SCORES")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
-    add("--dataset", metavar="NAME", help="whose rows image counts, as recipes/generate.py writes "
-        "it")  # fmt: skip
-    add("--split", default="test", help="of the dataset; default: test")
+    _dataset(command)
     command.set_defaults(command=commands.report)
+
+
+def _dataset(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--dataset", metavar="NAME", help="whose rows image numbers, as recipes/generate.py writes "
+        "it: the one that was described, with all its options")  # fmt: skip
+    add("--split", default="test", help="of the dataset; default: test")
 
 
 def _store(command: argparse.ArgumentParser) -> None:
