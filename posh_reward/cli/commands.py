@@ -27,12 +27,17 @@ if TYPE_CHECKING:
 def score(flags: argparse.Namespace) -> int:
     """Scores every pair of a table."""
     from posh_reward.cli.tables import how_of
+    from posh_reward.study.rows.numbered import WithDataset
     from posh_reward.study.rows.score import score_table
 
     texts = {"generation": flags.generation, "reference": flags.reference}
     how = how_of(flags, texts)
     posh = metric_of(flags)
-    tally = score_table(posh, flags.input, flags.output, how, elements=flags.elements)
+    dataset = dataset_of(flags)
+    if dataset is not None and not posh.wants_pictures:
+        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
+    seeing = posh if dataset is None else WithDataset(posh, dataset)
+    tally = score_table(seeing, flags.input, flags.output, how, elements=flags.elements)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:

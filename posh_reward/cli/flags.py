@@ -105,6 +105,7 @@ def _score(command: argparse.ArgumentParser) -> None:
     tables.add_files(command)
     tables.add_columns(command, "generation", "reference")
     _witness(command, "the column image is looked at")
+    _dataset(command)
     add("--elements", action="store_true", help="add each element with its grade and its place")
     tables.add_running(command, "pairs")
     _metric(command)
@@ -140,10 +141,15 @@ def _report(command: argparse.ArgumentParser) -> None:
         "first model of SCORES")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
-    add("--dataset", metavar="NAME", help="whose rows image counts, as recipes/generate.py writes "
-        "it")  # fmt: skip
-    add("--split", default="test", help="of the dataset; default: test")
+    _dataset(command)
     command.set_defaults(command=commands.report)
+
+
+def _dataset(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--dataset", metavar="NAME", help="whose rows image numbers, as recipes/generate.py writes "
+        "it: the one that was described, with all its options")  # fmt: skip
+    add("--split", default="test", help="of the dataset; default: test")
 
 
 def _store(command: argparse.ArgumentParser) -> None:

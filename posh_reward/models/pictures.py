@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from posh_reward.datasets.image_files import on_white, opened
+from posh_reward.datasets.image_files import is_there, on_white, opened
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, Picture
 
@@ -20,6 +20,10 @@ MOST_PIXELS = 16_000_000
 """Of a picture as it is held: 48 MB. A larger one is shrunk; models see far fewer."""
 NO_PILLOW = Failure("engine", "pictures need Pillow: pip install pillow")
 MISSING = Failure("text", "there is no picture")
+NUMBERED = (
+    "the picture {} is a row of a dataset: name the dataset (posh-reward score --dataset NAME "
+    "--split SPLIT), or give the picture's path"
+)
 NO_PLACE = Failure("prompt", "the model's chat template does not give each picture a placeholder")
 
 SEEING = ("qwen2_5_vl", "qwen3_vl")
@@ -49,9 +53,10 @@ def picture_of(given: object) -> Picture | Failure:
 
     Args:
         given: a ``Picture``, a PIL image, a path, the bytes of a file, or a mapping with ``bytes``
-            or ``path`` as in a column of Hugging Face datasets. Nothing is ever fetched.
+            or ``path`` as in a column of Hugging Face datasets. Nothing is ever fetched. A failure
+            to find it stays what it is.
     """
-    if isinstance(given, Picture):
+    if isinstance(given, Picture | Failure):
         return given
     try:
         from PIL import Image
@@ -88,6 +93,10 @@ def _source(given: object) -> bytes | str | Path | Failure:
         given = held if held is not None else given.get("path")
     if given is None or given == "":
         return MISSING
+    if isinstance(given, int) or (
+        isinstance(given, str) and given.isdecimal() and not is_there(given)
+    ):
+        return Failure("text", NUMBERED.format(given))
     if isinstance(given, bytes | str):
         return given
     return (

@@ -54,4 +54,6 @@ def test_a_witness_looks_at_the_picture_that_is_named(
     assert run(*flags) == UNUSABLE
     assert "name it with --image" in capsys.readouterr().err
     assert run(*flags, "--image", tmp_path / "drawn.png") == OK
-    assert "In the picture, not in the reference." in " ".join(capsys.readouterr().out.split())
+    assert "In the picture, not in the reference (reference 1.0, picture 5.0)." in " ".join(
+        capsys.readouterr().out.split()
+    )

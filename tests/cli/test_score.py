@@ -10,12 +10,14 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.datasets.load import load_pictures
 from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.scene import generate
 from posh_reward.study.rows.formats import format_of
 from posh_reward.study.rows.reading import read_table
 from posh_reward.study.rows.scored import scores_of, typed
+from posh_reward.study.rows.writing import write_table
 from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
 
 
@@ -242,6 +244,34 @@ def test_a_witness_looks_at_the_pictures_of_a_table(tmp_path: Path, ending: str)
     assert "|witness:oracle-1:scenes" in first["signature"]
     assert [e.witness for e in scores_of(typed(first)).elements].count("picture") > 3
     assert second["failure"] == "there is no picture"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    pytest.importorskip("datasets")
+    described = "scenes:train=0:heldout={}:uneven=1:seed=7"
+    drawn = load_pictures(described.format(3), "test")
+    rows = [
+        {"id": uuid, "image": n, "generation": f"{reference} A fan.", "reference": reference}
+        for n, (uuid, reference) in enumerate(zip(drawn["uuid"], drawn["reference"], strict=True))
+    ]
+    table, out, name = tmp_path / f"in.{ending}", tmp_path / "out.jsonl", described.format(2)
+    write_table(rows, table, format_of(str(table)))
+    flags = ("score", table, "--id", "id", "-o", out, "--elements", "--overwrite")
+    witness = ("--witness", name)
+    assert run(*flags, "--dataset", name) == UNUSABLE
+    assert "--dataset is for a witness" in capsys.readouterr().err
+    assert run(*flags, *witness, "--dataset", f"{name}0") == UNUSABLE
+    assert f"a text is not about picture 0 of '{name}0'" in capsys.readouterr().err
+    assert run(*flags, *witness) == UNSCORED
+    assert "the picture 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]
+    assert run(*flags, *witness, "--dataset", name) == UNSCORED
+    *seen, beyond = rows_in(out)
+    assert all(row["mistakes"] is not None for row in seen)
+    assert any(each.seen for row in seen for each in scores_of(row).elements)
+    assert beyond["failure"] == f"its picture is beyond the end of {name!r}, which has 2 rows"
 
 
 def test_a_witness_needs_a_column_of_pictures(

@@ -9,7 +9,7 @@ from reprlib import repr as short
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.study.pages.marks import Stretch, preset_of, stretches, wording, worst_first
+from posh_reward.study.pages.marks import Stretch, names, stretches, wording, worst_first
 from posh_reward.study.pages.page import TITLES
 from posh_reward.study.pages.pictures import Pictures
 from posh_reward.study.rows.comparison import Gain, Item, baseline_of, gains
@@ -142,10 +142,9 @@ def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     """
     elements = worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
-    preset = preset_of(scores.signature)
     texts = [[_run(stretch, places) for stretch in stretches(scores, side)] for side in TITLES]
     packed = [
-        _element(element, wordings.setdefault(wording(element, preset), len(wordings)))
+        _element(element, wordings.setdefault(wording(element, scores.signature), len(wordings)))
         for element in elements
     ]
     return [*texts, packed, None if scores.failure is None else str(scores.failure)]
@@ -165,11 +164,10 @@ def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
 def _element(element: Element, wording_place: int) -> list[Any]:
     side = list(TITLES).index(element.direction)
     kind = KINDS.index(element.kind)
-    failure = None if element.failure is None else str(element.failure)
-    names = [element.text, element.identifier, element.other, failure]
-    while names and names[-1] is None:
-        names.pop()
-    return [wording_place, side, kind, _rounded(element.grade), *names]
+    filling = names(element)
+    while filling and filling[-1] is None:
+        filling.pop()
+    return [wording_place, side, kind, _rounded(element.grade), *filling]
 
 
 def _rounded(value: float | None) -> float | None:

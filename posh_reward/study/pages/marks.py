@@ -11,7 +11,16 @@ from typing import Literal
 
 from posh_reward.metrics.posh.presets import PRESETS, question
 from posh_reward.metrics.signature import field_of
-from posh_reward.types import Description, Direction, Element, Kind, Request, SceneGraph, Scores
+from posh_reward.types import (
+    Description,
+    Direction,
+    Element,
+    Kind,
+    Request,
+    SceneGraph,
+    Scores,
+    Seen,
+)
 
 Level = Literal["absent", "weak", "partial", "clear", "failed", "seen", "none"]
 
@@ -20,9 +29,13 @@ UNASKED = {
     "relation": '"{text}" was not asked about: "{identifier}" or "{other}" is absent.',
 }
 FAILED = '"{text}" could not be judged: {failure}'
-SHOWN = "In the picture, not in the reference. "
-NOT_SHOWN = "Neither in the reference nor in the picture. "
-UNTOLD = "Not in the reference, and the picture does not tell. "
+NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
+"""What a wording names: of an element, and the grades of the reference and of the picture."""
+SUPPORTED = 3.0
+"""The grade from which on a witness bears an element out, if the signature names none."""
+SHOWN = "In the picture, not in the reference (reference {stated}, picture {looked}). "
+NOT_SHOWN = "Neither in the reference nor in the picture (reference {stated}, picture {looked}). "
+UNTOLD = "Not in the reference ({stated}), and the picture does not tell. "
 """What was found out about an element that a picture was asked about."""
 
 
@@ -132,22 +145,32 @@ def preset_of(signature: str) -> str:
     return named if named in PRESETS else PRESETS[0]
 
 
-def wording(element: Element, preset: str = PRESETS[0]) -> str:
+def supported_of(signature: str) -> float:
+    """The grade that a signature names as the one from which on a witness bears something out."""
+    try:
+        return float(field_of(signature, "supported") or SUPPORTED)
+    except ValueError:
+        return SUPPORTED
+
+
+def wording(element: Element, signature: str = "") -> str:
     """What was asked about an element, with its ``{text}`` and names still to be filled in."""
+    preset = preset_of(signature)
     if element.failure is not None:
         return FAILED
     if element.seen is not None:
-        return _verdict(element) + _question(element.kind, element.direction, preset)
+        verdict = _verdict(element.seen, supported_of(signature))
+        return verdict + _question(element.kind, element.direction, preset)
     if not element.asked and element.kind in UNASKED:
         return UNASKED[element.kind]
     return _question(element.kind, element.direction, preset)
 
 
-def _verdict(element: Element) -> str:
+def _verdict(seen: Seen, supported: float) -> str:
     """What both witnesses said, in a sentence."""
-    if element.witness == "picture":
-        return SHOWN
-    return NOT_SHOWN if element.seen is not None and element.seen.grade is not None else UNTOLD
+    if seen.grade is None:
+        return UNTOLD
+    return SHOWN if seen.grade >= supported else NOT_SHOWN
 
 
 @cache
@@ -160,10 +183,15 @@ def _question(kind: Kind, direction: Direction, preset: str) -> str:
     return whole.removeprefix("Q: ").partition("? Consider")[0] + "?"
 
 
-def asked(element: Element, preset: str = PRESETS[0]) -> str:
+def asked(element: Element, signature: str = "") -> str:
     """What was asked about an element, or why it was not, in one sentence."""
-    return re.sub(
-        r"\{(\w+)\}",
-        lambda match: str(getattr(element, match[1]) or ""),
-        wording(element, preset),
-    )
+    values = dict(zip(NAMES, names(element), strict=True))
+    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]] or "", wording(element, signature))
+
+
+def names(element: Element) -> list[str | None]:
+    """What is filled into a wording, in the order of ``NAMES``."""
+    failure = None if element.failure is None else str(element.failure)
+    grades = (None, None) if element.seen is None else (element.seen.stated, element.seen.grade)
+    told = [None if grade is None else f"{grade:.1f}" for grade in grades]
+    return [element.text, element.identifier, element.other, failure, *told]

@@ -18,7 +18,6 @@ from posh_reward.study.pages.marks import (
     Stretch,
     asked,
     level_of,
-    preset_of,
     stretches,
     worst_first,
 )
@@ -147,17 +146,18 @@ def _body(scores: Scores) -> str:
 
 
 def _text(scores: Scores, direction: Direction) -> str:
-    preset = preset_of(scores.signature)
-    marked = "".join(_stretch(stretch, preset) for stretch in stretches(scores, direction))
+    marked = "".join(
+        _stretch(stretch, scores.signature) for stretch in stretches(scores, direction)
+    )
     return f'<section><h3>{TITLES[direction]}</h3><p class="text" dir="auto">{marked}</p></section>'
 
 
-def _stretch(stretch: Stretch, preset: str) -> str:
+def _stretch(stretch: Stretch, signature: str) -> str:
     text = escape(stretch.text)
     if not stretch.marked:
         return text
     why = "".join(
-        f"<span><b>{number(element.grade, 1)}</b>{escape(asked(element, preset))}</span>"
+        f"<span><b>{number(element.grade, 1)}</b>{escape(asked(element, signature))}</span>"
         for element in worst_first(stretch.elements)
     )
     return (
@@ -167,8 +167,7 @@ def _stretch(stretch: Stretch, preset: str) -> str:
 
 
 def _table(scores: Scores) -> str:
-    preset = preset_of(scores.signature)
-    rows = "".join(_row(element, preset) for element in worst_first(scores.elements))
+    rows = "".join(_row(element, scores.signature) for element in worst_first(scores.elements))
     return (
         f"<details><summary>All {len(scores.elements)} elements, worst first</summary>"
         '<table><thead><tr><th class="n">grade</th><th>of</th><th>kind</th><th>asked</th></tr>'
@@ -176,10 +175,10 @@ def _table(scores: Scores) -> str:
     )
 
 
-def _row(element: Element, preset: str) -> str:
+def _row(element: Element, signature: str) -> str:
     level = "failed" if element.grade is None else level_of(element.grade)
     return (
         f'<tr><td class="n {level}">{number(element.grade, 1)}</td>'
         f"<td>{TITLES[element.direction].lower()}</td><td>{element.kind}</td>"
-        f"<td>{escape(asked(element, preset))}</td></tr>"
+        f"<td>{escape(asked(element, signature))}</td></tr>"
     )

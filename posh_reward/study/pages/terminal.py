@@ -11,7 +11,6 @@ from posh_reward.study.pages.marks import (
     Stretch,
     asked,
     level_of,
-    preset_of,
     stretches,
     worst_first,
 )
@@ -93,7 +92,6 @@ def _key(scores: Scores) -> list[Paragraph]:
 
 
 def _worst(scores: Scores, count: int) -> list[Paragraph]:
-    preset = preset_of(scores.signature)
     title = f"Worst {min(count, len(scores.elements))} of {len(scores.elements)} elements"
     lines: list[Paragraph] = [(0, [(title, BOLD)])]
     for element in worst_first(scores.elements)[:count]:
@@ -101,7 +99,7 @@ def _worst(scores: Scores, count: int) -> list[Paragraph]:
         about = f"{TITLES[element.direction].lower():<9}  {element.kind:<9}  "
         grade = f"{number(element.grade, 1):>6}  "
         hang = len(grade + about)
-        question = safe(asked(element, preset).replace("\n", " "))
+        question = safe(asked(element, scores.signature).replace("\n", " "))
         lines += [(hang, [(grade, COLORS[level]), (about, DIM), (question, "")])]
     return [*lines, (0, [(NAMES, DIM)])]
 

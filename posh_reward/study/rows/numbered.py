@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from posh_reward.errors import ConfigError
+from posh_reward.types import Failure, Scores
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -16,6 +18,24 @@ DIGITS = 18
 """Of a row's number at most; Python refuses to read thousands of them."""
 SHOWN = 60
 """Characters of a reference that an error quotes."""
+
+
+class Looking(Protocol):
+    """A metric that looks at pictures, such as ``PoSh`` with a witness."""
+
+    @property
+    def signature(self) -> str:
+        """Everything that another run needs to reproduce the scores."""
+        ...
+
+    def score(
+        self,
+        generations: Sequence[str | None],
+        references: Sequence[str | None],
+        images: Sequence[object] | None = None,
+    ) -> list[Scores]:
+        """One record for each pair, in order."""
+        ...
 
 
 def number_of(image: object) -> int | None:
@@ -62,7 +82,7 @@ class Numbered:
 
         Args:
             number: what the row has as ``image``.
-            name: its id.
+            name: its id; None if it is not known.
             reference: its reference; white space does not count.
 
         Returns:
@@ -78,8 +98,9 @@ class Numbered:
         named = str(name) == uuid
         told = stated == _words(reference) and (named or bool(stated))
         if not told and not (named and not uuid.endswith(f"{number:05d}")):
+            text = "a text" if name is None else repr(name)
             raise ConfigError(
-                f"{name!r} is not about picture {number} of {self.name!r}, whose uuid is {uuid!r} "
+                f"{text} is not about picture {number} of {self.name!r}, whose uuid is {uuid!r} "
                 f"and whose reference begins {stated[:SHOWN]!r}: name the dataset that the rows "
                 "were generated from, with all its options (--dataset, --split)"
             )
@@ -89,6 +110,49 @@ class Numbered:
         """The picture of a row that ``row`` has let pass."""
         picture: Image.Image = self._dataset[row]["image"]
         return picture
+
+
+class WithDataset:
+    """A metric that looks at pictures, given those that the images number in a dataset.
+
+    Args:
+        metric: ``PoSh`` with a witness, say.
+        dataset: where the pictures are. Each has to have its pair's reference.
+    """
+
+    wants_pictures = True
+
+    def __init__(self, metric: Looking, dataset: Numbered) -> None:
+        self.metric = metric
+        self.dataset = dataset
+
+    @property
+    def signature(self) -> str:
+        """The metric's."""
+        return self.metric.signature
+
+    def score(
+        self,
+        generations: Sequence[str | None],
+        references: Sequence[str | None],
+        images: Sequence[object] | None = None,
+    ) -> list[Scores]:
+        """The metric's scores; a pair whose picture the dataset does not have fails.
+
+        Raises:
+            ConfigError: the dataset's picture is of something else.
+        """
+        pairs = zip(images or [], references, strict=True)
+        return self.metric.score(generations, references, [self._shown(*pair) for pair in pairs])
+
+    def _shown(self, image: object, reference: str | None) -> object:
+        number = number_of(image)
+        if number is None or not _words(reference):  # without a reference there is no score anyway
+            return image
+        if self.dataset.row(number, None, reference) is None:
+            return Failure("text", f"its picture is beyond the end of {self.dataset.name!r}, which "
+                           f"has {len(self.dataset):,} rows")  # fmt: skip
+        return self.dataset.picture(number)
 
 
 def _words(text: object) -> str:

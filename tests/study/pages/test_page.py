@@ -96,7 +96,7 @@ def test_words_of_the_same_elements_are_one_stretch() -> None:
 
 def test_questions_are_worded_as_the_signature_says() -> None:
     red = SCORES.elements[0]
-    assert asked(red, preset_of("posh|preset:paper|judge:x")) == (
+    assert asked(red, "posh|preset:paper|judge:x") == (
         'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
     )
     assert preset_of("another metric") == "released"
@@ -113,17 +113,20 @@ def test_a_pair_without_a_score_says_why() -> None:
 
 def test_a_mark_says_which_witness() -> None:
     fan = replace(element("fan", 2, 5, 4.5), seen=Seen(4.5, 1.2))
-    dog = replace(element("dog", 6, 9, 1.2), seen=Seen(1.0, 1.2))
+    dog = replace(element("dog", 6, 9, 2.1), seen=Seen(2.1, 1.2))
     sky = replace(element("sky", 10, 13, 1.2), seen=Seen(None, 1.2, Failure("reply", "blurred")))
-    scores = replace(SCORES, signature="posh|witness:x|version:1", elements=(fan, dog, sky),
-                     generation="A fan dog sky.")  # fmt: skip
+    scores = replace(SCORES, signature="posh|witness:x|supported:4|version:1",
+                     elements=(fan, dog, sky), generation="A fan dog sky.")  # fmt: skip
     html = page([Item("one", scores)])
-    assert outline(html).marks[-3:] == ["seen", "absent", "absent"]
-    assert "In the picture, not in the reference. Is &quot;fan&quot;" in html
-    assert "Neither in the reference nor in the picture. Is &quot;dog&quot;" in html
-    assert "Not in the reference, and the picture does not tell. Is &quot;sky&quot;" in html
+    assert outline(html).marks[-3:] == ["seen", "weak", "absent"]
+    for said in (
+        "In the picture, not in the reference (reference 1.2, picture 4.5). Is &quot;fan&quot;",
+        "Neither in the reference nor in the picture (reference 1.2, picture 2.1). Is &quot;dog",
+        "Not in the reference (1.2), and the picture does not tell. Is &quot;sky&quot;",
+    ):
+        assert said in html
     assert "clear in the picture, not in the reference" in html
     assert "the picture" not in page([Item("one", SCORES)])
     shown = explain(scores, color=False)
-    assert "[fan]* [dog]1 [sky]1" in shown
+    assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the picture" in shown

@@ -71,7 +71,8 @@ def test_what_only_the_picture_shows_is_marked_as_seen() -> None:
     written, _, elements, *_ = data(html, "pair-0")
     assert written == [["A "], ["red", 5.0, [0], 1], [" dog 🐶."]]
     wording = data(html, "wordings")[elements[0][0]]
-    assert wording.startswith('In the picture, not in the reference. Is "{identifier}"')
+    assert wording.startswith("In the picture, not in the reference (reference {stated}, picture ")
+    assert elements[0][4:] == ["red", "dog", None, None, "1.2", "5.0"]
     assert "clear in the picture" in html
     assert "clear in the picture" not in report(ROWS)
 

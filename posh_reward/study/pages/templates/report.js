@@ -16,12 +16,12 @@ function make(tag, options = {}, ...children) {
   return element;
 }
 
-// ---- what was asked: [wording, side, kind, grade, text, identifier, other, failure]
+// ---- what was asked: [wording, side, kind, grade, text, identifier, other, failure, stated, looked]
 
 const wordings = unpack("wordings");
 
-function asked([wording, , , , text, identifier, other, failure]) {
-  const values = { text, identifier, other, failure };
+function asked([wording, , , , text, identifier, other, failure, stated, looked]) {
+  const values = { text, identifier, other, failure, stated, looked };
   return wordings[wording].replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
 
