@@ -158,11 +158,13 @@ def test_scores_that_say_little_are_named(
         {"id": f"p{n}", "generation": GENERATION, "reference": text}
         for n, text in enumerate(references)
     ]
+    rows += [{"id": "p4", "generation": " ", "reference": REFERENCE}]
     table = write_rows(tmp_path / "in.jsonl", rows)
     assert run("score", table, "--id", "id", "-o", tmp_path / "out.jsonl") == OK
     said = capsys.readouterr().err
     assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
     assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
+    assert "do not rely on 1 (id 'p4'): the generation is empty, so it has no mistakes" in said
 
 
 def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

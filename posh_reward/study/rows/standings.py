@@ -23,6 +23,7 @@ WIDTH = 90
 """Columns of a terminal that explanations fill."""
 NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
 NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
+NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
 REASONS = 5
 """Reasons that a summary lists."""
 
@@ -47,6 +48,8 @@ def _doubt(row: Mapping[str, Any]) -> str | None:
     """Why a score says little, if it does."""
     if row.get("reference_elements") == 0:
         return NOTHING_ASKED
+    if not (row.get("generation") or "").strip():
+        return NOTHING_WRITTEN
     return None if reads_like_english(row.get("reference") or "") else NOT_ENGLISH
 
 

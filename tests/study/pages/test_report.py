@@ -342,6 +342,20 @@ def test_models_fit_every_width(compared: Browser, width: int) -> None:
     assert compared.run("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_each_line_of_scores_has_its_model_next_to_it(compared: Browser, width: int) -> None:
+    compared.resize(width, 800)
+    lines = compared.run(
+        "['.model', '.n'].map((kind) => [...document.querySelectorAll(`tr.pair ${kind} .line`)]"
+        ".filter((line) => line.getClientRects().length)"
+        ".map((line) => [Math.round(line.getBoundingClientRect().top), line.innerText.trim()]))"
+    )
+    named, scored = lines
+    assert [name for _, name in named] == ["base", "tuned"] * 3
+    assert {top for top, _ in named} == {top for top, _ in scored}
+    assert compared.run("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("width", [1280, 800, 390, 320])
 def test_no_width_scrolls_sideways(opened: Browser, width: int) -> None:
     opened.point("tr.pair .name button", click=True)

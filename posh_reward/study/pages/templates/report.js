@@ -151,9 +151,13 @@ function draw(index) {
     member ? draw(member) : make("div", { class: "line none" }, "–")));
   const plain = (text) => make("div", { class: "line" }, text);
   const button = make("button", { "aria-expanded": "false" }, name);
+  const named = () => models.map((model) =>
+    make("div", { class: "line", title: model }, make("bdi", {}, model)));
   const cells = [make("td", { class: "name" }, button)];
-  if (several) cells.push(make("td", { class: "model wide" }, ...models.map((model) =>
-    make("div", { class: "line", title: model }, make("bdi", {}, model)))));
+  if (several) {
+    cells[0].append(make("div", { class: "model narrow" }, ...named()));
+    cells.push(make("td", { class: "model wide" }, ...named()));
+  }
   for (const field of [0, 1, OVERALL]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
   if (models.length > 1) cells.push(make("td", { class: "n wide" },
     ...gains(rows[index]).map((value) => plain(signed(value)))));
