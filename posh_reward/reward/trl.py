@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.posh.judges.oracle import Oracle
 from posh_reward.metrics.posh.metric import PoSh
 from posh_reward.reward.columns import column_of, images_of
 from posh_reward.reward.contract import MetricReward
@@ -136,6 +135,8 @@ class PoshReward(MetricReward[Scores]):
 def _first_picture(witness: object) -> object:
     """A picture to try a witness on: one that it knows, or a blank one for a model that sees."""
     from PIL import Image
+
+    from posh_reward.metrics.posh.judges.oracle import Oracle
 
     if isinstance(witness, Oracle):
         return witness.a_picture()
