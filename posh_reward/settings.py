@@ -36,8 +36,12 @@ LONGEST = 80
 """Characters of a value that a message repeats."""
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]:
     """The mapping in a file; its values are not checked yet.
+
+    Args:
+        path: of the file.
+        what: what it describes, for messages: "the judge's settings".
 
     Raises:
         ConfigError: it cannot be read, or does not hold a mapping.
@@ -45,7 +49,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name with a NUL
-        raise ConfigError(f"the configuration cannot be read: {error}") from None
+        raise ConfigError(f"{what} cannot be read: {error}") from None
     settings = _parsed(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ConfigError(f"{path.name} is not a mapping: write lines of `setting: value`")
@@ -114,10 +118,17 @@ def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, 
         InputError: the name is not one of ``known``; the message lists them.
         ConfigError: a settings file cannot be read.
     """
+    where = ""
     if isinstance(which, str) and which.lower().endswith(ENDINGS):
-        which = read_settings(Path(which))
+        where = f" in {which!r}"
+        which = read_settings(Path(which), f"the {what}'s settings")
     options = dict(which) if isinstance(which, Mapping) else {"name": which}
-    name = options.get("name")
+    if "name" not in options:
+        raise InputError(
+            f"the {what}'s settings{where} have no name: add a line "
+            f"`name: ...` with one of {', '.join(known)}"
+        )
+    name = options["name"]
     if name not in known:
         raise InputError(
             f"there is no {what} {shown(name)}{meant(name, known)}: choose one of "

@@ -73,6 +73,16 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_settings(tmp_path / "latin.yaml")
 
 
+def test_a_message_says_whose_settings_are_missing_or_lack_a_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the judge's settings cannot be read: .*gone\.yaml"):
+        named_settings(str(tmp_path / "gone.yaml"), ("vllm",), "judge")
+    (tmp_path / "nameless.yaml").write_text("model: a\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"witness's settings in .*nameless\.yaml' have no name: "):
+        named_settings(str(tmp_path / "nameless.yaml"), ("vllm",), "witness")
+    with pytest.raises(InputError, match="judge's settings have no name: add a line"):
+        named_settings({"model": "a"}, ("vllm",), "judge")
+
+
 @given(st.text("{}[]:,*&!<>|'\"\n -ab1", max_size=40))
 def test_any_text_is_a_mapping_or_a_typed_error(tmp_path_factory: Any, text: str) -> None:
     folder = tmp_path_factory.getbasetemp()

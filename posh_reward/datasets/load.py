@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.image_files import opened
 from posh_reward.errors import ConfigError, InputError
+from posh_reward.settings import meant
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -262,9 +263,28 @@ def _pick(saved: Mapping[str, Dataset], path: Path, split: str) -> Dataset:
     return saved[split]
 
 
+def check_name_of_hub(name: str) -> None:
+    """Refuses a missing local folder, which the hub would be asked about for a minute.
+
+    Args:
+        name: of a model or a dataset that is not a path here.
+
+    Raises:
+        ConfigError: it is written like a path, or begins with a folder that is here.
+    """
+    first, slash, _ = name.partition("/")
+    begins_here = bool(slash) and Path(first).is_dir()
+    if begins_here or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
+        why = f", though there is a folder {first!r}" if begins_here and first != "." else ""
+        raise ConfigError(f"there is no file or folder {name!r}{why}: check the path")
+
+
 def _hub(name: str, split: str) -> Dataset:
     from datasets import load_dataset
 
+    check_name_of_hub(name)
+    if "/" not in name and (near := meant(name.partition(":")[0], ["scenes"])):
+        raise ConfigError(f"there is no dataset {name!r}{near}")
     try:
         return load_dataset(name, split=split)
     except (OSError, ValueError, RuntimeError) as error:

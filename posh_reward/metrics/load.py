@@ -53,7 +53,7 @@ def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[s
         return dict(settings or {})
     path = Path(settings)
     if path.suffix.lower() in ENDINGS:
-        return read_settings(path)
+        return read_settings(path, "the metric's settings")
     names = shipped_names("configs/metric")
     if path.name != str(settings) or path.name not in names:
         raise InputError(

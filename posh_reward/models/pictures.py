@@ -28,7 +28,9 @@ NO_PLACE = Failure("prompt", "the model's chat template does not give each pictu
 
 SEEING = ("qwen2_5_vl", "qwen3_vl")
 """``model_type`` of the checkpoints that see."""
-MAX_PIXELS = 1280 * 28 * 28
+TOKEN = 28 * 28
+"""Pixels behind one token of Qwen2.5-VL; other models that see take about as many."""
+MAX_PIXELS = 1280 * TOKEN
 """A megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL."""
 LONGEST_SIDE = 200
 """The longest that a picture may be, in heights, or the highest, in widths."""
@@ -46,6 +48,23 @@ class Sizes(NamedTuple):
         """How many tokens a picture becomes once it is settled."""
         width, height = settled_size(width, height, *self)
         return width * height // self.factor**2
+
+
+def check_max_pixels(max_pixels: int, factor: int) -> None:
+    """Refuses a cap that no picture can be shrunk to.
+
+    Args:
+        max_pixels: the cap.
+        factor: sides of pictures are multiples of this many pixels.
+
+    Raises:
+        InputError: it is less than one token's square.
+    """
+    if max_pixels < factor**2:
+        raise InputError(
+            f"max_pixels is {max_pixels}: one token of a picture has {factor} x {factor} pixels, "
+            f"so give {factor**2} or more"
+        )
 
 
 def picture_of(given: object) -> Picture | Failure:

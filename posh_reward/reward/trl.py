@@ -95,7 +95,7 @@ class PoshReward(MetricReward[Scores]):
             JudgeError: it gave no score, such as for a witness that cannot be asked; the message
                 says why.
         """
-        pictures = [_blank()] if self.posh.wants_pictures else None
+        pictures = [_first_picture(self.posh.witness)] if self.posh.wants_pictures else None
         [score] = self.posh.score(
             ["A man in a red coat with a dog."], ["A tall man in a red coat."], pictures
         )
@@ -132,8 +132,12 @@ class PoshReward(MetricReward[Scores]):
         return shape_axes(score, self.shaping) or (None, None)
 
 
-def _blank() -> object:
-    """A picture to try a witness on."""
+def _first_picture(witness: object) -> object:
+    """A picture to try a witness on: one that it knows, or a blank one for a model that sees."""
     from PIL import Image
 
+    from posh_reward.metrics.posh.judges.oracle import Oracle
+
+    if isinstance(witness, Oracle):
+        return witness.a_picture()
     return Image.new("RGB", (168, 112), "white")

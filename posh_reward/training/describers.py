@@ -10,9 +10,10 @@ import gc
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from posh_reward.datasets.load import PROMPT
+from posh_reward.datasets.load import PROMPT, check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.training.pictures import Sizes, sizes_of
 from posh_reward.training.processors import load_processor
@@ -66,6 +67,8 @@ def load_describer(
         ConfigError: the model cannot be loaded.
     """
     kind = VllmDescriber if engine == "vllm" else TransformersDescriber
+    if not Path(model).exists():
+        check_name_of_hub(model)
     try:
         return kind(model, greedy, max_pixels)
     except (MissingDependencyError, ConfigError):

@@ -7,7 +7,9 @@ picture and text parts are loaded alone.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.models.pictures import check_max_pixels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
@@ -35,15 +37,29 @@ def load_processor(
         revision: Branch, tag or commit on the hub.
         max_pixels: Larger pictures are shrunk to this many pixels: 28 x 28 of them cost one
             token. Uncapped, a museum photograph costs thousands and memory with them.
+
+    Raises:
+        InputError: ``max_pixels`` is less than one token's square.
     """
     from transformers import AutoProcessor, AutoTokenizer, Qwen2VLImageProcessorPil
 
     limits = {} if max_pixels is None else {"min_pixels": MIN_PIXELS, "max_pixels": max_pixels}
     if has_torchvision():
-        return AutoProcessor.from_pretrained(name, revision=revision, padding_side="left", **limits)
+        processor: ProcessorMixin = AutoProcessor.from_pretrained(
+            name, revision=revision, padding_side="left", **limits
+        )
+        _check_cap(processor.image_processor, max_pixels)
+        return processor
     images = Qwen2VLImageProcessorPil.from_pretrained(name, revision=revision, **limits)
+    _check_cap(images, max_pixels)
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, padding_side="left")
     return image_processor_with(tokenizer, images)
+
+
+def _check_cap(images: Any, max_pixels: int | None) -> None:
+    """Of another maker's processor the size of a token is not known."""
+    if max_pixels is not None and hasattr(images, "merge_size"):
+        check_max_pixels(max_pixels, images.patch_size * images.merge_size)
 
 
 def image_processor_with(

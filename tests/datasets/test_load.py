@@ -114,6 +114,27 @@ def test_without_the_hub_the_error_names_the_remedy() -> None:
         load_pictures("amitha/docent", "test")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("runs/nothere", "no file or folder 'runs/nothere', though there is a folder 'runs'"),
+        ("./nothere", "no file or folder './nothere': check the path"),
+        ("../nothere", "no file or folder"),
+        ("/no/where", "no file or folder"),
+        ("one/two/three", "no file or folder"),
+        ("scene", r"no dataset 'scene' \(did you mean 'scenes'"),
+        ("scense:seed=1", r"did you mean 'scenes'"),
+    ],
+)
+def test_a_missing_folder_is_named_without_asking_the_hub(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(ConfigError, match=message):
+        load_pictures(name)
+
+
 def test_other_pictures_keep_the_texts() -> None:
     right = load_pictures(SMALL, "train")
     other = with_other_pictures(right)

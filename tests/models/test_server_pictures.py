@@ -190,5 +190,5 @@ def test_answers_are_kept_by_picture_and_cap(tmp_path: Path) -> None:
 
 
 def test_a_cap_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_pixels: 0 is less than 1"):
-        ServerModel("http://host/v1", MODEL, pictures=True, max_pixels=0)
+    with pytest.raises(ConfigError, match="max_pixels: 3 is less than one token of a picture, 784"):
+        ServerModel("http://host/v1", MODEL, pictures=True, max_pixels=3)

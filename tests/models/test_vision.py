@@ -385,6 +385,8 @@ def test_a_model_whose_answers_would_differ_is_refused() -> None:
         model_of(model).wake()
     with pytest.raises(InputError, match="max_pixels"):
         model_of(model, max_pixels=0)
+    with pytest.raises(InputError, match=f"max_pixels is 3: .* so give {FACTOR**2} or more"):
+        model_of(model, max_pixels=3).wake()
 
 
 def test_each_placeholder_becomes_as_many_as_its_picture_has_tokens() -> None:

@@ -14,6 +14,7 @@ from tools.rubric_figure.__main__ import (
     accuracy,
     correlation,
     draw,
+    main,
     read_published,
     read_scores,
     tables,
@@ -65,3 +66,11 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_figure_is_drawn(tmp_path: Path) -> None:
     draw(SCORES, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_without_the_page_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path)])
+    assert "other_metrics.md: give the folder of the page" in capsys.readouterr().err

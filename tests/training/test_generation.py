@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.errors import InputError
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.training.describers import Greedy, load_describer
 from posh_reward.training.generation import Describing, named_models
 
 
@@ -62,3 +63,12 @@ def test_a_folder_with_an_equals_sign_is_a_folder(
 def test_names_that_cannot_be_told_apart_are_refused(given: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         named_models(given)
+
+
+def test_a_missing_folder_of_a_model_is_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(ConfigError, match="no file or folder 'runs/nothere'"):
+        load_describer("transformers", "runs/nothere", Greedy())

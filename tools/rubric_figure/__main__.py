@@ -50,13 +50,15 @@ Row = Mapping[str, float]
 """Column -> figure."""
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Rewrites the page's tables and draws the figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("docs", type=Path, help="folder of the page")
-    folder = parser.parse_args().docs
-    scores = read_scores()
+    folder = parser.parse_args(argv).docs
     page = folder / "other_metrics.md"
+    if not page.is_file():
+        parser.error(f"there is no {page}: give the folder of the page, such as docs")
+    scores = read_scores()
     text = filled(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
     page.write_text(text, encoding="utf-8")
     draw(scores, folder / "rubric_figure.png")

@@ -96,7 +96,7 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
         return rubric_of(which, "rubric")
     path = Path(which)
     if path.suffix.lower() in ENDINGS:
-        return rubric_of(read_settings(path), path.stem)
+        return rubric_of(read_settings(path, "the rubric"), path.stem)
     if str(which) not in rubric_names():
         raise InputError(
             f"there is no rubric {shown(str(which))}{meant(str(which), rubric_names())}: give a "

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import ConfigError
+from posh_reward.models.pictures import TOKEN
 
 THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
 """What Qwen3's template needs to answer at once; vLLM and SGLang pass it on."""
@@ -84,7 +85,8 @@ def check(
         f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
         f"retries: {retries} is negative": retries < 0,
         f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
-        f"max_pixels: {max_pixels} is less than 1": max_pixels < 1,
+        f"max_pixels: {max_pixels} is less than one token of a picture, {TOKEN}": max_pixels
+        < TOKEN,
         f"extra_body: leave out {', '.join(taken)}, which the judge sets": bool(taken),
         "extra_body: give only what JSON can hold": not _is_json(extra),
     }

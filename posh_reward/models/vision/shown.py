@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import NO_PLACE, Sizes, settled_picture, size_of, unshown
+from posh_reward.models.pictures import (
+    NO_PLACE,
+    Sizes,
+    check_max_pixels,
+    settled_picture,
+    size_of,
+    unshown,
+)
 from posh_reward.types import Failure, Picture
 
 if TYPE_CHECKING:
@@ -42,12 +49,17 @@ class Eyes:
         processor: the checkpoint's picture processor, Qwen's.
         placeholder: the token that stands for a part of a picture.
         max_pixels: larger pictures are shrunk to this.
+
+    Raises:
+        InputError: ``max_pixels`` is less than one token's square.
     """
 
     def __init__(self, processor: Any, placeholder: int, max_pixels: int) -> None:
+        factor = processor.patch_size * processor.merge_size
+        check_max_pixels(max_pixels, factor)
         self.placeholder = placeholder
         self.sizes = Sizes(
-            processor.patch_size * processor.merge_size,
+            factor,
             min(processor.size["shortest_edge"], max_pixels),
             max_pixels,
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import NO_PLACE, Sizes, size_of
+from posh_reward.models.pictures import NO_PLACE, Sizes, check_max_pixels, size_of
 from posh_reward.types import Failure, Picture
 
 AT_ONCE = 16
@@ -65,6 +65,7 @@ def sight_of(model: str, revision: str | None, max_pixels: int) -> Sight:
     said, _ = ImageProcessingMixin.get_image_processor_dict(model, revision=revision)
     least = said.get("min_pixels") or said["size"]["shortest_edge"]
     factor = said["patch_size"] * said["merge_size"]
+    check_max_pixels(max_pixels, factor)
     return Sight(Sizes(factor, min(least, max_pixels), max_pixels), config.image_token_id)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
 from posh_reward import InputError, PoSh, PoshReward
 from posh_reward.datasets.scenes import wording
@@ -134,6 +135,11 @@ def test_a_picture_that_the_oracle_does_not_know_fails_its_pair(posh: PoSh) -> N
     scores = posh.score(["A red dog."], ["A cat."], [draw(SHOWN)])[0]
     assert scores.precision is None
     assert "as they were loaded" in str(scores.failure)
+
+
+def test_a_picture_of_one_colour_is_not_known_either(posh: PoSh) -> None:
+    plain = Image.new("RGB", (60, 60), "white")
+    assert "as they were loaded" in str(posh.score(["A red dog."], ["A cat."], [plain])[0].failure)
 
 
 def test_the_oracle_passes_the_check_before_training(posh: PoSh) -> None:

@@ -6,7 +6,9 @@ import time
 from collections.abc import Sequence
 
 from posh_reward.datasets.load import scene_options
+from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.things import NOUNS, Thing, things
+from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.oracle.album import album
 from posh_reward.metrics.posh.judges.oracle.grounding import Grounding, ground
 from posh_reward.metrics.posh.judges.oracle.telling import FRONT, PLACES, has, joined, placed
@@ -29,8 +31,7 @@ NO_PICTURE = Verdict(None, Failure("prompt", "the oracle answers about pictures 
 class Oracle:
     """A witness over drawn pictures. It answers 5 or 1, and what the drawing does not tell fails.
 
-    A blank picture shows nothing. Any other that it does not know fails its pair, so that wrong
-    options are noticed.
+    A picture that was not drawn fails its pair, so that wrong options are noticed.
 
     Args:
         dataset: the name of the drawn pictures, with the options that they were loaded with
@@ -82,9 +83,18 @@ class Oracle:
     def _shown(self, picture: Picture) -> tuple[Thing, ...] | None:
         """What a picture shows; None if that is not known."""
         scene = album(self._dataset).get(picture.digest)
-        if scene is not None:
-            return things(scene)
-        return () if _is_blank(picture.image) else None
+        return None if scene is None else things(scene)
+
+    def a_picture(self) -> object:
+        """One that is known, to try the oracle on.
+
+        Raises:
+            InputError: there is none: the drawn pictures have no rows.
+        """
+        options = scene_options(self._dataset)
+        for scene in album(self._dataset).values():
+            return draw(scene, options.scale)
+        raise InputError(f"{self._dataset!r} has no pictures: give train or heldout a number")
 
     def sleep(self) -> None:
         """Nothing to free: all of the album is small."""
@@ -94,13 +104,6 @@ class Oracle:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def _is_blank(image: object) -> bool:
-    """Whether a picture has one colour."""
-    from PIL import Image
-
-    return isinstance(image, Image.Image) and image.getcolors(1) is not None
 
 
 def tell(seen: Grounding, request: Request) -> bool | None:
