@@ -97,7 +97,7 @@ class Numbered:
             return None
         uuid, stated = str(self._uuids[number]), _words(self._references[number])
         named = str(name) == uuid
-        same = bool(stated) and stated == _words(reference)
+        same = stated == _words(reference) and (named or bool(stated))
         counted = uuid.endswith(f"{number:05d}")
         if not same and not (named and (reference is None or not counted)):
             text = "a text" if name is None else repr(name)

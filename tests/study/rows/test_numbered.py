@@ -26,6 +26,7 @@ COUNTED = ("test-00000", "test-00001", "test-00002")
         (MUSEUM, 0, 17, " A  vase.\n"),  # ids that only count, the same reference
         (MUSEUM, 1, "NG-2", "Another annotator's dog."),
         (COUNTED, 1, "test-00001", "A dog."),
+        (COUNTED, 2, "test-00002", ""),  # neither has a reference
         (COUNTED, 1, "test-00001", None),  # for metrics that need no reference
     ],
 )
