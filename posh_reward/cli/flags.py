@@ -42,7 +42,7 @@ Writes one page that needs no network: distributions, a table to sort and search
 pair the generation with its mistakes and the reference with its omissions, marked by grade.
 Rows of several models are compared, also in the terminal: means, and differences to a baseline,
 paired by id; those of one id are shown side by side. Where image is the path of a picture, from
-here or from the folder of SCORES, or counts the rows of --dataset, the page shows it small (needs
+here or from the folder of SCORES, or numbers the rows of --dataset, the page shows it small (needs
 Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
 nothing to mark.
 

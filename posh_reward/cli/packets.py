@@ -77,7 +77,7 @@ def _make(command: argparse.ArgumentParser) -> None:
         add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
     add("--delimiter", metavar="CHARACTER", help="between the cells of an input in CSV, such as "
         "';', as spreadsheets in many countries write; default: comma, or tab for TSV")  # fmt: skip
-    add("--dataset", metavar="NAME", help="whose rows image counts, as recipes/generate.py writes "
+    add("--dataset", metavar="NAME", help="whose rows image numbers, as recipes/generate.py writes "
         "it, such as scenes (data/README.md)")  # fmt: skip
     add("--split", default="test", help="of the dataset; default: test")
     add("--no-pictures", action="store_true", help="raters judge by the reference alone")

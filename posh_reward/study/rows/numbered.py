@@ -51,7 +51,7 @@ class Numbered:
     Another dataset, or the same one with other options, has other pictures under the same numbers.
     So a row gets a picture only if the dataset's row is about the same thing: it has the same
     reference, or the row's id is its uuid. A uuid that only counts rows (``test-00003``) is the
-    same in many datasets, so there the reference decides.
+    same in many datasets, so there the reference decides, if the row has one.
 
     Args:
         dataset: with the columns uuid, image and reference (``load_pictures``).
@@ -83,7 +83,8 @@ class Numbered:
         Args:
             number: what the row has as ``image``.
             name: its id; None if it is not known.
-            reference: its reference; white space does not count.
+            reference: its reference; white space does not count. None: it has none, as for metrics
+                that need none.
 
         Returns:
             None, and one more in ``beyond``, if the dataset has no such row.
@@ -96,8 +97,9 @@ class Numbered:
             return None
         uuid, stated = str(self._uuids[number]), _words(self._references[number])
         named = str(name) == uuid
-        told = stated == _words(reference) and (named or bool(stated))
-        if not told and not (named and not uuid.endswith(f"{number:05d}")):
+        same = stated == _words(reference) and (named or bool(stated))
+        counted = uuid.endswith(f"{number:05d}")
+        if not same and not (named and (reference is None or not counted)):
             text = "a text" if name is None else repr(name)
             raise ConfigError(
                 f"{text} is not about picture {number} of {self.name!r}, whose uuid is {uuid!r} "

@@ -26,7 +26,8 @@ COUNTED = ("test-00000", "test-00001", "test-00002")
         (MUSEUM, 0, 17, " A  vase.\n"),  # ids that only count, the same reference
         (MUSEUM, 1, "NG-2", "Another annotator's dog."),
         (COUNTED, 1, "test-00001", "A dog."),
-        (COUNTED, 2, "test-00002", None),  # neither has a reference
+        (COUNTED, 2, "test-00002", ""),  # neither has a reference
+        (COUNTED, 1, "test-00001", None),  # for metrics that need no reference
     ],
 )
 def test_a_row_with_the_same_reference_or_uuid_gets_its_picture(
@@ -39,6 +40,7 @@ def test_a_row_with_the_same_reference_or_uuid_gets_its_picture(
     ("uuids", "number", "name", "reference"),
     [
         (MUSEUM, 0, "NG-2", "A dog."),
+        (COUNTED, 1, "test-00000", None),
         (MUSEUM, 2, 3, ""),  # two empty references say nothing
         (COUNTED, 0, "test-00000", "A dog."),  # every dataset without uuids has this one
     ],
