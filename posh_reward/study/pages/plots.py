@@ -124,8 +124,9 @@ def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
         axes.scatter(place - 0.12, mistakes, color=MISTAKES, zorder=3, s=22, label=labels[1])
         axes.scatter(place + 0.12, omissions, color=OMISSIONS, zorder=3, s=22, label=labels[2])
         axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
-    names = [fill(standing.model, 11) for standing in standings]
-    axes.set_xticks(range(len(standings)), names, fontsize=8)
+    many = len(standings) > 5
+    names = [fill(standing.model, 9 if many else 11) for standing in standings]
+    axes.set_xticks(range(len(standings)), names, fontsize=7 if many else 8)
     axes.set_ylim(0, 1.15)  # room for the legend above the highest points
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     axes.set_ylabel(SCALE, fontsize=9, color=INK)
