@@ -2,10 +2,12 @@
 
     python -m tools.simulate_study runs/study
     python -m tools.simulate_study runs/study --pairs 200 --mistakes -0.2 --overall 0.4 --alpha 0.3
+    python -m tools.simulate_study runs/study --models demo/sft demo/dapo
 
-Writes two models' descriptions of drawn scenes, a packet, one file of answers for each rater, and
-the page of results; then says whether each true preference lies in its 95 % interval, which it does
-in 19 of 20 studies. Open packet/rater-01.html to see what raters see.
+Writes two models' descriptions of drawn scenes (of checkpoints, if two are named), a packet, one
+file of answers for each rater, and the page of results; then says whether each true preference lies
+in its 95 % interval, which it does in 19 of 20 studies. Open packet/rater-01.html to see what raters
+see.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import json
 import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from posh_reward.cli import main as posh_reward
@@ -27,8 +30,8 @@ from posh_reward.study.packets.results import results
 from posh_reward.study.packets.simulated import Crowd, answer_file
 
 MODELS = ("sft", "posh-tuned")
-MARKED = {"sft": 0.10, "posh-tuned": 0.06}
-"""Chance that a word is marked."""
+MARKED = (0.10, 0.06)
+"""Chance that raters mark a word of each."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,16 +45,26 @@ def main(argv: list[str] | None = None) -> int:
     for axis, value in zip(AXES, (-0.243, 0.432, 0.135), strict=True):  # the paper's, Table 7
         parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--models", nargs=2, metavar="[NAME=]MODEL", help="checkpoints that "
+                        "describe the pictures; default: texts made from the references")  # fmt: skip
+    parser.add_argument("--dataset", default="scenes:heldout=256:plain=1",
+                        help="whose pictures they describe; default: the demo's")  # fmt: skip
     flags = parser.parse_args(argv)
     true = {axis: getattr(flags, axis) for axis in AXES}
-    generations = write_generations(flags.output, flags.pairs, flags.seed)
+    if flags.models:
+        said, names = describe(flags.models, flags.output, flags.dataset, flags.pairs)
+        generations: list[object] = [said, "--dataset", flags.dataset]
+    else:
+        names = MODELS
+        generations = [*write_generations(flags.output, flags.pairs, flags.seed)]
     packet, key_file = flags.output / "packet", flags.output / "packet.key.json"
     make = ["make", *generations, "-o", packet, "--seed", flags.seed, "--granular", flags.granular]
     status = command(*make, "--coarse", flags.coarse)
     if status:
         return status
     key = read_key(key_file, packet)
-    crowd = Crowd(true, opinions_with(flags.alpha), MARKED, flags.seed)
+    marked = dict(zip(names, MARKED, strict=True))
+    crowd = Crowd(true, opinions_with(flags.alpha), marked, flags.seed)
     answers = write_answers(flags.output / "answers", key, crowd)
     pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
     status = command("read", key_file, answers, "--packet", packet, *pages)
@@ -63,6 +76,20 @@ def command(*words: object) -> int:
     argv = ["packets", *map(str, words)]
     print(f"$ posh-reward {' '.join(argv)}", file=sys.stderr)
     return posh_reward(argv)
+
+
+def describe(
+    models: Sequence[str], folder: Path, dataset: str, count: int
+) -> tuple[Path, tuple[str, ...]]:
+    """Has checkpoints describe a dataset's first pictures: the file, and the models' names."""
+    from posh_reward.training import Describing, generate
+    from posh_reward.training.generation import named_models
+
+    folder.mkdir(parents=True, exist_ok=True)
+    named = named_models(models)
+    said = folder / "said.jsonl"
+    generate(Describing(named, said, dataset, limit=count, max_new_tokens=64))
+    return said, tuple(named)
 
 
 def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
