@@ -6,8 +6,7 @@
 
 Writes two models' descriptions of drawn scenes (of checkpoints, if two are named), a packet, one
 file of answers for each rater, and the page of results; then says whether each true preference lies
-in its 95 % interval, which it does in 19 of 20 studies. Open packet/rater-01.html to see what raters
-see.
+in its 95 % interval, which it does in 19 of 20 studies. packet/rater-01.html is what raters see.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", nargs=2, metavar="[NAME=]MODEL", help="checkpoints that "
-                        "describe the pictures; default: texts made from the references")  # fmt: skip
+                        "describe the pictures; default: texts made of the references")  # fmt: skip
     parser.add_argument("--dataset", default="scenes:heldout=256:plain=1",
                         help="whose pictures they describe; default: the demo's")  # fmt: skip
     flags = parser.parse_args(argv)
