@@ -15,8 +15,9 @@ END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 WORD = re.compile(r"[^\W\d_]+")
 INVISIBLE = re.compile("[\u115f\u1160\u3164\uffa0]")
 """Letters by their category, but nothing to be seen: the fillers of Hangul."""
-UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
-"""Categories of characters that nothing is to be seen of, or that have no meaning."""
+UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co"))
+"""Categories of characters that nothing is to be seen of, or that have no meaning. Half a surrogate
+pair (Cs) stays: a text with one is not Unicode, and fails with that reason."""
 EMPTY = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Those of other categories that nothing is to be seen of: fillers of Hangul, empty Braille."""
 CHECKED = re.compile("[^ -~\\s]|_")

@@ -117,7 +117,7 @@ def test_a_judge_is_a_name_a_file_or_a_mapping(
     capsys.readouterr()
     for judge, why in (
         ("{name: nobody}", "no judge 'nobody'"),
-        ("{}", "no judge None"),
+        ("{}", "the judge's settings have no name: add a line"),
         ("{name: fake, colour: red}", "no setting 'colour'"),
         ("[fake]", "judge is ['fake']: give a name"),
     ):
