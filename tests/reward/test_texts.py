@@ -35,9 +35,7 @@ def test_thoughts_are_not_the_answer(text: str, answer: str) -> None:
     assert without_thoughts(text) == answer
 
 
-JOINERS = (
-    "\x00\x1b\x9f\u00ad\u115f\u1160\u180e\u200b\u2060\u2800\u3164\ufeff\uffa0\ue000\u0378\ud83d_"
-)
+JOINERS = "\x00\x1b\x9f\u00ad\u115f\u1160\u180e\u200b\u2060\u2800\u3164\ufeff\uffa0\ue000\u0378_"
 
 
 @pytest.mark.parametrize("joiner", JOINERS)
