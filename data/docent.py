@@ -3,12 +3,12 @@
     python data/docent.py copy amitha/docent --output data/docent
     python data/docent.py build published_images.csv --objects objects.csv --output data/gallery
 
-``copy`` takes the hub's dataset, or a local copy of it: it checks columns and pictures, and shrinks
-pictures once, so that no run decodes twelve megapixels again.
+``copy`` takes the hub's dataset, or a local copy of it: it checks columns and images, and shrinks
+images once, so that no run decodes twelve megapixels again.
 
 ``build`` is for those who cannot use the hub's copy: the same museum publishes descriptions and
-addresses of pictures (github.com/NationalGalleryOfArt/opendata, data/). It fetches what is missing,
-a few pictures at a time; interrupted, it goes on where it was. The result approximates DOCENT: it
+addresses of images (github.com/NationalGalleryOfArt/opendata, data/). It fetches what is missing,
+a few images at a time; interrupted, it goes on where it was. The result approximates DOCENT: it
 has neither the same works nor the same splits, so figures on it are not the paper's.
 """
 
@@ -50,9 +50,9 @@ def _build(flags: argparse.Namespace) -> object:
     print(f"{len(chosen.works)} works chosen")
     for why, rows in chosen.left_out.most_common():
         print(f"{rows} rows left out: {why}")
-    pictures = flags.pictures or flags.output.with_name(f"{flags.output.name}_pictures")
+    images = flags.images or flags.output.with_name(f"{flags.output.name}_pictures")
     works = chosen.works[: flags.limit]
-    return built(works, pictures, max_pixels=flags.max_pixels, skip_broken=flags.skip_broken)
+    return built(works, images, max_pixels=flags.max_pixels, skip_broken=flags.skip_broken)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,13 +73,13 @@ def _parser() -> argparse.ArgumentParser:
         "--classification", action="append", default=[], help="only these, such as Painting"
     )
     build.add_argument("--min_words", type=int, default=60, help="of a description")
-    build.add_argument("--pictures", type=Path, help="folder of pictures; default: OUTPUT_pictures")
+    build.add_argument("--images", type=Path, help="folder of images; default: OUTPUT_pictures")
     build.add_argument("--limit", type=int, help="only so many works")
     for command in (copy, build):
         command.add_argument("--output", type=Path, required=True, help="folder to write")
         command.add_argument("--max_pixels", type=int, default=MAX_PIXELS)
         command.add_argument(
-            "--skip_broken", action="store_true", help="leave out pictures that cannot be read"
+            "--skip_broken", action="store_true", help="leave out images that cannot be read"
         )
     return parser
 

@@ -5,7 +5,7 @@ element came from, end exclusive. Token and sentence indices count from 0 within
 A *grade* is a real number from 1 (absent) to 5 (explicit), the mean of the labels under a
 judge's distribution; a *score* is a mean of grades divided by 5, so 0.2 to 1.
 
-Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Request`` -> ``Verdict``
+Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Question`` -> ``Verdict``
 -> ``Element`` -> ``Scores``. Whatever could not be done is a ``Failure`` in place of its result.
 """
 
@@ -65,8 +65,8 @@ LOWEST_GRADE, HIGHEST_GRADE = 1.0, 5.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Picture:
-    """A picture that goes with a prompt. Two are the same if their digests are."""
+class PromptImage:
+    """An image that goes with a prompt. Two are the same if their digests are."""
 
     digest: str
     """SHA-256 of its pixels, in hexadecimal."""
@@ -160,7 +160,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Question:
     """One question to a judge, in structure; LLM judges render it to a prompt.
 
     Entity: is ``identifier`` mentioned in ``target``? Attribute: is ``identifier`` described
@@ -185,8 +185,8 @@ class Request:
     """Index of the object entity; None unless a relation."""
     raw: str | None = None
     """What ``identifier`` was rewritten from; None if it was not."""
-    picture: Picture | None = None
-    """Where it is looked for in place of ``target``; None unless a picture is asked."""
+    image: PromptImage | None = None
+    """Where it is looked for in place of ``target``; None unless an image is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteRequest:
+class Phrase:
     """A raw candidate identifier that a judge turns into a fluent noun phrase."""
 
     text: str
@@ -234,8 +234,8 @@ class Usage:
 
     requests: int = 0
     """Questions that were to be graded."""
-    pictures: int = 0
-    """Of these, those about a picture."""
+    images: int = 0
+    """Of these, those about an image."""
     rewrites: int = 0
     """Phrases that were to be rewritten."""
     cache_hits: int = 0
@@ -261,10 +261,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the picture said of an element that the reference does not support."""
+    """What the image said of an element that the reference does not support."""
 
     grade: float | None
-    """1-5; None if the picture could not be asked, or does not tell."""
+    """1-5; None if the image could not be asked, or does not tell."""
     stated: float
     """The reference's grade, 1-5: the lowest if the reference was not asked either."""
     failure: Failure | None = None
@@ -291,7 +291,7 @@ class Element:
     """False where the grade follows from an absent entity, without a question."""
     failure: Failure | None = None
     seen: Seen | None = None
-    """What the picture said; None if it was not asked. ``grade`` is the larger of the two."""
+    """What the image said; None if it was not asked. ``grade`` is the larger of the two."""
 
     @property
     def witness(self) -> Literal["reference", "picture"] | None:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
-from posh_reward.datasets.load import load_pictures, prompt
+from posh_reward.datasets.load import load_images, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.arguments import parsed
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
+from posh_reward.training.image_sizes import settle_images
 from posh_reward.training.launch import (
     end_if_finished,
     finish,
@@ -33,7 +34,6 @@ from posh_reward.training.launch import (
     show_headlines,
     train,
 )
-from posh_reward.training.pictures import settle_pictures
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import check_rollouts
@@ -58,7 +58,7 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
         default="reference", metadata={"help": "The dataset's column of references."}
     )
     max_pixels: int | None = field(
-        default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
+        default=None, metadata={"help": "Shrink larger images; 784 pixels are one token."}
     )
     metric: str | None = field(
         default=None, metadata={"help": "Settings file, or published; the flags below win over it."}
@@ -78,8 +78,8 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     witness: str | None = field(
         default=None,
         metadata={
-            "help": "Who is asked about the picture where the reference does not support a detail: "
-            "judge (one that sees), a settings file, or drawn pictures' name; nobody by default."
+            "help": "Who is asked about the image where the reference does not support a detail: "
+            "judge (one that sees), a settings file, or drawn images' name; nobody by default."
         },
     )
     store: str | None = field(
@@ -142,7 +142,7 @@ SETTINGS = (DapoScriptArguments, GRPOConfig, ModelConfig)
 
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt (a conversation) and reference, which the reward reads."""
-    return load_pictures(name, split, reference_column).map(
+    return load_images(name, split, reference_column).map(
         lambda text: {"prompt": prompt()},
         input_columns=["reference"],
         remove_columns=["uuid"],
@@ -193,9 +193,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
 
     def split(name: str) -> Dataset:
-        return settle_pictures(
-            prepare(script.dataset_name, name, script.reference_column), processor
-        )
+        return settle_images(prepare(script.dataset_name, name, script.reference_column), processor)
 
     trainer = DapoTrainer(
         model=model.model_name_or_path,

@@ -7,7 +7,7 @@ random; DAPO is then given detailed references and POSH. So the question is whet
 teaches a model to say what it can see and was never taught to mention, and to say it truthfully.
 It is trained twice from the same model: rewarded by f1, as in the paper, and by precision and
 recall as two objectives (``objective: separate``), which does not buy coverage with mistakes. As a
-control, the same model describes each picture's neighbour: it is scored without having seen
+control, the same model describes each image's neighbour: it is scored without having seen
 what it is scored on.
 
 Every stage keeps its result in ``demo/`` and is not run again; ``--fresh`` starts over.
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward import PoSh
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.study.pages.page import Item, page
 from posh_reward.study.pages.plots import training_plot
 from posh_reward.study.rows.journal import Row, read_journal
@@ -49,9 +49,9 @@ MODELS = {
     "SFT": "sft",
     "SFT, then DAPO on f1": "dapo_f1",
     "SFT, then DAPO": "dapo",
-    "SFT, then DAPO (other pictures)": "dapo",
+    "SFT, then DAPO (other images)": "dapo",
 }
-"""Who describes the held-out pictures, and the folder that each is kept in."""
+"""Who describes the held-out images, and the folder that each is kept in."""
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
 LOADED = time.time()
 BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))
@@ -101,11 +101,11 @@ def train(output: Path) -> None:
 
 
 def held_out(output: Path) -> dict[str, list[Row]]:
-    """Describes and scores pictures of the test split with every model: rows by model."""
+    """Describes and scores images of the test split with every model: rows by model."""
     said, scored = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
-        with stage(f"Descriptions of held-out pictures: {name}", None):
-            label, shuffled, _ = name.partition(" (other pictures)")
+        with stage(f"Descriptions of held-out images: {name}", None):
+            label, shuffled, _ = name.partition(" (other images)")
             [new] = generate(
                 Describing({label: str(output / folder)}, said, SCENES, batch_size=64,
                            shuffle_images=bool(shuffled), max_new_tokens=64)
@@ -132,7 +132,7 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),
             "f1 over SFT, mistakes": difference(f1, sft, "mistakes"),
             "f1 over SFT, omissions": difference(f1, sft, "omissions"),
-            "right over other pictures": difference(dapo, control),
+            "right over other images": difference(dapo, control),
         }
         text = summary(ranked, gains)
         figures = {
@@ -158,7 +158,7 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
     lines = [
         leaderboard(ranked),
         "",
-        "differences between models on the same pictures; above 0 is better, in mistakes and",
+        "differences between models on the same images; above 0 is better, in mistakes and",
         "omissions too (there it means fewer); 95 % bootstrap intervals",
     ]
     lines += [
@@ -169,19 +169,19 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
 
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
-    """What each model wrote of the first few pictures whose description DAPO changed."""
-    dataset = load_pictures(SCENES, "test")
+    """What each model wrote of the first few images whose description DAPO changed."""
+    dataset = load_images(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
     before = {row["id"]: row for row in sft}
     changed = [row for row in dapo if row["generation"] != before[row["id"]]["generation"]]
     shown = []
     for row in changed[:count]:
-        picture = BytesIO()
+        png = BytesIO()
         image = dataset[place[row["id"]]]["image"]
-        image.resize((image.width * 3, image.height * 3)).save(picture, "PNG")
+        image.resize((image.width * 3, image.height * 3)).save(png, "PNG")
         for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
             title = f"{row['id']}, {name}"
-            shown.append(Item(title, scores_of(version), picture.getvalue(), row["reference"]))
+            shown.append(Item(title, scores_of(version), png.getvalue(), row["reference"]))
     return shown
 
 

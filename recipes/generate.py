@@ -1,12 +1,12 @@
-"""Greedy descriptions of a split's pictures, by one model or many, as rows to score.
+"""Greedy descriptions of a split's images, by one model or many, as rows to score.
 
     python recipes/generate.py --models runs/sft runs/dapo/checkpoint-* --output runs/said.jsonl
     posh-reward score runs/said.jsonl -o runs/scores.jsonl --id id --elements
     posh-reward report runs/scores.jsonl -o runs/report.html --dataset scenes --plots runs/plots
 
 Models are loaded one after the other; ``NAME=MODEL`` says what the rows call one. ``--engine vllm``
-is faster on a card. Rows have id, model, image (the row whose picture was shown), generation and
-reference. With ``--shuffle_images`` that is the next row, so that a model is scored on a picture
+is faster on a card. Rows have id, model, image (the row whose image was shown), generation and
+reference. With ``--shuffle_images`` that is the next row, so that a model is scored on an image
 that it has not seen. After Ctrl-C or a kill, the same command continues after the last whole row.
 Only one process at a time may write to a file: with ``--shard`` and ``--shards`` each writes its
 own, and the files one after the other are the whole (slurm/generate_score.sh).
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 def main(argv: list[str] | None = None) -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Greedy descriptions of a split's pictures.")
+    parser = argparse.ArgumentParser(description="Greedy descriptions of a split's images.")
     add = parser.add_argument
     add("--models", required=True, nargs="+", metavar="[NAME=]MODEL",
         help="directories, or names on the hub; named after their last folder, a checkpoint "
@@ -38,14 +38,14 @@ def main(argv: list[str] | None = None) -> None:
     add("--dataset_name", default="scenes", help="see data/README.md")
     add("--split", default="test")
     add("--reference_column", default="reference", help="of the dataset")
-    add("--shuffle_images", action="store_true", help="show the next row's picture")
+    add("--shuffle_images", action="store_true", help="show the next row's image")
     add("--limit", type=int, help="describe only so many")
     add("--shard", type=int, default=0, help="describe only this part, from 0, ...")
     add("--shards", type=int, default=1, help="... of so many parts of the rows")
     add("--batch_size", type=int, help="texts written at a time; default: "
         + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
     add("--max_new_tokens", type=int, default=512)
-    add("--max_pixels", type=int, help="shrink larger pictures")
+    add("--max_pixels", type=int, help="shrink larger images")
     add("--repetition_penalty", type=float, default=1.0, help="default: none, whatever the "
         "model's generation_config.json says")  # fmt: skip
     flags = vars(parser.parse_args(argv))

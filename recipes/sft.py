@@ -1,12 +1,12 @@
-"""Supervised fine-tuning of a vision-language model on pictures with references.
+"""Supervised fine-tuning of a vision-language model on images with references.
 
     accelerate launch --config_file configs/accelerate/zero3_8gpu.yaml recipes/sft.py \
         --config configs/sft/qwen2_5_vl_7b.yaml
     python recipes/sft.py --config configs/smoke/sft.yaml
 
-TRL's SFTTrainer as it is, on the answer's tokens only. Besides the loss on held-out pictures it
-can watch the *grounding gap*: the loss on the same texts with another row's picture, less the
-loss with the right one. A model that does not look at the picture has a gap of 0, however
+TRL's SFTTrainer as it is, on the answer's tokens only. Besides the loss on held-out images it
+can watch the *grounding gap*: the loss on the same texts with another row's image, less the
+loss with the right one. A model that does not look at the image has a gap of 0, however
 fluent it is, and is no start for reinforcement learning.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
-from posh_reward.datasets.load import answer, load_pictures, prompt, with_other_pictures
+from posh_reward.datasets.load import answer, load_images, prompt, with_other_images
 from posh_reward.training.arguments import parsed
 from posh_reward.training.launch import (
     end_if_finished,
@@ -54,11 +54,11 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
         default="reference", metadata={"help": "The dataset's column of references."}
     )
     max_pixels: int | None = field(
-        default=None, metadata={"help": "Shrink larger pictures; 784 pixels are one token."}
+        default=None, metadata={"help": "Shrink larger images; 784 pixels are one token."}
     )
     watch_grounding: bool = field(
         default=False,
-        metadata={"help": f"Also evaluate with wrong pictures: {RIGHT}, {SHUFFLED} and the gap."},
+        metadata={"help": f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."},
     )
     stop_at_gap: float | None = field(
         default=None,
@@ -89,7 +89,7 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
         metrics: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Called once for the right and once for the shuffled pictures."""
+        """Called once for the right and once for the shuffled images."""
         self.losses |= {k: v for k, v in (metrics or {}).items() if k in (RIGHT, SHUFFLED)}
         if len(self.losses) < 2:
             return
@@ -104,7 +104,7 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
 
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt and completion, the latter two as conversations."""
-    dataset = load_pictures(name, split, reference_column)
+    dataset = load_images(name, split, reference_column)
     return dataset.map(
         lambda text: {"prompt": prompt(), "completion": answer(text)},
         input_columns=["reference"],
@@ -121,7 +121,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     if args.eval_strategy != "no":
         held_out = prepare(script.dataset_name, script.dataset_test_split, script.reference_column)
         if script.watch_grounding:
-            held_out = {"right": held_out, "shuffled": with_other_pictures(held_out)}
+            held_out = {"right": held_out, "shuffled": with_other_images(held_out)}
     callbacks: list[Any] = [StopWithCheckpoint(stop_before=script.stop_before), RefuseLostWeights()]
     if script.watch_grounding:
         callbacks.append(GroundingGap(script.stop_at_gap))

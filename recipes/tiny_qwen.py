@@ -3,11 +3,11 @@
     python recipes/tiny_qwen.py --output_dir runs/tiny
 
 It differs from the real one in size (1.1 M parameters; patches of 28 pixels, so that a slot of a
-synthetic painting is one picture token), in its byte-level BPE, trained on the spot, and in its
+synthetic painting is one image token), in its byte-level BPE, trained on the spot, and in its
 pretraining, which takes a minute. First the vision tower learns to name what a slot holds, through
-linear probes that are then thrown away; then the whole model captions pictures of one subject,
+linear probes that are then thrown away; then the whole model captions images of one subject,
 without any prompt. Without these two stages, or with the usual initialisation of 0.02, a model of
-this size writes fluent captions for hundreds of steps before it looks at the picture; without the
+this size writes fluent captions for hundreds of steps before it looks at the image; without the
 second it still cannot tell colours after 700 steps of SFT.
 """
 
@@ -161,7 +161,7 @@ def warm_up(
     """Teaches the vision tower to name what each slot holds; the probes are thrown away.
 
     Returns:
-        The accuracy of each probe on the last batch, pictures that it had not seen before.
+        The accuracy of each probe on the last batch, images that it had not seen before.
     """
     import torch
     from tqdm import tqdm
@@ -199,7 +199,7 @@ def pretrain(
     seed: int = 0,
     batch_size: int = 32,
 ) -> float:
-    """Teaches the model to caption pictures of one subject, after the bare picture.
+    """Teaches the model to caption images of one subject, after the bare image.
 
     Returns:
         The loss of the last batch, in nats a token; NaN without a step.
@@ -226,7 +226,7 @@ def pretrain(
 
 
 def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchFeature:
-    """Picture, caption, end of turn; the loss is on the caption and the end."""
+    """Image, caption, end of turn; the loss is on the caption and the end."""
     texts = [
         f"<|vision_start|><|image_pad|><|vision_end|>{wording.reference(scene)}<|im_end|>"
         for scene in batch
@@ -248,9 +248,9 @@ def build(
 
     Args:
         output_dir: Where; then a ``model_name_or_path`` like any other.
-        seed: Of the weights and of the pictures.
-        warm_up_steps: Batches of 64 pictures for the vision tower.
-        pretrain_steps: Batches of 32 captioned pictures of one subject for the whole model.
+        seed: Of the weights and of the images.
+        warm_up_steps: Batches of 64 images for the vision tower.
+        pretrain_steps: Batches of 32 captioned images of one subject for the whole model.
 
     Returns:
         The accuracy of each probe at the end of the warm-up, and the last loss.

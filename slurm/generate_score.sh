@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # sbatch --array=0-7 slurm/generate_score.sh runs/said [flags of recipes/generate.py] -- [flags of posh-reward score]
 #
-# Describes a split's pictures with one model or several (--models A B) and scores the descriptions,
-# one part of the pictures in each job of the array, on a card of its own. The last part to be
+# Describes a split's images with one model or several (--models A B) and scores the descriptions,
+# one part of the images in each job of the array, on a card of its own. The last part to be
 # finished makes runs/said/scores.jsonl of all.
 # To run some parts again: SHARDS=8 sbatch --array=3,5 and so on; what is done stays.
 #SBATCH --job-name=posh-generate

@@ -1,4 +1,4 @@
-"""Columns of pictures as data sets have them."""
+"""Columns of images as data sets have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PIL import Image
 
 
 class LazyColumn(Sequence[Any]):
-    """Makes its pictures whenever it is asked for some, and notes the most at one time."""
+    """Makes its images whenever it is asked for some, and notes the most at one time."""
 
     def __init__(self, colors: Sequence[str]) -> None:
         self.most = 0

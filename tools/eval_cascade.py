@@ -20,7 +20,7 @@ from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Wording, w
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.types import Kind, Request, Verdict
+from posh_reward.types import Kind, Question, Verdict
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load, parsed
 
 LOW = (1.0, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
@@ -34,7 +34,7 @@ PLANTED = "pd"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GradedQuestion:
     """One question as both judges see it."""
 
     kind: Kind
@@ -58,26 +58,26 @@ class Watching(ReplayJudge):
         from spacy.vocab import Vocab
 
         vocab = Vocab()
-        self.questions: list[Question] = []
+        self.questions: list[GradedQuestion] = []
         self._read = {golden[s]: describe(*parsed(golden, s, vocab)) for s in SIDES}
         self._embedded = EmbeddedJudge()
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """The recorded verdicts."""
-        verdicts = super().grade(requests)
-        for request, verdict in zip(requests, verdicts, strict=True):
-            source, target = self._read[request.source.text], self._read[request.target.text]
-            seen = replace(request, source=source, target=target)
+        verdicts = super().grade(questions)
+        for question, verdict in zip(questions, verdicts, strict=True):
+            source, target = self._read[question.source.text], self._read[question.target.text]
+            seen = replace(question, source=source, target=target)
             (own,) = self._embedded.grade([seen])
             assert own.grade is not None
             assert verdict.grade is not None
             self.questions.append(
-                Question(request.kind, wording_of(seen), own.grade, verdict.grade)
+                GradedQuestion(question.kind, wording_of(seen), own.grade, verdict.grade)
             )
         return verdicts
 
 
-def questions(goldens: Sequence[Golden]) -> Iterator[Question]:
+def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
     """All that is asked about some pairs, lazily."""
     for golden in goldens:
         judge = Watching(golden)
@@ -106,7 +106,7 @@ class Agreement:
         )
 
 
-def agreement(asked: Sequence[Question], low: float, high: float) -> Agreement:
+def agreement(asked: Sequence[GradedQuestion], low: float, high: float) -> Agreement:
     """What two thresholds do on a set."""
     settled = [(each, grade) for each in asked if (grade := each.settled(low, high)) is not None]
     pairs = [(grade, each.full) for each, grade in settled] or [(PRESENT, PRESENT)]
@@ -119,7 +119,7 @@ def agreement(asked: Sequence[Question], low: float, high: float) -> Agreement:
     )
 
 
-def choose(asked: Sequence[Question]) -> tuple[float, float]:
+def choose(asked: Sequence[GradedQuestion]) -> tuple[float, float]:
     """The thresholds that save most among those that agree well enough.
 
     What is settled as absent and what as explicit have to agree each for themselves.

@@ -43,7 +43,7 @@ NOUNS = (
     "jug basket bread fruit apple grape fish knife sword shield crown hat cloak dress shawl "
     "shoe ring necklace fan umbrella flag drum flute violin column statue "
 ).split()
-"""What museum pictures often show: a blind guess at any of them."""
+"""What museum images often show: a blind guess at any of them."""
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 

@@ -21,10 +21,10 @@ from posh_reward.types import (
     Description,
     Entity,
     Failure,
+    Phrase,
+    Question,
     Relation,
     Reply,
-    Request,
-    RewriteRequest,
     SceneGraph,
     Verdict,
 )
@@ -109,11 +109,11 @@ class ReplayJudge(Recorder):
         self._grades = {(g["generation"], g["reference"]): g["grades"] for g in goldens}
         self._phrases = {asked: text for g in goldens for asked, text in g["rewrites"].items()}
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The recorded distribution of each question; a failure if there is none."""
         return [self._recorded(request) for request in requests]
 
-    def _recorded(self, request: Request) -> Verdict:
+    def _recorded(self, request: Question) -> Verdict:
         text, texts = question(request), (request.source.text, request.target.text)
         self.asked[request.direction].add(text)
         pair = texts if request.direction == "precision" else texts[::-1]
@@ -121,7 +121,7 @@ class ReplayJudge(Recorder):
         never = Failure("error", f"never asked: {text}")
         return Verdict(tuple(found)) if found else Verdict(None, never)
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """The recorded phrases."""
         texts = [self._phrases.get(rewrite_prompt(request).text) for request in requests]
         never = Failure("error", "never rewritten")

@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     """Command line; the exit status is 1 if an interval misses what is true."""
     parser = argparse.ArgumentParser(description="A study with simulated raters.")
     parser.add_argument("output", type=Path, help="a folder; made")
-    parser.add_argument("--pairs", type=int, default=40, help="pictures, each a pair; default: 40")
+    parser.add_argument("--pairs", type=int, default=40, help="images, each a pair; default: 40")
     parser.add_argument("--coarse", type=int, default=7, help="raters who compare; default: 7")
     parser.add_argument("--granular", type=int, default=3, help="raters who mark; default: 3")
     parser.add_argument("--alpha", type=float, default=0.3, help="how far they agree; default: 0.3")
@@ -45,9 +45,9 @@ def main(argv: list[str] | None = None) -> int:
         parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", nargs=2, metavar="[NAME=]MODEL", help="checkpoints that "
-                        "describe the pictures; default: texts made of the references")  # fmt: skip
+                        "describe the images; default: texts made of the references")  # fmt: skip
     parser.add_argument("--dataset", default="scenes:heldout=256:plain=1",
-                        help="whose pictures they describe; default: the demo's")  # fmt: skip
+                        help="whose images they describe; default: the demo's")  # fmt: skip
     flags = parser.parse_args(argv)
     true = {axis: getattr(flags, axis) for axis in AXES}
     if flags.models:
@@ -80,7 +80,7 @@ def command(*words: object) -> int:
 def describe(
     models: Sequence[str], folder: Path, dataset: str, count: int
 ) -> tuple[Path, tuple[str, ...]]:
-    """Has checkpoints describe a dataset's first pictures: the file, and the models' names."""
+    """Has checkpoints describe a dataset's first images: the file, and the models' names."""
     from posh_reward.training import Describing, generate
     from posh_reward.training.generation import named_models
 
@@ -94,19 +94,19 @@ def describe(
 def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
     """What two models say about drawn scenes: the first leaves out a sentence, the second a word.
 
-    Pictures are named after the models' files, which must not reach raters either.
+    Images are named after the models' files, which must not reach raters either.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     rows: dict[str, list[str]] = {model: [] for model in MODELS}
     for scene in scenes.rows("test", count, seed=seed, scale=3):
-        picture = folder / f"{scene.uuid}.png"
-        picture.write_bytes(scene.image)
+        image = folder / f"{scene.uuid}.png"
+        image.write_bytes(scene.image)
         for model in MODELS:
             row = {
                 "id": scene.uuid,
                 "model": model,
-                "image": picture.name,
+                "image": image.name,
                 "generation": said(scene.reference, model, rng),
                 "reference": scene.reference,
             }

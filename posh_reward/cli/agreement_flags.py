@@ -32,7 +32,7 @@ Any table of texts that people rated one by one: candidate, reference (a text, o
 and ratings (a number, or a list with one for each rater)."""
 MMHE = """\
 HarmonicEval's human judgments (MMHE): one row for each text, with its task (REG, VQA, VDU, IC), its
-picture, the question in VQA and VDU, ratings of correctness, completeness, clarity, fluency and
+image, the question in VQA and VDU, ratings of correctness, completeness, clarity, fluency and
 conciseness (a number, or a list with one for each person), and whether it was chosen as the best
 of three (true or false, or a list). Accuracy on the pairs of best and other, and Kendall's tau_b
 on each criterion. The names of the columns are assumed: give the right ones as flags. Rows of
@@ -154,7 +154,7 @@ def _mmhe(command: argparse.ArgumentParser) -> None:
         "count each (default), or their mean")  # fmt: skip
     add("--unfold", metavar="COLUMN", help="a column of lists of rows, such as the three texts of "
         "an image: each becomes a row")  # fmt: skip
-    add("--images", metavar="FOLDER", type=Path, help="that paths of pictures are relative to")
+    add("--images", metavar="FOLDER", type=Path, help="that paths of images are relative to")
     add("--paper", dest="tables", type=_tables, default=(2, 3), metavar="N,...", help="tables of "
         "HarmonicEval's paper to print below, of 2 to 7, or none; default: 2,3")  # fmt: skip
     _image(command)

@@ -34,7 +34,7 @@ def score(flags: argparse.Namespace) -> int:
     how = how_of(flags, texts)
     posh = metric_of(flags)
     dataset = dataset_of(flags)
-    if dataset is not None and not posh.wants_pictures:
+    if dataset is not None and not posh.wants_images:
         raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
     seeing = posh if dataset is None else WithDataset(posh, dataset)
     tally = score_table(seeing, flags.input, flags.output, how, elements=flags.elements)
@@ -63,9 +63,9 @@ def explain(flags: argparse.Namespace) -> int:
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
-    if posh.wants_pictures and flags.image is None:
-        raise InputError("the witness has no picture to look at: name it with --image")
-    images = [flags.image] if posh.wants_pictures else None
+    if posh.wants_images and flags.image is None:
+        raise InputError("the witness has no image to look at: name it with --image")
+    images = [flags.image] if posh.wants_images else None
     scores = posh.score([text(flags.generation)], [text(flags.reference)], images)[0]
     if not reads_like_english(scores.reference):
         print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
@@ -88,8 +88,8 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages.contents import contents_of
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.named import KINDS, metric_of
-    from posh_reward.study.pages.pictures import Pictures
     from posh_reward.study.pages.sheets import sheets_page
+    from posh_reward.study.pages.thumbnails import Images
     from posh_reward.study.rows.files import check_apart
     from posh_reward.study.rows.formats import STANDARD
 
@@ -97,18 +97,18 @@ def report(flags: argparse.Namespace) -> int:
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
-    pictures = Pictures(folder, dataset=dataset_of(flags))
+    images = Images(folder, dataset=dataset_of(flags))
     with _scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
         if metric not in KINDS:
-            page = _posh_page(flags, contents_of(chain(first, rows), pictures))
+            page = _posh_page(flags, contents_of(chain(first, rows), images))
         elif flags.plots or flags.baseline:
             raise InputError(f"--plots and --baseline are for scores of POSH, not of {metric}")
         else:
-            page = sheets_page(chain(first, rows), metric, flags.title, pictures)
-    if pictures.dataset and pictures.dataset.beyond:
-        print(f"without a picture: {pictures.dataset.too_far}", file=sys.stderr)
+            page = sheets_page(chain(first, rows), metric, flags.title, images)
+    if images.dataset and images.dataset.beyond:
+        print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
     _write_page(page.encode("utf-8"), flags.output)
     return OK
 
@@ -155,10 +155,10 @@ def dataset_of(flags: argparse.Namespace) -> Numbered | None:
         return None
     if find_spec("datasets") is None:
         raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
-    from posh_reward.datasets.load import load_pictures
+    from posh_reward.datasets.load import load_images
     from posh_reward.study.rows.numbered import Numbered
 
-    return Numbered(load_pictures(flags.dataset, flags.split), flags.dataset)
+    return Numbered(load_images(flags.dataset, flags.split), flags.dataset)
 
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:

@@ -41,13 +41,13 @@ REPORT = f"""\
 Writes one page that needs no network: distributions, a table to sort and search, and for each
 pair the generation with its mistakes and the reference with its omissions, marked by grade.
 Rows of several models are compared, also in the terminal: means, and differences to a baseline,
-paired by id; those of one id are shown side by side. Where image is the path of a picture, from
+paired by id; those of one id are shown side by side. Where image is the path of an image, from
 here or from the folder of SCORES, or numbers the rows of --dataset, the page shows it small (needs
 Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
 nothing to mark.
 
 Of what `harmonic score`, `rubric score` and `prove score` wrote, the page shows each score with a
-bar and its reason, next to the picture and the texts.
+bar and its reason, next to the image and the texts.
 
 {MEANING}"""
 STORE = """\
@@ -65,7 +65,7 @@ def command_line() -> argparse.ArgumentParser:
 
     parser = _described(
         argparse.ArgumentParser("posh-reward"),
-        "POSH: how truthful and how complete descriptions of pictures are.",
+        "POSH: how truthful and how complete descriptions of images are.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {package_version()}")
     chosen = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -83,9 +83,9 @@ def command_line() -> argparse.ArgumentParser:
     calibrate.add_flags(_described(fitting, calibrate.ABOUT), _metric_flags())
     people = chosen.add_parser("packets", help="let people compare models, blind")
     packets.add_commands(_described(people, packets.PACKETS), _described)
-    answers = chosen.add_parser("prove", help="make questions about pictures, score responses")
+    answers = chosen.add_parser("prove", help="make questions about images, score responses")
     prove.add_commands(_described(answers, prove.PROVE), _described)
-    harmonic = chosen.add_parser("harmonic", help="score texts about pictures, no references")
+    harmonic = chosen.add_parser("harmonic", help="score texts about images, no references")
     others.add_harmonic(_described(harmonic, others.HARMONIC), _described)
     rubric = chosen.add_parser("rubric", help="score texts by points, with reasons")
     others.add_rubric(_described(rubric, others.RUBRIC), _described)
@@ -116,7 +116,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--generation", metavar="TEXT", required=True, help="what was written")
     add("--reference", metavar="TEXT", required=True, help="what it is compared with")
-    add("--image", metavar="FILE", help="the picture, for a witness")
+    add("--image", metavar="FILE", help="the image, for a witness")
     _witness(command, "looks at --image")
     add(
         "--worst",
@@ -205,7 +205,7 @@ def _witness(command: argparse.ArgumentParser, where: str) -> None:
     command.add_argument(
         "--witness",
         metavar="NAME",
-        help="who is asked about the picture where the reference does not support what was "
+        help="who is asked about the image where the reference does not support what was "
         f"written ({where}): judge, for a judge that sees; a settings file of a model that does; "
-        "or the name of drawn pictures, such as scenes:plain=1. Default: nobody",
+        "or the name of drawn images, such as scenes:plain=1. Default: nobody",
     )

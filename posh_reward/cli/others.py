@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.standings import Tally
 
 HARMONIC = """\
-HarmonicEval: five criteria of texts about pictures, and their weighted mean; no references
+HarmonicEval: five criteria of texts about images, and their weighted mean; no references
 (docs/other_metrics.md)."""
 HARMONIC_SCORE = """\
-Scores each text of a table about its picture. Writes one row for each: id, model if there is such a
+Scores each text of a table about its image. Writes one row for each: id, model if there is such a
 column, image, generation, overall, correctness, completeness, clarity, fluency, conciseness (1 to
 5, higher is better), failure_kind and failure, criteria (each with its mean, sigma and weight),
-signature. A text or a picture that is missing has no score, and its row says why.
+signature. A text or an image that is missing has no score, and its row says why.
 
 Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
 what it wrote."""

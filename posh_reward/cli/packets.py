@@ -80,7 +80,7 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--dataset", metavar="NAME", help="whose rows image numbers, as recipes/generate.py writes "
         "it, such as scenes (data/README.md)")  # fmt: skip
     add("--split", default="test", help="of the dataset; default: test")
-    add("--no-pictures", action="store_true", help="raters judge by the reference alone")
+    add("--no-images", action="store_true", help="raters judge by the reference alone")
     add("--suggest", action="store_true", help="granular: show what POSH marks (rows of `score "
         "--elements`). Biases raters: never for a study of POSH itself")  # fmt: skip
     add("--potato", action="store_true", help="also write a project for each rater for Potato "
@@ -139,8 +139,8 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     from posh_reward.study.rows.formats import format_of
     from posh_reward.study.rows.pairs import check_column
 
-    pictures = {} if flags.no_pictures else {"image": columns.image}
-    needed = {"id": columns.id, **columns.texts, **pictures}
+    images = {} if flags.no_images else {"image": columns.image}
+    needed = {"id": columns.id, **columns.texts, **images}
     with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
         column = columns.model or "model"
         named = rows_with_models(rows, column, file.stem if several else None)
@@ -151,7 +151,7 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
 
 
 def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
-    if flags.no_pictures:
+    if flags.no_images:
         return None
     from posh_reward.cli.commands import dataset_of
     from posh_reward.study.packets.album import Album

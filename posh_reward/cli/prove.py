@@ -1,4 +1,4 @@
-"""``posh-reward prove``: make verified questions about pictures, and score responses to them."""
+"""``posh-reward prove``: make verified questions about images, and score responses to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError
 
 PROVE = """\
-PROVE: how helpful answers to questions about a picture are, and how truthful (docs/prove.md).
+PROVE: how helpful answers to questions about an image are, and how truthful (docs/prove.md).
 `make` has a model write questions from captions and keeps those that a program verifies, `score`
 scores what a model under test replied to them."""
 MAKE = """\
@@ -22,7 +22,7 @@ ones: id, caption, image, question, answer, program. OUT.made.jsonl has all cand
 reasons why they were dropped. Killed at any moment, the same command goes on where it was."""
 SCORE = """\
 Scores responses: how much of the answer they say (helpfulness), and how much of what they say the
-caption, or the picture, bears out (truthfulness); 1 is best. OUT has one row for each, with every
+caption, or the image, bears out (truthfulness); 1 is best. OUT has one row for each, with every
 tuple and its score. Killed at any moment, the same command goes on where it was. `posh-reward
 report` makes a page of what it wrote."""
 SCORED = ("response", "answer", "question", "caption")
@@ -58,7 +58,7 @@ def _score(command: argparse.ArgumentParser) -> None:
 
 def _shared(command: argparse.ArgumentParser, rows: str) -> None:
     add = command.add_argument
-    add("--entailment", metavar="MODEL", help="a model that sees, which is asked what the picture "
+    add("--entailment", metavar="MODEL", help="a model that sees, which is asked what the image "
         "shows")  # fmt: skip
     add("--tuples", metavar="MODEL", default="graph", help="who reads texts into tuples: graph "
         "(ours, the default) or a model")  # fmt: skip

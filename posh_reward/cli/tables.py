@@ -39,7 +39,7 @@ def add_columns(
     Args:
         command: gets the flags.
         texts: names of the texts, which their columns have by default.
-        image: what is done with pictures.
+        image: what is done with images.
     """
     add = command.add_argument
     for name in texts:
@@ -47,7 +47,7 @@ def add_columns(
     add("--id", metavar="COLUMN", help="default: rows are counted from 1")
     add("--model", metavar="COLUMN", help=f"who wrote the {texts[0]}; default: model, if there is "
         "such a column. With several models a leaderboard is printed")  # fmt: skip
-    add("--image", metavar="COLUMN", help=f"the picture's path or row, {image}; default: "
+    add("--image", metavar="COLUMN", help=f"the image's path or row, {image}; default: "
         "image, if there is such a column")  # fmt: skip
 
 

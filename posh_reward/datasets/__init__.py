@@ -1,4 +1,4 @@
-"""Pictures with references: a dataset by name (``load``), and paintings drawn here (``scenes``).
+"""Images with references: a dataset by name (``load``), and paintings drawn here (``scenes``).
 
-``image_files`` opens pictures, which are anybody's.
+``image_files`` opens images, which are anybody's.
 """

@@ -1,4 +1,4 @@
-"""Local copies of datasets, with sound pictures of a bounded size, for ``load_pictures``."""
+"""Local copies of datasets, with sound images of a bounded size, for ``load_images``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.downloads import capped, fetch_pictures, fitting
-from posh_reward.datasets.load import first_few, load_pictures, without_broken
+from posh_reward.datasets.downloads import capped, fetch_images, fitting
+from posh_reward.datasets.load import first_few, load_images, without_broken
 from posh_reward.datasets.national_gallery import SPLITS, Work
 from posh_reward.errors import InputError
 
@@ -28,64 +28,64 @@ def copied(
     max_pixels: int = MAX_PIXELS,
     skip_broken: bool = False,
 ) -> DatasetDict:
-    """Loads a dataset's splits, checks every picture, and shrinks the larger ones.
+    """Loads a dataset's splits, checks every image, and shrinks the larger ones.
 
     Args:
-        name: a dataset as ``load_pictures`` takes it, on the hub or on the disk.
+        name: a dataset as ``load_images`` takes it, on the hub or on the disk.
         splits: those to copy.
         reference_column: the dataset's column of references.
-        max_pixels: larger pictures are shrunk.
-        skip_broken: leave out rows whose picture is missing or broken.
+        max_pixels: larger images are shrunk.
+        skip_broken: leave out rows whose image is missing or broken.
 
     Raises:
         ConfigError: the dataset cannot be loaded, or lacks a column.
-        InputError: a split is unknown, or a picture is missing or broken.
+        InputError: a split is unknown, or an image is missing or broken.
     """
     from datasets import DatasetDict
 
     copies = {}
     for split in splits:
-        loaded = load_pictures(name, split, reference_column, skip_broken=skip_broken)
+        loaded = load_images(name, split, reference_column, skip_broken=skip_broken)
         sound = without_broken(loaded, f"{name!r}, split {split!r}", skip_broken=skip_broken)
         copies[split] = sound.map(
             lambda image: {"image": capped(image, max_pixels)},
             input_columns=["image"],
-            desc=f"shrinking pictures of {split}",
+            desc=f"shrinking images of {split}",
         )
     return DatasetDict(copies)
 
 
 def built(
     works: Sequence[Work],
-    pictures: Path,
+    images: Path,
     *,
     max_pixels: int = MAX_PIXELS,
     skip_broken: bool = False,
     quiet: bool = False,
 ) -> DatasetDict:
-    """A dataset of works, whose pictures are fetched into a folder or are there already.
+    """A dataset of works, whose images are fetched into a folder or are there already.
 
     Args:
         works: as ``national_gallery.select`` chose them.
-        pictures: folder of ``<uuid>.jpg``; those that are missing are fetched into it.
-        max_pixels: larger pictures are shrunk.
-        skip_broken: leave out works whose picture cannot be had or read.
+        images: folder of ``<uuid>.jpg``; those that are missing are fetched into it.
+        max_pixels: larger images are shrunk.
+        skip_broken: leave out works whose image cannot be had or read.
         quiet: show no progress bar.
 
     Returns:
         Splits with the columns uuid, image, reference, title and object_id.
 
     Raises:
-        InputError: a picture cannot be had, or no work is left; it names them, and what was
+        InputError: an image cannot be had, or no work is left; it names them, and what was
             fetched is kept.
-        MissingDependencyError: httpx is not installed, and pictures have to be fetched.
+        MissingDependencyError: httpx is not installed, and images have to be fetched.
     """
     from datasets import DatasetDict
 
-    pictures.mkdir(parents=True, exist_ok=True)
-    files = {work: _file(pictures, work) for work in works}
+    images.mkdir(parents=True, exist_ok=True)
+    files = {work: _file(images, work) for work in works}
     addresses = {file: _address(work, max_pixels) for work, file in files.items()}
-    failed = fetch_pictures(addresses, max_pixels, quiet=quiet)
+    failed = fetch_images(addresses, max_pixels, quiet=quiet)
     if failed and not skip_broken:
         raise InputError(_told(failed))
     there = {work: file for work, file in files.items() if file not in failed}
@@ -98,7 +98,7 @@ def built(
     return DatasetDict(
         {
             split: without_broken(
-                _dataset(part), f"{pictures}, split {split!r}", skip_broken=skip_broken
+                _dataset(part), f"{images}, split {split!r}", skip_broken=skip_broken
             )
             for split, part in parts.items()
             if part
@@ -107,7 +107,7 @@ def built(
 
 
 def save(dataset: DatasetDict, folder: Path) -> None:
-    """Saves a dataset with its pictures' bytes in it, whole or not at all.
+    """Saves a dataset with its images' bytes in it, whole or not at all.
 
     Raises:
         InputError: the folder is there already.
@@ -121,7 +121,7 @@ def save(dataset: DatasetDict, folder: Path) -> None:
 
 
 def summary(dataset: DatasetDict) -> str:
-    """One line for each split: rows, words of the references, sizes of the pictures."""
+    """One line for each split: rows, words of the references, sizes of the images."""
     lines = [f"{'split':<12}{'rows':>7}{'words':>8}{'median size':>14}{'largest':>14}"]
     for split, rows in dataset.items():
         words = median(len(text.split()) for text in rows["reference"])
@@ -131,16 +131,16 @@ def summary(dataset: DatasetDict) -> str:
     return "\n".join(lines)
 
 
-def _file(pictures: Path, work: Work) -> Path:
-    """A picture's file. Its name comes from a table, so only plain names are taken as they are."""
+def _file(images: Path, work: Work) -> Path:
+    """An image's file. Its name comes from a table, so only plain names are taken as they are."""
     name = work.uuid
     if not (name.isascii() and name.replace("-", "").isalnum()):
         name = f"object-{work.object_id}"
-    return pictures / f"{name}.jpg"
+    return images / f"{name}.jpg"
 
 
 def _address(work: Work, max_pixels: int) -> str:
-    """IIIF Image API 2.1: the whole picture, fitted into a box of the size that is wanted."""
+    """IIIF Image API 2.1: the whole image, fitted into a box of the size that is wanted."""
     width, height = fitting(work.width, work.height, max_pixels)
     return f"{work.iiif}/full/!{width},{height}/0/default.jpg"
 
@@ -165,6 +165,6 @@ def _dataset(works: Mapping[Work, Path]) -> Dataset:
 def _told(failed: Mapping[Path, str]) -> str:
     reasons = [(file.stem, why) for file, why in failed.items()]
     return (
-        f"{len(failed)} pictures could not be had: {first_few(reasons)}; run it again to try these "
+        f"{len(failed)} images could not be had: {first_few(reasons)}; run it again to try these "
         "again, or leave them out with --skip_broken"
     )

@@ -1,7 +1,7 @@
-"""Fetches pictures: checked, shrunk once, kept, and never fetched twice.
+"""Fetches images: checked, shrunk once, kept, and never fetched twice.
 
 Whatever a server sends is untrusted: its size and time are bounded before anything is decoded, and
-only the pixels of a picture are kept.
+only the pixels of an image are kept.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 * 2**20
 MOST_SECONDS = 120.0
-"""For one picture."""
+"""For one image."""
 TRIES = 3
 GIVE_UP_AFTER = 20
 """Failures before the first success: the server, or the network, is not there."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def fetch_pictures(
+def fetch_images(
     addresses: Mapping[Path, str],
     max_pixels: int,
     *,
@@ -39,20 +39,20 @@ def fetch_pictures(
     wait: float = 1.0,
     quiet: bool = False,
 ) -> dict[Path, str]:
-    """Fetches each picture into its file, unless the file is there.
+    """Fetches each image into its file, unless the file is there.
 
     Args:
-        addresses: where each file's picture is.
-        max_pixels: larger pictures are shrunk.
+        addresses: where each file's image is.
+        max_pixels: larger images are shrunk.
         workers: how many are fetched at a time; a museum's server is not ours to load.
-        wait: seconds before the second try of a picture; twice as many before the third.
+        wait: seconds before the second try of an image; twice as many before the third.
         quiet: show no progress bar.
 
     Returns:
         The files that could not be had, each with the reason.
 
     Raises:
-        InputError: the first ``GIVE_UP_AFTER`` pictures all failed.
+        InputError: the first ``GIVE_UP_AFTER`` images all failed.
         MissingDependencyError: httpx is not installed.
     """
     missing = {file: address for file, address in addresses.items() if not file.exists()}
@@ -62,7 +62,7 @@ def fetch_pictures(
         import httpx
     except ImportError:
         raise MissingDependencyError(
-            "fetching pictures needs httpx: pip install 'posh-reward[server]'"
+            "fetching images needs httpx: pip install 'posh-reward[server]'"
         ) from None
     from tqdm import tqdm
 
@@ -77,7 +77,7 @@ def fetch_pictures(
             event_hooks={"request": [_check_web]},
         ) as client,
         ThreadPoolExecutor(workers) as pool,
-        tqdm(total=len(missing), desc="pictures", unit="picture", disable=quiet) as bar,
+        tqdm(total=len(missing), desc="images", unit="picture", disable=quiet) as bar,
     ):
         pending = {
             pool.submit(_fetched, client, address, file, max_pixels, wait): file
@@ -91,7 +91,7 @@ def fetch_pictures(
                     failed[pending[future]] = why
                 if done == len(failed) == GIVE_UP_AFTER:
                     raise InputError(
-                        f"the first {done} pictures could not be fetched, the last because {why}; "
+                        f"the first {done} images could not be fetched, the last because {why}; "
                         "check the network and the addresses, then run it again"
                     )
         except BaseException:  # Ctrl-C too: otherwise the pool would first fetch all the others
@@ -103,7 +103,7 @@ def fetch_pictures(
 def _fetched(
     client: httpx.Client, address: str, file: Path, max_pixels: int, wait: float
 ) -> str | None:
-    """Fetches one picture; the reason if it cannot be had."""
+    """Fetches one image; the reason if it cannot be had."""
     why: str | None = None
     for attempt in range(TRIES):
         if attempt:
@@ -117,7 +117,7 @@ def _fetched(
 
 
 def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None, bool]:
-    """A picture's bytes, or the reason and whether another try may help."""
+    """An image's bytes, or the reason and whether another try may help."""
     import httpx
 
     ends = time.monotonic() + MOST_SECONDS
@@ -128,7 +128,7 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
                 later = response.status_code == 429 or response.status_code >= 500
                 return None, f"the server answered {response.status_code}", later
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                return None, "the server compressed the picture, which is not accepted", False
+                return None, "the server compressed the image, which is not accepted", False
             for piece in response.iter_raw():
                 received += piece
                 if len(received) > MOST_BYTES:
@@ -163,27 +163,27 @@ def _is_web(address: str) -> bool:
 
 
 def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
-    """Writes a picture to its file, whole or not at all; the reason if it is not a picture."""
+    """Writes an image to its file, whole or not at all; the reason if it is not an image."""
     try:
-        with opened(content) as picture:
-            pixels = capped(picture, max_pixels)
+        with opened(content) as image:
+            pixels = capped(image, max_pixels)
     except Exception as error:  # decoders raise many kinds of errors
-        return f"not a picture that can be read ({type(error).__name__}: {str(error)[:200]})"
+        return f"not an image that can be read ({type(error).__name__}: {str(error)[:200]})"
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     pixels.save(part, "JPEG", quality=95)
     part.replace(file)
     return None
 
 
-def capped(picture: Image, max_pixels: int) -> Image:
-    """The picture in RGB, shrunk to at most ``max_pixels`` pixels; its shape is kept."""
+def capped(image: Image, max_pixels: int) -> Image:
+    """The image in RGB, shrunk to at most ``max_pixels`` pixels; its shape is kept."""
     from PIL.Image import Resampling
 
-    picture = picture.convert("RGB")
-    width, height = fitting(picture.width, picture.height, max_pixels)
-    if (width, height) == picture.size:
-        return picture
-    return picture.resize((width, height), Resampling.LANCZOS)
+    image = image.convert("RGB")
+    width, height = fitting(image.width, image.height, max_pixels)
+    if (width, height) == image.size:
+        return image
+    return image.resize((width, height), Resampling.LANCZOS)
 
 
 def fitting(width: int, height: int, max_pixels: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Picture files, which are anybody's: opened within bounds, in the formats of pictures only."""
+"""Image files, which are anybody's: opened within bounds, in the formats of images only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCAN = b"\xff\xda"
 
 @contextmanager
 def opened(source: bytes | str | Path) -> Iterator[Image.Image]:
-    """A picture, not decoded yet.
+    """An image, not decoded yet.
 
     Args:
         source: the content of a file, or its path.
@@ -38,10 +38,10 @@ def opened(source: bytes | str | Path) -> Iterator[Image.Image]:
     content = source if isinstance(source, bytes) else _content(Path(source))
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(BytesIO(content), formats=FORMATS) as picture:
-            if picture.format in ("JPEG", "MPO") and content.count(SCAN) > MOST_SCANS:
+        with Image.open(BytesIO(content), formats=FORMATS) as image:
+            if image.format in ("JPEG", "MPO") and content.count(SCAN) > MOST_SCANS:
                 raise ValueError(f"a JPEG of more than {MOST_SCANS} scans")
-            yield picture
+            yield image
 
 
 def _content(path: Path) -> bytes:
@@ -61,7 +61,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def on_white(image: Image.Image) -> Image.Image:
-    """The picture in RGB as people see it: what is transparent is white.
+    """The image in RGB as people see it: what is transparent is white.
 
     Raises:
         ValueError: its samples have 32 bits, whose range nobody knows.

@@ -1,4 +1,4 @@
-"""Loads pictures with references, always with the columns ``uuid``, ``image``, ``reference``.
+"""Loads images with references, always with the columns ``uuid``, ``image``, ``reference``.
 
 A dataset's name is ``scenes`` (drawn on the spot), a local path, or the name of a dataset on the
 Hugging Face hub, such as ``amitha/docent``.
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
 NAMED = 5
-"""How many broken pictures an error names."""
+"""How many broken images an error names."""
 
 Messages = list[dict[str, str]]
 
@@ -39,20 +39,20 @@ class SceneOptions:
     """The options of a name such as ``scenes:train=4000:heldout=512:seed=1:uneven=1:scale=2``."""
 
     train: int = 2000
-    """Pictures in the training split."""
+    """Images in the training split."""
     heldout: int = 256
-    """Pictures in the validation split, and in the test split."""
+    """Images in the validation split, and in the test split."""
     seed: int = 0
     plain: int = 0
     """1: no hats and no poses, for tiny models."""
     uneven: int = 0
     """1: references leave out details at random."""
     scale: int = 1
-    """Pictures have 168 x 56 pixels times this, in each dimension."""
+    """Images have 168 x 56 pixels times this, in each dimension."""
 
 
 def prompt() -> Messages:
-    """The paper's prompt as a conversation; trainers put the picture before the text."""
+    """The paper's prompt as a conversation; trainers put the image before the text."""
     return [{"role": "user", "content": PROMPT}]
 
 
@@ -61,8 +61,8 @@ def answer(reference: str) -> Messages:
     return [{"role": "assistant", "content": reference}]
 
 
-def with_other_pictures(dataset: Dataset) -> Dataset:
-    """The same rows, each with the next row's picture: a control that even a blind model passes."""
+def with_other_images(dataset: Dataset) -> Dataset:
+    """The same rows, each with the next row's image: a control that even a blind model passes."""
     from datasets import concatenate_datasets
 
     rows = len(dataset)
@@ -70,7 +70,7 @@ def with_other_pictures(dataset: Dataset) -> Dataset:
     return concatenate_datasets([dataset.remove_columns(["image"]), others], axis=1)
 
 
-def load_pictures(
+def load_images(
     name: str = "scenes",
     split: str = "train",
     reference_column: str = "reference",
@@ -85,16 +85,16 @@ def load_pictures(
             file, or a dataset on the hub.
         split: train, validation or test.
         reference_column: the dataset's column of references; it is called reference from here on.
-        skip_broken: leave out rows of a local dataset whose picture is missing or broken.
+        skip_broken: leave out rows of a local dataset whose image is missing or broken.
 
     Returns:
-        Columns uuid (text), image (a PIL picture) and reference (text). Where a dataset has no
+        Columns uuid (text), image (a PIL image) and reference (text). Where a dataset has no
         uuid, it is made from split and row.
 
     Raises:
         ConfigError: the dataset cannot be loaded, or lacks a column.
         InputError: the split or an option of ``scenes`` is unknown, or a local dataset has a
-            picture that is missing or broken.
+            image that is missing or broken.
     """
     if name == "scenes" or name.startswith("scenes:"):
         return _drawn(scene_options(name), split)
@@ -119,7 +119,7 @@ def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
 
 
 def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:
-    """The rows whose picture can be decoded.
+    """The rows whose image can be decoded.
 
     Args:
         dataset: with columns uuid and image.
@@ -127,9 +127,9 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
         skip_broken: leave the other rows out, instead of raising.
 
     Raises:
-        InputError: a picture is missing or broken, and ``skip_broken`` is not set.
+        InputError: an image is missing or broken, and ``skip_broken`` is not set.
     """
-    broken = broken_pictures(dataset)
+    broken = broken_images(dataset)
     if not broken:
         return dataset
     if not skip_broken:
@@ -138,10 +138,10 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
 
 
 def load_rows(name: str, split: str = "test") -> list[dict[str, Any]]:
-    """All rows of one split of any dataset, such as people's judgments, without its pictures.
+    """All rows of one split of any dataset, such as people's judgments, without its images.
 
     Args:
-        name: a local path, as ``load_pictures`` takes, or a dataset on the hub.
+        name: a local path, as ``load_images`` takes, or a dataset on the hub.
         split: the split's name.
 
     Raises:
@@ -150,12 +150,12 @@ def load_rows(name: str, split: str = "test") -> list[dict[str, Any]]:
     from datasets import Image
 
     dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
-    pictures = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
-    return list(dataset.remove_columns(pictures))
+    images = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
+    return list(dataset.remove_columns(images))
 
 
-def broken_pictures(dataset: Dataset) -> dict[int, str]:
-    """Rows whose picture is missing or cannot be decoded, each with the reason."""
+def broken_images(dataset: Dataset) -> dict[int, str]:
+    """Rows whose image is missing or cannot be decoded, each with the reason."""
     from datasets import Image
 
     stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
@@ -164,21 +164,21 @@ def broken_pictures(dataset: Dataset) -> dict[int, str]:
 
 
 def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
-    """Why a stored picture, its bytes or the path of its file, cannot be decoded."""
+    """Why a stored image, its bytes or the path of its file, cannot be decoded."""
     source = stored and (stored["bytes"] or stored["path"])
     if not source:
         return "there is none"
     try:
-        with opened(source) as picture:
-            picture.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
-            picture.load()
+        with opened(source) as image:
+            image.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
+            image.load()
     except Exception as error:  # decoders raise many kinds of errors
         return f"{type(error).__name__}: {error}"
     return None
 
 
 def first_few(reasons: Sequence[tuple[str, str]]) -> str:
-    """The first few pictures, each with the reason, and how many more there are."""
+    """The first few images, each with the reason, and how many more there are."""
     named = ", ".join(f"{name} ({why})" for name, why in reasons[:NAMED])
     return named + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
 
@@ -187,9 +187,9 @@ def _told(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
     uuids = dataset["uuid"]
     reasons = [(uuids[row], why) for row, why in broken.items()]
     return (
-        f"{where} has {len(broken)} of {len(dataset)} pictures that cannot be read: "
+        f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: "
         f"{first_few(reasons)}; repair or remove these rows, or leave them out with "
-        "load_pictures(..., skip_broken=True), or for a recipe with "
+        "load_images(..., skip_broken=True), or for a recipe with "
         "`python data/docent.py copy ... --skip_broken`"
     )
 
@@ -309,7 +309,7 @@ def _called_reference(dataset: Dataset, column: str, name: str) -> Dataset:
 
 
 def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
-    """Only the three columns, with pictures that are decoded when a row is read."""
+    """Only the three columns, with images that are decoded when a row is read."""
     from datasets import Image
 
     for column in COLUMNS[1:]:

@@ -1,9 +1,9 @@
 """Works with descriptions from the open data of the National Gallery of Art, Washington.
 
 DOCENT's references come from there (paper, section 4): ``published_images.csv`` has, for each
-picture, an IIIF address and the text that a screen reader gets, and ``objects.csv`` says what kind
+image, an IIIF address and the text that a screen reader gets, and ``objects.csv`` says what kind
 of work it shows. Both are at https://github.com/NationalGalleryOfArt/opendata in ``data/``, CC0;
-the pictures are open access where the table says so.
+the images are open access where the table says so.
 
 What comes of it approximates DOCENT: it is the same collection and the same kind of text, but
 neither the same 1,750 works nor the same splits.
@@ -42,19 +42,19 @@ _MARKUP = re.compile(r"</?(?:i|em|b|strong|br|p)\s*/?>", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A work of art with its picture's address and its description."""
+    """A work of art with its image's address and its description."""
 
     uuid: str
-    """Of the picture."""
+    """Of the image."""
     object_id: int
     title: str
     """Empty without ``objects.csv``."""
     classification: str
     """Such as Painting; empty without ``objects.csv``."""
     iiif: str
-    """Base of the picture's IIIF address."""
+    """Base of the image's IIIF address."""
     width: int
-    """Of the whole picture, in pixels."""
+    """Of the whole image, in pixels."""
     height: int
     description: str
 
@@ -85,7 +85,7 @@ def select(
     classifications: Collection[str] = (),
     min_words: int = 60,
 ) -> Selection:
-    """Chooses one open-access picture with a description for each work.
+    """Chooses one open-access image with a description for each work.
 
     Args:
         images: ``published_images.csv``.
@@ -115,7 +115,7 @@ def select(
             continue
         rank = _sequence(row["sequence"]), work.uuid
         if work.object_id in best:
-            chosen.left_out["another picture of the same work"] += 1
+            chosen.left_out["another image of the same work"] += 1
         if work.object_id not in best or rank < best[work.object_id][0]:
             best[work.object_id] = rank, work
     chosen.works = [work for _, (_, work) in sorted(best.items())]
@@ -123,7 +123,7 @@ def select(
 
 
 def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Work | None:
-    """The row's work; None if a number, the picture's name or its address is missing."""
+    """The row's work; None if a number, the image's name or its address is missing."""
     numbers = [row[name].strip() for name in ("depictstmsobjectid", "width", "height")]
     if not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
         return None
@@ -162,9 +162,9 @@ def _unfit(
 
 
 def is_open_access(row: Mapping[str, str]) -> bool:
-    """Whether a picture may be used freely.
+    """Whether an image may be used freely.
 
-    Older tables have no column ``openaccess``; there, a bound on pixels marks the pictures that
+    Older tables have no column ``openaccess``; there, a bound on pixels marks the images that
     are shown as fair use.
     """
     if "openaccess" in row:

@@ -1,4 +1,4 @@
-"""Texts (and pictures) -> scores. Metrics are siblings: none imports another.
+"""Texts (and images) -> scores. Metrics are siblings: none imports another.
 
 ::
 
@@ -6,7 +6,7 @@
     load        settings -> POSH                   signature  what reproduces a score
     inputs      which texts can be scored          wording    prompts as files
     posh/       POSH: scene graphs, questions, grades, means
-    prove/      PROVE: answers about pictures, how helpful and how truthful; verified questions
-    harmonic/   HarmonicEval: five criteria of a text about a picture
+    prove/      PROVE: answers about images, how helpful and how truthful; verified questions
+    harmonic/   HarmonicEval: five criteria of a text about an image
     rubric/     points on the metrics of a rubric, with reasons
 """

@@ -6,12 +6,12 @@
     ask        each distinct prompt once, answers kept in a store, counted
     load       name -> model
     packed/      `name: transformers`   in this process, what prompts share computed once
-    vision/      the same, for prompts with pictures
+    vision/      the same, for prompts with images
     vllm/        `name: vllm`           in a child process that may die
     server/      `name: server`         over HTTP
     fake         for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
     encoders   texts -> vectors
-    pictures   files, bytes, PIL images -> pictures of prompts, in a model's sizes
+    images   files, bytes, PIL images -> images of prompts, in a model's sizes
     revision   which weights a name stands for
 """

@@ -25,7 +25,7 @@ DOUBTFUL = 0.5
 """A reply is doubtful if the labels had less probability than this."""
 ENOUGH = 100
 """Replies after which it shows whether a model answers with labels."""
-BLIND = Failure("prompt", "this model does not take pictures: choose one that sees")
+BLIND = Failure("prompt", "this model does not take images: choose one that sees")
 
 A = TypeVar("A", Verdict, Reply)
 
@@ -125,12 +125,12 @@ class Asker:
     def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
         """Answers from the store or the model; equal prompts share one, failures are not kept.
 
-        Prompts go to the model by their pictures, then in alphabetical order: those with equal
+        Prompts go to the model by their images, then in alphabetical order: those with equal
         beginnings are neighbours, and the order of the requests does not matter.
         """
-        distinct = sorted(set(prompts), key=lambda prompt: (prompt.pictures, prompt))
+        distinct = sorted(set(prompts), key=lambda prompt: (prompt.images, prompt))
         known = self._recall(distinct, asking)
-        blind = [] if self.model.sees else [each for each in distinct if each.pictures]
+        blind = [] if self.model.sees else [each for each in distinct if each.images]
         known |= dict.fromkeys(blind, asking.failed(BLIND))
         new = [each for each in distinct if each not in known]
         if new:

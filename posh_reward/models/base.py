@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from posh_reward.types import Failure, Picture, Reply, Usage, Verdict
+from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
 ROUNDING = 1e-3
 """By how much probabilities, in half precision say, may miss the sum of 1."""
@@ -24,12 +24,12 @@ class Prompt(NamedTuple):
 
     Prompts sort by prefix first. Those about one pair hold the same prefix object, so thousands
     are hashed and compared without reading the descriptions each time. Prompts with the same words
-    and different pictures are different prompts.
+    and different images are different prompts.
     """
 
     prefix: str
     suffix: str
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[PromptImage, ...] = ()
     """Shown before the text, in this order."""
 
     @property
@@ -39,8 +39,8 @@ class Prompt(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What an answer is stored under: the text, and the digests of the pictures if any."""
-        return "\0".join((self.text, *(picture.digest for picture in self.pictures)))
+        """What an answer is stored under: the text, and the digests of the images if any."""
+        return "\0".join((self.text, *(image.digest for image in self.images)))
 
 
 class Model(Protocol):
@@ -51,7 +51,7 @@ class Model(Protocol):
 
     @property
     def sees(self) -> bool:
-        """Whether it takes prompts with pictures."""
+        """Whether it takes prompts with images."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Model(Protocol):
         """The distribution of each prompt's next token over the labels, renormalised.
 
         Args:
-            prompts: distinct; those with equal pictures and prefixes stand together.
+            prompts: distinct; those with equal images and prefixes stand together.
             labels: one short text each, such as ``"1"``.
 
         Returns:

@@ -21,7 +21,7 @@ MARK = "\u2402message\u2403"
 class Chat:
     """One user message, no system message, thinking off: the form that POSH asks in.
 
-    Pictures precede the text, where the template puts one placeholder for each. A description that
+    Images precede the text, where the template puts one placeholder for each. A description that
     holds the text of a special or an added token, such as a placeholder, keeps it as text. A shared
     prefix is tokenised once, unless the tokenizer would join it to what follows.
 
@@ -59,20 +59,20 @@ class Chat:
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
         found = []
         for prompt, rest in zip(prompts, rests, strict=True):
-            before, after = self._frame(len(prompt.pictures))
+            before, after = self._frame(len(prompt.images))
             head = before + (starts[prompt.prefix] or [])
             found.append((head + rest + after, len(head)))
         return found
 
-    def _frame(self, pictures: int) -> tuple[list[int], list[int]]:
-        """Ids of what the template puts before and after a message with so many pictures."""
-        if pictures not in self._frames:
-            before, after = template_halves(self.tokenizer, pictures)
-            self._frames[pictures] = (
+    def _frame(self, images: int) -> tuple[list[int], list[int]]:
+        """Ids of what the template puts before and after a message with so many images."""
+        if images not in self._frames:
+            before, after = template_halves(self.tokenizer, images)
+            self._frames[images] = (
                 self._ids(before, special=True),
                 self._ids(after, special=True),
             )
-        return self._frames[pictures]
+        return self._frames[images]
 
     def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
         """Ids of each prefix; recent ones are remembered, since they come in waves."""
@@ -132,12 +132,12 @@ def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
     return plain
 
 
-def template_halves(tokenizer: PreTrainedTokenizerBase, pictures: int = 0) -> tuple[str, str]:
+def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tuple[str, str]:
     """What the chat template puts before and after the user's message, thinking off.
 
     Args:
         tokenizer: with a chat template.
-        pictures: how many precede the text; their placeholders are in the first half.
+        images: how many precede the text; their placeholders are in the first half.
 
     Raises:
         ConfigError: there is no template, or one that drops the message.
@@ -147,9 +147,9 @@ def template_halves(tokenizer: PreTrainedTokenizerBase, pictures: int = 0) -> tu
             f"the tokenizer of {tokenizer.name_or_path or 'this model'} has no chat template: "
             "choose an instruction-tuned model"
         )
-    parts = [*({"type": "image"} for _ in range(pictures)), {"type": "text", "text": MARK}]
+    parts = [*({"type": "image"} for _ in range(images)), {"type": "text", "text": MARK}]
     rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": parts if pictures else MARK}],
+        [{"role": "user", "content": parts if images else MARK}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,

@@ -60,7 +60,7 @@ class FakeModel(Recorder):
         grader: what it chooses; by default the share of quoted words found.
         writer: what it writes; by default "the" and what is quoted.
         name: what signatures and stores say.
-        sees: whether it takes prompts with pictures.
+        sees: whether it takes prompts with images.
     """
 
     few_calls = False

@@ -35,17 +35,17 @@ def model_of(given: str | Mapping[str, Any] | Model, *, sees: bool = False) -> M
 
     Args:
         given: a name, a settings file or a mapping, as for ``load_model``, or a ``Model``.
-        sees: whether it has to take pictures.
+        sees: whether it has to take images.
 
     Raises:
-        InputError: it is not a model, or does not take pictures and has to.
+        InputError: it is not a model, or does not take images and has to.
         ConfigError: the settings have a value that cannot be used.
     """
     model: Model = load_model(given) if isinstance(given, str | Mapping) else given
     if not (hasattr(model, "choose") and hasattr(model, "write")):
         raise InputError(f"model is {given!r}: give a name, a settings file or a Model")
     if sees and not model.sees:
-        raise InputError(f"{model.name} does not take pictures: name a model that sees")
+        raise InputError(f"{model.name} does not take images: name a model that sees")
     return model
 
 

@@ -39,9 +39,9 @@ def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str
 def images_of(
     columns: Mapping[str, Any], expected: int, name: str | None = None
 ) -> list[Any] | None:
-    """The picture of each completion; None if the dataset has none.
+    """The image of each completion; None if the dataset has none.
 
-    TRL takes pictures from a column ``images``, with a list in each row, or else from ``image``,
+    TRL takes images from a column ``images``, with a list in each row, or else from ``image``,
     with one (``grpo_trainer.py:2400``), and passes either on as it is.
 
     Args:
@@ -50,8 +50,8 @@ def images_of(
         name: another column, which then has to be there.
 
     Returns:
-        One value a completion, for ``models.pictures.picture_of`` to read. A list of one picture is
-        that picture; one of several is left as it is, which ``picture_of`` refuses.
+        One value a completion, for ``models.images.image_of`` to read. A list of one image is
+        that image; one of several is left as it is, which ``image_of`` refuses.
 
     Raises:
         InputError: the named column is missing, or the column is of another length.

@@ -16,20 +16,20 @@ from posh_reward.reward.texts import is_blank
 from posh_reward.types import HIGHEST_GRADE, Failure
 
 SIDE = 64
-"""Pixels of the picture that ``check`` asks about."""
+"""Pixels of the image that ``check`` asks about."""
 
 
 class HarmonicReward(MetricReward[HarmonicScores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``: the overall score over 5; higher is better.
 
-    It needs no reference: the picture is the one that the policy saw. A text without any letter or
+    It needs no reference: the image is the one that the policy saw. A text without any letter or
     digit gets the worst reward, whatever the judge says of it. What else holds is said in
     ``MetricReward``.
 
     Args:
         harmonic: the metric.
         task: what the completions are; see ``HarmonicEval.score``.
-        image_column: the dataset's column of pictures; by default ``images`` or ``image``, as for
+        image_column: the dataset's column of images; by default ``images`` or ``image``, as for
             TRL itself.
         question_column: the column of questions, in tasks that have them.
         max_failed_calls: after this many calls in a row in which most completions failed, stop.
@@ -78,9 +78,9 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         """
         from PIL import Image
 
-        picture = Image.new("RGB", (SIDE, SIDE), "red")
+        image = Image.new("RGB", (SIDE, SIDE), "red")
         questions = [["What is this?"]] if self.task in ANSWERS else []
-        [score] = self._score(["A red square."], [picture], *questions)
+        [score] = self._score(["A red square."], [image], *questions)
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
@@ -89,7 +89,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         if images is None:
             there = ", ".join(sorted(columns)) or "none"
             raise InputError(
-                f"no column of pictures reached the reward (columns: {there}): call it image or "
+                f"no column of images reached the reward (columns: {there}): call it image or "
                 "images in the dataset, or name it with image_column"
             )
         if self.task not in ANSWERS:

@@ -10,7 +10,7 @@ the environment names, if any::
     metric: published         # or a mapping of arguments of PoSh, such as {judge: judge.yaml}
     shaping: {precision_weight: 4}
     reference_column: caption
-    image_column: picture     # for a metric with a witness
+    image_column: image     # for a metric with a witness
     max_failed_calls: 10
 
 With ``shaping: {objective: separate}`` there are two functions, which share one scoring call::

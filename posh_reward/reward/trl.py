@@ -21,7 +21,7 @@ class PoshReward(MetricReward[Scores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
 
     The dataset has a column with each image's reference, which is parsed once for all its
-    generations, and for a metric with a witness a column of pictures. What else holds is said in
+    generations, and for a metric with a witness a column of images. What else holds is said in
     ``MetricReward``.
 
     Args:
@@ -31,7 +31,7 @@ class PoshReward(MetricReward[Scores]):
             ``reward_funcs=reward.functions()``, and ``objectives.settle_aggregation`` makes it add
             them as it should.
         reference_column: the dataset's column of references.
-        image_column: its column of pictures, for a witness; by default ``images`` or ``image``.
+        image_column: its column of images, for a witness; by default ``images`` or ``image``.
         max_failed_calls: after this many calls in a row in which most completions failed, stop.
 
     Raises:
@@ -95,22 +95,22 @@ class PoshReward(MetricReward[Scores]):
             JudgeError: it gave no score, such as for a witness that cannot be asked; the message
                 says why.
         """
-        pictures = [_first_picture(self.posh.witness)] if self.posh.wants_pictures else None
+        prompt_images = [_first_image(self.posh.witness)] if self.posh.wants_images else None
         [score] = self.posh.score(
-            ["A man in a red coat with a dog."], ["A tall man in a red coat."], pictures
+            ["A man in a red coat with a dog."], ["A tall man in a red coat."], prompt_images
         )
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
 
     def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")
-        if not self.posh.wants_pictures:
+        if not self.posh.wants_images:
             return (references,)
         images = images_of(columns, expected, self.image_column)
         if images is None:
             there = ", ".join(sorted(columns))
             raise InputError(
-                f"the metric has a witness, but no column of pictures reached the reward (columns: "
+                f"the metric has a witness, but no column of images reached the reward (columns: "
                 f"{there}): name it with image_column, and keep it in the dataset "
                 "(remove_unused_columns=False)"
             )
@@ -132,12 +132,12 @@ class PoshReward(MetricReward[Scores]):
         return shape_axes(score, self.shaping) or (None, None)
 
 
-def _first_picture(witness: object) -> object:
-    """A picture to try a witness on: one that it knows, or a blank one for a model that sees."""
+def _first_image(witness: object) -> object:
+    """An image to try a witness on: one that it knows, or a blank one for a model that sees."""
     from PIL import Image
 
     from posh_reward.metrics.posh.judges.oracle import Oracle
 
     if isinstance(witness, Oracle):
-        return witness.a_picture()
+        return witness.a_image()
     return Image.new("RGB", (168, 112), "white")

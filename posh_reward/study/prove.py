@@ -23,7 +23,7 @@ from posh_reward.study.rows.writing import write_table
 if TYPE_CHECKING:
     from posh_reward.metrics.prove.metric import Prove
     from posh_reward.metrics.prove.pipeline import PairMaker
-    from posh_reward.metrics.prove.records import ProveScores
+    from posh_reward.metrics.prove.records import Claim, ProveScores
     from posh_reward.metrics.prove.sifting import Made
 
 SCORED = ("response", "answer", "question", "caption")
@@ -51,13 +51,13 @@ class MadeRows(Rows):
         return self.maker.signature
 
     @property
-    def wants_pictures(self) -> bool:
-        """Whether a judge of entailment looks at pictures."""
+    def wants_images(self) -> bool:
+        """Whether a judge of entailment looks at images."""
         return self.maker.entailment is not None
 
     def rows(self, items: Sequence[Item]) -> list[Row]:
         """One row for each caption."""
-        images = [item.picture for item in items] if self.wants_pictures else None
+        images = [item.content for item in items] if self.wants_images else None
         made = self.maker.make(column(items, "caption"), images)
         return [self._row(item, each) for item, each in zip(items, made, strict=True)]
 
@@ -85,13 +85,13 @@ class ScoredRows(Rows):
         return self.prove.signature
 
     @property
-    def wants_pictures(self) -> bool:
-        """Whether a judge of entailment looks at pictures."""
+    def wants_images(self) -> bool:
+        """Whether a judge of entailment looks at images."""
         return self.prove.entailment is not None
 
     def rows(self, items: Sequence[Item]) -> list[Row]:
         """One scored row for each response."""
-        images = [item.picture for item in items] if self.wants_pictures else None
+        images = [item.content for item in items] if self.wants_images else None
         texts = [column(items, name) for name in SCORED]
         scores = self.prove.score(texts[0], texts[1], texts[2], texts[3], images)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
@@ -102,9 +102,16 @@ class ScoredRows(Rows):
             **{name: getattr(scores, name) for name in NAMES},
             **failed(scores.failure),
             "wanted": [_without_failure(asdict(each)) for each in scores.wanted],
-            "claims": [_without_failure(asdict(each)) for each in scores.claims],
+            "claims": [_claim_row(each) for each in scores.claims],
             "signature": scores.signature,
         }
+
+
+def _claim_row(claim: Claim) -> Row:
+    """Return a claim as files keep it: what the image shows stands in column ``picture``."""
+    row = _without_failure(asdict(claim))
+    row["picture"] = row.pop("image")
+    return row
 
 
 def _without_failure(element: Row) -> Row:
@@ -187,7 +194,7 @@ def make_pairs(maker: PairMaker, source: str, output: str, how: How) -> list[Row
         raise InputError(f"{output!r} is already there: {REMEDY}")
     work, made = MadeRows(maker), _Kept()
     with (
-        open_items(source, how, pictures=work.wants_pictures) as (items, total),
+        open_items(source, how, images=work.wants_images) as (items, total),
         sink(candidates, format_of(candidates), how.overwrite) as out,
     ):
         fill(out, work, items, candidates, how, made, total)

@@ -120,7 +120,7 @@ def described(found: Checked) -> Iterator[str]:
     if hasattr(args, "num_generations"):
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(found.script).items())}"
     rows = args.per_device_train_batch_size * there.processes * args.gradient_accumulation_steps
-    unit = "completions" if hasattr(args, "num_generations") else "pictures"
+    unit = "completions" if hasattr(args, "num_generations") else "images"
     length = (
         f"{args.max_steps} steps" if args.max_steps > 0 else f"{args.num_train_epochs:g} epochs"
     )
@@ -159,26 +159,26 @@ def metric_of(script: Any) -> dict[str, Any]:
 
 
 def check_oracle(witness: object, dataset: str) -> None:
-    """Checks that an oracle knows the pictures of a run.
+    """Checks that an oracle knows the images of a run.
 
     Raises:
         ConfigError: it knows others.
-        InputError: an option of the drawn pictures is unknown.
+        InputError: an option of the drawn images is unknown.
     """
     known = _oracles(witness)
     if known is None:
         return
-    remedy = f"witness names {known!r}, dataset_name {dataset!r}: name the same pictures"
+    remedy = f"witness names {known!r}, dataset_name {dataset!r}: name the same images"
     if not _is_drawn(dataset):
-        raise ConfigError(f"the oracle knows drawn pictures only ({remedy}, or another witness)")
+        raise ConfigError(f"the oracle knows drawn images only ({remedy}, or another witness)")
     theirs, ours = scene_options(known), scene_options(dataset)
     alike = replace(theirs, train=ours.train, heldout=ours.heldout, uneven=ours.uneven) == ours
     if not alike or theirs.train < ours.train or theirs.heldout < ours.heldout:
-        raise ConfigError(f"the oracle does not know these pictures ({remedy})")
+        raise ConfigError(f"the oracle does not know these images ({remedy})")
 
 
 def _oracles(witness: object) -> str | None:
-    """The drawn pictures that an oracle knows; None of another witness."""
+    """The drawn images that an oracle knows; None of another witness."""
     if isinstance(witness, str) and _is_drawn(witness):
         return witness
     if not isinstance(witness, str | Mapping) or witness == "judge":
@@ -215,7 +215,7 @@ def _missing(metric: Mapping[str, Any]) -> Iterator[str]:
     try:
         load_metric(settings, witness=metric["witness"])
     except (MissingDependencyError, JudgeError) as error:
-        yield f"whether the witness takes pictures cannot be found out: {error}"
+        yield f"whether the witness takes images cannot be found out: {error}"
 
 
 def _shaped(model: Any) -> bool:

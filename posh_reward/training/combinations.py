@@ -17,7 +17,7 @@ from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
 PROMPT_TOKENS = 64
-"""More than the paper's prompt has in Qwen's chat format, without the picture's."""
+"""More than the paper's prompt has in Qwen's chat format, without the image's."""
 
 
 def refusals(script: Any, args: Any, there: Processes) -> list[str]:
@@ -73,9 +73,9 @@ def _best(script: Any, args: Any) -> Iterator[str]:
 
 
 def _lengths(script: Any, args: Any) -> Iterator[str]:
-    """A picture's tokens must not be cut off, and vLLM must have room for prompt and reply."""
+    """An image's tokens must not be cut off, and vLLM must have room for prompt and reply."""
     if getattr(args, "max_length", None) is not None:
-        yield f"max_length is {args.max_length}: a picture's tokens would be cut off; set null"
+        yield f"max_length is {args.max_length}: an image's tokens would be cut off; set null"
     limit = getattr(args, "vllm_max_model_length", None)
     if not getattr(args, "use_vllm", False) or limit is None or script.max_pixels is None:
         return
@@ -83,7 +83,7 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
     if needed > limit:
         yield (
             f"vllm_max_model_length is {limit}, but a prompt has up to "
-            f"{script.max_pixels // PATCH} tokens of a picture (max_pixels) and {PROMPT_TOKENS} "
+            f"{script.max_pixels // PATCH} tokens of an image (max_pixels) and {PROMPT_TOKENS} "
             f"of text, and a reply {args.max_completion_length} (max_completion_length): "
             f"set it to {needed} or more"
         )

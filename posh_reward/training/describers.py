@@ -1,6 +1,6 @@
-"""Models that describe pictures: transformers in this process, or vLLM in a separate one.
+"""Models that describe images: transformers in this process, or vLLM in a separate one.
 
-Both are asked the same: one picture and the paper's prompt, the picture in the size that training
+Both are asked the same: one image and the paper's prompt, the image in the size that training
 settles, and each time the likeliest token.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from posh_reward.datasets.load import PROMPT, check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
-from posh_reward.training.pictures import Sizes, sizes_of
+from posh_reward.training.image_sizes import Sizes, sizes_of
 from posh_reward.training.processors import load_processor
 from posh_reward.training.rollouts import PromptMismatchError, collapsed, placeholder_ids
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["transformers", "vllm"]
 BATCH: dict[Engine, int] = {"transformers": 32, "vllm": 128}
-"""Pictures at a time. vLLM takes up new ones as others end, so only a batch's last ones wait."""
+"""Images at a time. vLLM takes up new ones as others end, so only a batch's last ones wait."""
 NO_VLLM = (
     "--engine vllm needs vLLM: pip install 'posh-reward[vllm]', or leave out --engine to use "
     "transformers"
@@ -48,8 +48,8 @@ class Greedy:
 class Describer(Protocol):
     """A loaded model."""
 
-    def describe(self, pictures: Sequence[Image]) -> list[str]:
-        """One description of each picture."""
+    def describe(self, images: Sequence[Image]) -> list[str]:
+        """One description of each image."""
         ...
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class TransformersDescriber:
     Args:
         model: a directory, or a name on the hub.
         greedy: how texts are written.
-        max_pixels: larger pictures are shrunk.
+        max_pixels: larger images are shrunk.
     """
 
     def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
@@ -96,15 +96,15 @@ class TransformersDescriber:
         loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
-    def describe(self, pictures: Sequence[Image]) -> list[str]:
-        """One description of each picture, all of them as one padded batch."""
+    def describe(self, images: Sequence[Image]) -> list[str]:
+        """One description of each image, all of them as one padded batch."""
         import torch
 
         model, processor = self._model, self._asked.processor
         assert model is not None, "closed"
         inputs = processor(
-            images=[[picture] for picture in self._asked.settled(pictures)],
-            text=[self._asked.prompt] * len(pictures),
+            images=[[image] for image in self._asked.settled(images)],
+            text=[self._asked.prompt] * len(images),
             padding=True,
             padding_side="left",
             return_tensors="pt",
@@ -134,7 +134,7 @@ class VllmDescriber:
     Args:
         model: a directory, or a name on the hub.
         greedy: how texts are written.
-        max_pixels: larger pictures are shrunk.
+        max_pixels: larger images are shrunk.
 
     Raises:
         MissingDependencyError: vLLM is not installed.
@@ -150,7 +150,7 @@ class VllmDescriber:
         if find_adapter_config_file(model) is not None:
             raise ConfigError(ADAPTER.format(model=model))
         self._asked = Asked(load_processor(model, max_pixels=max_pixels))
-        # vLLM expands one placeholder of a picture itself; expanded ones it would expand again.
+        # vLLM expands one placeholder of an image itself; expanded ones it would expand again.
         self._ids: list[int] = self._asked.processor.tokenizer(self._asked.prompt)["input_ids"]
         self._params: Any = vllm.SamplingParams(
             temperature=0.0,
@@ -165,20 +165,20 @@ class VllmDescriber:
             limit_mm_per_prompt={"image": 1, "video": 0},
         )
 
-    def describe(self, pictures: Sequence[Image]) -> list[str]:
-        """One description of each picture.
+    def describe(self, images: Sequence[Image]) -> list[str]:
+        """One description of each image.
 
         Raises:
             PromptMismatchError: vLLM saw other tokens than transformers would.
         """
-        settled = self._asked.settled(pictures)
+        settled = self._asked.settled(images)
         prompts = [
-            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": picture}}
-            for picture in settled
+            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}}
+            for image in settled
         ]
         replies = self._llm.generate(prompts, self._params, use_tqdm=False)
-        for picture, reply in zip(settled, replies, strict=True):
-            self._asked.check(picture, self._ids, reply.prompt_token_ids)
+        for image, reply in zip(settled, replies, strict=True):
+            self._asked.check(image, self._ids, reply.prompt_token_ids)
         return self._asked.read([list(reply.outputs[0].token_ids) for reply in replies])
 
     def close(self) -> None:
@@ -209,23 +209,23 @@ class Asked:
         self._sizes: Sizes | None = sizes_of(processor)
         self._pads = placeholder_ids(processor)
 
-    def settled(self, pictures: Sequence[Image]) -> list[Image]:
-        """The pictures in RGB and, for Qwen's models, in sizes that the processor leaves alone."""
+    def settled(self, images: Sequence[Image]) -> list[Image]:
+        """The images in RGB and, for Qwen's models, in sizes that the processor leaves alone."""
         if self._sizes is None:
-            return [picture.convert("RGB") for picture in pictures]
-        return [self._sizes.settled(picture) for picture in pictures]
+            return [image.convert("RGB") for image in images]
+        return [self._sizes.settled(image) for image in images]
 
     def read(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The texts of completions, given as token ids."""
         texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
         return [text.strip() for text in texts]
 
-    def check(self, picture: Image, given: Sequence[int], seen: Sequence[int]) -> None:
-        """Makes sure that a prompt has as many tokens of a picture as transformers gives it.
+    def check(self, image: Image, given: Sequence[int], seen: Sequence[int]) -> None:
+        """Makes sure that a prompt has as many tokens of an image as transformers gives it.
 
         Args:
-            picture: of a settled size.
-            given: ids of the prompt, with one placeholder for the picture.
+            image: of a settled size.
+            given: ids of the prompt, with one placeholder for the image.
             seen: the ids that the engine made of them.
 
         Raises:
@@ -234,10 +234,10 @@ class Asked:
         if self._sizes is None:  # not Qwen's: how many there should be is not known
             return
         tokens = sum(token in self._pads for token in seen)
-        wanted = self._sizes.tokens(picture)
+        wanted = self._sizes.tokens(image)
         if tokens != wanted or collapsed(seen, self._pads) != list(given):
             raise PromptMismatchError(
-                f"vLLM sees a picture of {picture.width} x {picture.height} pixels as {tokens} "
+                f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "
                 f"tokens, and transformers as {wanted}: if --max_pixels is larger than what "
                 "preprocessor_config.json allows, lower it; otherwise leave out --engine, since "
                 "this version of vLLM prepares prompts in a new way"

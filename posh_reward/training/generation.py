@@ -1,4 +1,4 @@
-"""Greedy descriptions of a split's pictures by any number of models, to be scored later.
+"""Greedy descriptions of a split's images by any number of models, to be scored later.
 
 The rows are what ``posh-reward score`` reads. Models are loaded one after the other.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.rows.journal import Journal
-from posh_reward.study.rows.numbered import OTHER_PICTURES
+from posh_reward.study.rows.numbered import OTHER_IMAGES
 from posh_reward.study.rows.plain import on_one_line, safe
 from posh_reward.training.describers import BATCH, Describer, Engine, Greedy, load_describer
 
@@ -40,7 +40,7 @@ class Describing:
     """The dataset's column of references."""
     engine: Engine = "transformers"
     shuffle_images: bool = False
-    """Show the next row's picture; the rows' model is marked."""
+    """Show the next row's image; the rows' model is marked."""
     limit: int | None = None
     """Describe only so many rows."""
     shard: int = 0
@@ -51,7 +51,7 @@ class Describing:
     """Descriptions that are written at a time; None: what suits the engine."""
     max_new_tokens: int = 512
     max_pixels: int | None = None
-    """Larger pictures are shrunk."""
+    """Larger images are shrunk."""
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -72,8 +72,8 @@ class Describing:
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
     def label(self, name: str) -> str:
-        """What the rows call a model: its name, marked if the pictures are shuffled."""
-        return name + OTHER_PICTURES if self.shuffle_images else name
+        """What the rows call a model: its name, marked if the images are shuffled."""
+        return name + OTHER_IMAGES if self.shuffle_images else name
 
 
 def named_models(given: Sequence[str]) -> dict[str, str]:
@@ -111,7 +111,7 @@ def folder_name(model: str) -> str:
 
 
 def generate(how: Describing) -> dict[str, int]:
-    """Describes the pictures that the output has no description of yet, and appends to it.
+    """Describes the images that the output has no description of yet, and appends to it.
 
     A model that cannot be loaded is passed over; the others are done first.
 
@@ -123,7 +123,7 @@ def generate(how: Describing) -> dict[str, int]:
         InputError: the output holds something else.
         MissingDependencyError: the engine is not installed.
     """
-    dataset = load_pictures(how.dataset_name, how.split, how.reference_column)
+    dataset = load_images(how.dataset_name, how.split, how.reference_column)
     rows = min(len(dataset), how.limit if how.limit is not None else len(dataset))
     uuids = dataset["uuid"][:rows]
     written: dict[str, int] = {}

@@ -28,7 +28,7 @@ HEADLINES = {
     "loss": "loss",
     "eval_loss": "held-out loss",
     "eval_right_loss": "held-out loss",
-    "eval_shuffled_loss": "held-out loss with other pictures",
+    "eval_shuffled_loss": "held-out loss with other images",
     "reward": "reward",
     "reward_std": "spread",
     "posh/precision": "precision",

@@ -1,7 +1,7 @@
 """Loads a Qwen2.5-VL processor, with or without torchvision.
 
 The stock processor needs torchvision (``posh-reward[gpu]``), but only for video. Without it, the
-picture and text parts are loaded alone.
+image and text parts are loaded alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.models.pictures import check_max_pixels
+from posh_reward.models.images import check_max_pixels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
-"""The tokens of a prompt that a picture and a video replace."""
+"""The tokens of a prompt that an image and a video replace."""
 PATCH = 28 * 28
-"""Pixels behind one picture token of Qwen2.5-VL."""
+"""Pixels behind one image token of Qwen2.5-VL."""
 
 
 def has_torchvision() -> bool:
@@ -35,7 +35,7 @@ def load_processor(
     Args:
         name: Model name on the hub, or a directory.
         revision: Branch, tag or commit on the hub.
-        max_pixels: Larger pictures are shrunk to this many pixels: 28 x 28 of them cost one
+        max_pixels: Larger images are shrunk to this many pixels: 28 x 28 of them cost one
             token. Uncapped, a museum photograph costs thousands and memory with them.
 
     Raises:
@@ -65,7 +65,7 @@ def _check_cap(images: Any, max_pixels: int | None) -> None:
 def image_processor_with(
     tokenizer: PreTrainedTokenizerBase, images: BaseImageProcessor
 ) -> ProcessorMixin:
-    """A Qwen2.5-VL processor of pictures and text, without video."""
+    """A Qwen2.5-VL processor of images and text, without video."""
     from transformers import Qwen2_5_VLProcessor
     from transformers.processing_utils import ProcessorMixin
 

@@ -1,11 +1,11 @@
 """Makes vLLM generate from exactly the prompts that TRL trains on.
 
-TRL 1.16 has two silent defects with pictures, which are corrected here:
+TRL 1.16 has two silent defects with images, which are corrected here:
 
-- It gives vLLM both the picture and token ids in which the picture's placeholder is already
+- It gives vLLM both the image and token ids in which the image's placeholder is already
   expanded, and vLLM expands the first placeholder again (huggingface/trl#6294, #6401). So each run
   of placeholders is collapsed to one first.
-- vLLM keeps its encoder cache when the weights are synchronised, so a picture that comes up again
+- vLLM keeps its encoder cache when the weights are synchronised, so an image that comes up again
   is seen through old weights (huggingface/trl#7198). So the cache is reset.
 
 The prompt ids that vLLM reports are compared with the trainer's at every step, and a run whose
@@ -35,7 +35,7 @@ class PromptMismatchError(PoshError, RuntimeError):
 def check_rollouts(trainer: GRPOTrainer) -> None:
     """Corrects and checks the prompts of a trainer that generates with vLLM; others are left alone.
 
-    Call it once, before ``trainer.train``, and settle the pictures first (``training.pictures``):
+    Call it once, before ``trainer.train``, and settle the images first (``training.image_sizes``):
     otherwise the trainer's processor and vLLM's may count different tokens.
     """
     generation = getattr(trainer, "vllm_generation", None)
@@ -48,7 +48,7 @@ def check_rollouts(trainer: GRPOTrainer) -> None:
 
     def sync_weights() -> None:
         synchronise()
-        forget_pictures(generation)
+        forget_images(generation)
 
     generation.sync_weights = sync_weights
 
@@ -58,7 +58,7 @@ class CheckedGenerate:
 
     Args:
         generate: TRL's.
-        pads: ids of the placeholders of pictures and videos.
+        pads: ids of the placeholders of images and videos.
         collapses: whether collapsed placeholders are tried before expanded ones.
     """
 
@@ -96,7 +96,7 @@ class CheckedGenerate:
 
 
 def placeholder_ids(processor: Any) -> frozenset[int]:
-    """Ids of the tokens that stand for a patch of a picture or of a video."""
+    """Ids of the tokens that stand for a patch of an image or of a video."""
     ids = (getattr(processor, f"{kind}_token_id", None) for kind in ("image", "video"))
     return frozenset(each for each in ids if each is not None)
 
@@ -117,9 +117,9 @@ def mismatch(ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozens
     trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
     return (
         f"vLLM would generate from prompts that are not trained on: in row {row} the trainer has "
-        f"{len(own)} tokens, {trained} of them a picture's, and vLLM {len(other)}, {generated} of "
-        "them a picture's. Pass the dataset through "
-        "posh_reward.training.pictures.settle_pictures with the trainer's own processor; if you "
+        f"{len(own)} tokens, {trained} of them an image's, and vLLM {len(other)}, {generated} of "
+        "them an image's. Pass the dataset through "
+        "posh_reward.training.image_sizes.settle_images with the trainer's own processor; if you "
         "have, this version of TRL or vLLM prepares prompts in a new way"
     )
 
@@ -133,8 +133,8 @@ def differing(
             yield row, (own, other)
 
 
-def forget_pictures(generation: Any) -> None:
-    """Empties vLLM's cache of encoded pictures, which were encoded with earlier weights."""
+def forget_images(generation: Any) -> None:
+    """Empties vLLM's cache of encoded images, which were encoded with earlier weights."""
     engine = getattr(getattr(generation, "llm", None), "llm_engine", None)
     reset = getattr(engine, "reset_encoder_cache", None)
     if reset is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.study.pages.page import Item, page
-from posh_reward.study.pages.pictures import as_jpeg
+from posh_reward.study.pages.thumbnails import as_jpeg
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PICTURES = 4
-"""How many pictures a page shows, each with its best and its worst completion."""
+IMAGES = 4
+"""How many images a page shows, each with its best and its worst completion."""
 SIDE = 480
-"""Pixels of a picture's longer side."""
+"""Pixels of an image's longer side."""
 
 Row = Mapping[str, Any]
 
@@ -82,41 +82,41 @@ def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
 
 
 def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[Item]:
-    """The best and the worst scored completion of each of the first few pictures.
+    """The best and the worst scored completion of each of the first few images.
 
     Args:
-        rows: of a batch, the completions of one picture next to each other.
+        rows: of a batch, the completions of one image next to each other.
         scores: of the same completions.
     """
     groups: list[tuple[Row, list[Scores]]] = []
     for row, score in zip(rows, scores, strict=True):
-        if not groups or not _same_picture(groups[-1][0], row):
+        if not groups or not _same_image(groups[-1][0], row):
             groups.append((row, []))
         groups[-1][1].append(score)
     shown = []
-    for number, (row, group) in enumerate(groups[:PICTURES], start=1):
-        picture = _picture(row)
+    for number, (row, group) in enumerate(groups[:IMAGES], start=1):
+        image = _image(row)
         ranked = sorted(group, key=lambda score: -1.0 if score.f1 is None else score.f1)
         for name, score in (("best", ranked[-1]), ("worst", ranked[0])):
-            title = f"Picture {number}, {name} of {len(group)}"
-            shown.append(Item(title, score, picture, str(score.reference)))
+            title = f"Image {number}, {name} of {len(group)}"
+            shown.append(Item(title, score, image, str(score.reference)))
     return shown
 
 
-def _same_picture(one: Row, other: Row) -> bool:
+def _same_image(one: Row, other: Row) -> bool:
     return one is other or (
         one["prompt"] == other["prompt"] and one.get("reference") == other.get("reference")
     )
 
 
-def _picture(row: Row) -> bytes | None:
+def _image(row: Row) -> bytes | None:
     image = row.get("image")
     if image is None:
         return None
     try:
         return as_jpeg(image, SIDE)
-    except Exception:  # whatever a page's picture is worth, it is not worth the run
-        logger.warning("a picture cannot be shown", exc_info=True)
+    except Exception:  # whatever a page's image is worth, it is not worth the run
+        logger.warning("an image cannot be shown", exc_info=True)
         return None
 
 

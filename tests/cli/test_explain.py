@@ -44,7 +44,7 @@ def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> 
     assert "a text that begins with @ is written @@" in capsys.readouterr().err
 
 
-def test_a_witness_looks_at_the_picture_that_is_named(
+def test_a_witness_looks_at_the_image_that_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene = next(generate("test", 1, 7))
@@ -54,6 +54,6 @@ def test_a_witness_looks_at_the_picture_that_is_named(
     assert run(*flags) == UNUSABLE
     assert "name it with --image" in capsys.readouterr().err
     assert run(*flags, "--image", tmp_path / "drawn.png") == OK
-    assert "In the picture, not in the reference (reference 1.0, picture 5.0)." in " ".join(
+    assert "In the image, not in the reference (reference 1.0, image 5.0)." in " ".join(
         capsys.readouterr().out.split()
     )

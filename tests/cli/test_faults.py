@@ -20,16 +20,16 @@ from posh_reward.cli.exits import JUDGE, OK, UNREAD, UNSCORED, UNUSABLE, UNWRITA
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges import load
 from posh_reward.metrics.posh.judges.fake import FakeJudge
-from posh_reward.types import Failure, Request, Verdict
+from posh_reward.types import Failure, Question, Verdict
 from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
 
 
 class Counted(FakeJudge):
     """The fake judge under its own name; remembers across instances what it was asked."""
 
-    asked: list[Request] = []  # noqa: RUF012 - meant to be shared
+    asked: list[Question] = []  # noqa: RUF012 - meant to be shared
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         self.asked.extend(requests)
         return super().grade(requests)
 
@@ -39,7 +39,7 @@ class Failing(FakeJudge):
 
     at: ClassVar[Collection[int]] = ()
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         down = Verdict(None, Failure("engine", "the server does not answer"))
         return [
             down if spots_of(request) in self.at else verdict
@@ -47,7 +47,7 @@ class Failing(FakeJudge):
         ]
 
 
-def spots_of(request: Request) -> int:
+def spots_of(request: Question) -> int:
     generation = request.source if request.direction == "precision" else request.target
     return int(generation.text.split()[3])
 

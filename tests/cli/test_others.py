@@ -60,7 +60,7 @@ def seeing(monkeypatch: pytest.MonkeyPatch) -> type[Seeing]:
 
 
 def texts(folder: Path, count: int) -> Path:
-    """A table of texts about one picture, next to it."""
+    """A table of texts about one image, next to it."""
     Image.new("RGB", (16, 16), "red").save(folder / "red.png")
     rows: list[Row] = [
         {"id": f"t{i}", "image": "red.png", "model": "ab"[i % 2], "generation": f"Red, {i} times."}
@@ -146,8 +146,8 @@ def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
     good, none, gone, dark = rows_in(tmp_path / "out.jsonl")
     assert good["failure"] is None
     assert (none["overall"], none["failure"]) == (None, "the text is missing")
-    assert "the picture cannot be read" in gone["failure"]
-    assert (dark["failure_kind"], dark["failure"]) == ("text", "there is no picture")
+    assert "the image cannot be read" in gone["failure"]
+    assert (dark["failure_kind"], dark["failure"]) == ("text", "there is no image")
     assert none["correctness"] is none["fluency"] is None
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import UNUSABLE
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.opinions import opinions_with
 from posh_reward.study.packets.simulated import Crowd, answer_file
@@ -39,7 +39,7 @@ def packets(*arguments: object) -> int:
 
 
 def make(generations: list[Path], folder: Path, *more: object) -> int:
-    plain = ("--no-pictures", "--coarse", 2, "--repeated", 1, "--times", 2)
+    plain = ("--no-images", "--coarse", 2, "--repeated", 1, "--times", 2)
     return packets("make", *generations, "-o", folder, *plain, *more)
 
 
@@ -61,7 +61,7 @@ def test_from_generations_to_a_page(
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
     assert "left out 1 id that not all models wrote about" in said
-    assert "rater-01: 6 tasks: compare two descriptions of a picture" in said
+    assert "rater-01: 6 tasks: compare two descriptions of an image" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
@@ -129,17 +129,17 @@ def test_what_cannot_be_made_is_said(
     assert not out.exists()
 
 
-def test_pictures_come_from_the_rows_of_the_dataset_that_was_described(
+def test_images_come_from_the_rows_of_the_dataset_that_was_described(
     generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("datasets")
-    references = load_pictures("scenes:heldout=7", "test")["reference"]
+    references = load_images("scenes:heldout=7", "test")["reference"]
     for path in generations:
         write_rows(path, [{**row, "reference": references[row["image"]]} for row in rows_in(path)])
     flags = ("-o", tmp_path / "out", "--coarse", 2, "--repeated", 0, "--dataset")
     assert packets("make", *generations, *flags, "scenes:heldout=7:seed=5") == UNUSABLE
     said = capsys.readouterr().err
-    assert re.search(r"'p(\d)' is not about picture \1 of 'scenes:heldout=7:seed=5'", said)
+    assert re.search(r"'p(\d)' is not about image \1 of 'scenes:heldout=7:seed=5'", said)
     assert not (tmp_path / "out").exists()
     assert packets("make", *generations, *flags, "scenes:heldout=7") == 0
     assert b"data:image/jpeg;base64," in (tmp_path / "out" / "rater-01.html").read_bytes()
@@ -154,7 +154,7 @@ def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     files = [tmp_path / "sft.csv", tmp_path / "dapo.csv"]
     for file, color in zip(files, ("red", "brown"), strict=True):
         file.write_bytes("\r\n".join(lines).format(color).encode("utf-8-sig"))
-    flags = (*files, "-o", tmp_path / "out", "--no-pictures", "--coarse", 1, "--repeated", 0)
+    flags = (*files, "-o", tmp_path / "out", "--no-images", "--coarse", 1, "--repeated", 0)
     assert packets("make", *flags) == 2
     assert "add --delimiter ';'" in capsys.readouterr().err
     assert packets("make", *flags, "--delimiter", ";") == 0
@@ -182,7 +182,7 @@ def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_recipe_is_the_command(generations: list[Path], tmp_path: Path) -> None:
-    flags = ["--no-pictures", "--coarse", "2", "--repeated", "0"]
+    flags = ["--no-images", "--coarse", "2", "--repeated", "0"]
     recipe = ROOT / "recipes" / "make_packets.py"
     words = [recipe, *generations, "-o", tmp_path / "out", *flags]
     command = [sys.executable, *map(str, words)]

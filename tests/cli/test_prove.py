@@ -77,7 +77,7 @@ def test_what_is_wrong_with_a_file_does_not_steer_the_terminal(
     ("flags", "why"),
     [
         (["--entailment", "seeing.json"], "no column 'image'"),
-        (["--entailment", "fake-model"], "does not take pictures"),
+        (["--entailment", "fake-model"], "does not take images"),
         (["--encoder", "no.such:function"], "cannot be loaded"),
         (["--tuples", "nobody"], "there is no model 'nobody'"),
     ],

@@ -14,7 +14,7 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.study.rows.formats import format_of
 from posh_reward.study.rows.writing import write_table
 from tests.cli.running import ROOT, Row, run, write_rows
@@ -104,12 +104,12 @@ def test_odd_names_and_deep_nesting_are_shown_or_named(
         assert "posh-reward: " in capsys.readouterr().err
 
 
-def test_pictures_of_this_machine_are_shown_small(
+def test_images_of_this_machine_are_shown_small(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     images = pytest.importorskip("PIL.Image")
     images.new("RGBA", (2000, 1000), "red").save(tmp_path / "red.png")
-    (tmp_path / "text.png").write_text("not a picture")
+    (tmp_path / "text.png").write_text("not an image")
     names = ["red.png", str(tmp_path / "red.png"), "text.png", "https://example.org/a.png", "", 3,
              "/dev/zero", "\0"]  # fmt: skip
     rows = [{**SCORED, "id": str(i), "image": name} for i, name in enumerate(names)]
@@ -150,27 +150,27 @@ def test_models_are_compared_in_the_terminal_and_drawn(
     assert "choose the baseline from 'base', 'tuned'" in capsys.readouterr().err
 
 
-def of_drawn_pictures(count: int) -> list[Row]:
-    """Two models' rows about drawn pictures, as generate.py writes them; one with counted ids."""
+def of_drawn_images(count: int) -> list[Row]:
+    """Two models' rows about drawn images, as generate.py writes them; one with counted ids."""
     pytest.importorskip("datasets")
-    drawn = load_pictures(f"scenes:heldout={count}", "test")
+    drawn = load_images(f"scenes:heldout={count}", "test")
     names = {"base": drawn["uuid"][:], "counted": [str(n + 1) for n in range(count)]}
     rows = [
         {**SCORED, "id": name, "model": model, "image": number, "reference": reference}
         for model, ids in names.items()
         for number, (name, reference) in enumerate(zip(ids, drawn["reference"], strict=True))
     ]
-    blind = [{**row, "model": "base (other pictures)", "image": (row["image"] + 1) % count}
+    blind = [{**row, "model": "base (other images)", "image": (row["image"] + 1) % count}
              for row in rows[:count]]  # fmt: skip
     return [*rows, *blind]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
-def test_rows_of_a_dataset_are_shown_as_pictures(
+def test_rows_of_a_dataset_are_shown_as_images(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
 ) -> None:
     scores, page = tmp_path / f"scores.{ending}", tmp_path / "page.html"
-    write_table(of_drawn_pictures(3), scores, format_of(str(scores)))
+    write_table(of_drawn_images(3), scores, format_of(str(scores)))
     dataset = ["--dataset", "scenes:heldout=2"]
     assert main(["report", str(scores), "-o", str(page), *dataset]) == OK
     html = page.read_text("utf-8")
@@ -183,14 +183,14 @@ def test_rows_of_a_dataset_are_shown_as_pictures(
 
 
 @pytest.mark.parametrize("other", ["scenes:heldout=3:seed=5", "scenes:heldout=3:plain=1"])
-def test_pictures_of_another_dataset_are_refused(
+def test_images_of_another_dataset_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
 ) -> None:
-    scores = write_rows(tmp_path / "scores.jsonl", of_drawn_pictures(3))
+    scores = write_rows(tmp_path / "scores.jsonl", of_drawn_images(3))
     page = tmp_path / "page.html"
     assert main(["report", str(scores), "-o", str(page), "--dataset", other]) == UNUSABLE
     said = capsys.readouterr().err
-    assert f"'test-0-00000' is not about picture 0 of {other!r}" in said
+    assert f"'test-0-00000' is not about image 0 of {other!r}" in said
     assert "name the dataset that the rows were generated from" in said
     assert not page.exists()
 

@@ -10,7 +10,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.scene import generate
@@ -230,7 +230,7 @@ def test_the_summary_names_the_rows_without_a_score(
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-def test_a_witness_looks_at_the_pictures_of_a_table(tmp_path: Path, ending: str) -> None:
+def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -> None:
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     scene = next(scene for scene in generate("test", 20, 7) if scene.slots[0])
@@ -245,7 +245,7 @@ def test_a_witness_looks_at_the_pictures_of_a_table(tmp_path: Path, ending: str)
     assert float(first["mistakes"]) > 0.7
     assert "|witness:oracle-1:scenes" in first["signature"]
     assert [e.witness for e in scores_of(typed(first)).elements].count("picture") > 3
-    assert second["failure"] == "there is no picture"
+    assert second["failure"] == "there is no image"
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
@@ -254,7 +254,7 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
 ) -> None:
     pytest.importorskip("datasets")
     described = "scenes:train=0:heldout={}:uneven=1:seed=7"
-    drawn = load_pictures(described.format(3), "test")
+    drawn = load_images(described.format(3), "test")
     rows = [
         {"id": uuid, "image": n, "generation": f"{reference} A fan.", "reference": reference}
         for n, (uuid, reference) in enumerate(zip(drawn["uuid"], drawn["reference"], strict=True))
@@ -266,17 +266,17 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     assert run(*flags, "--dataset", name) == UNUSABLE
     assert "--dataset is for a witness" in capsys.readouterr().err
     assert run(*flags, *witness, "--dataset", f"{name}0") == UNUSABLE
-    assert f"a text is not about picture 0 of '{name}0'" in capsys.readouterr().err
+    assert f"a text is not about image 0 of '{name}0'" in capsys.readouterr().err
     assert run(*flags, *witness) == UNSCORED
-    assert "the picture 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]
+    assert "the image 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]
     assert run(*flags, *witness, "--dataset", name) == UNSCORED
     *seen, beyond = rows_in(out)
     assert all(row["mistakes"] is not None for row in seen)
     assert any(each.seen for row in seen for each in scores_of(row).elements)
-    assert beyond["failure"] == f"its picture is beyond the end of {name!r}, which has 2 rows"
+    assert beyond["failure"] == f"its image is beyond the end of {name!r}, which has 2 rows"
 
 
-def test_a_witness_needs_a_column_of_pictures(
+def test_a_witness_needs_a_column_of_images(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("score", table, "--witness", "scenes:train=0:heldout=1") == UNUSABLE

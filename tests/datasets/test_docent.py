@@ -18,7 +18,7 @@ from PIL import Image
 
 from posh_reward.datasets import downloads
 from posh_reward.datasets.copies import built, copied, save, summary
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.datasets.national_gallery import Work, plain, select
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
@@ -62,7 +62,7 @@ def test_rows_are_chosen_and_the_others_counted(tmp_path: Path) -> None:
     images = table(
         tmp_path,
         row(1, sequence="2"),
-        row(2, depictstmsobjectid="1"),  # the same work's first picture
+        row(2, depictstmsobjectid="1"),  # the same work's first image
         row(3, viewtype="alternate"),
         row(4, openaccess="0"),
         row(5, assistivetext=""),
@@ -75,7 +75,7 @@ def test_rows_are_chosen_and_the_others_counted(tmp_path: Path) -> None:
     assert chosen.works[1].description.startswith("Seascape : We look")
     assert chosen.left_out == Counter(
         [
-            "another picture of the same work",
+            "another image of the same work",
             "not the primary view",
             "not open access",
             "no description",
@@ -121,14 +121,14 @@ def test_splits_depend_on_the_work_alone_and_have_their_shares() -> None:
 
 
 def work(number: int, iiif: str = "https://museum.example/iiif/1") -> Work:
-    return Work(f"picture-{number}", number, "", "", iiif, 400, 300, LONG)
+    return Work(f"image-{number}", number, "", "", iiif, 400, 300, LONG)
 
 
 def test_markup_and_line_breaks_go() -> None:
     assert plain("A <i>red</i>\r\n house,<br/>small  &c < 3") == "A red house, small &c < 3"
 
 
-def picture(width: int = 400, height: int = 300) -> bytes:
+def image(width: int = 400, height: int = 300) -> bytes:
     content = BytesIO()
     Image.new("RGB", (width, height), "teal").save(content, "PNG")
     return content.getvalue()
@@ -136,7 +136,7 @@ def picture(width: int = 400, height: int = 300) -> bytes:
 
 @pytest.fixture
 def museum() -> Iterator[tuple[str, list[str], dict[str, Any]]]:
-    """A IIIF server: its address, the paths it was asked for, and lies by picture's number."""
+    """A IIIF server: its address, the paths it was asked for, and lies by image's number."""
     asked: list[str] = []
     lies: dict[str, Any] = {}
 
@@ -166,7 +166,7 @@ def museum() -> Iterator[tuple[str, list[str], dict[str, Any]]]:
 def answer(
     status: int = 200, content: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
-    return status, picture() if content is None else content, headers or {}
+    return status, image() if content is None else content, headers or {}
 
 
 def lie(
@@ -185,34 +185,34 @@ def test_a_dataset_is_built_from_tables_and_addresses(
     assert asked[0].endswith("/full/!200,150/0/default.jpg")
     assert "200 x 150" in summary(dataset)
     for file in (tmp_path / "pictures").iterdir():
-        file.unlink()  # the saved dataset has the pictures in it
+        file.unlink()  # the saved dataset has the images in it
     split = next(iter(dataset))
-    loaded = load_pictures(str(tmp_path / "gallery"), split)
+    loaded = load_images(str(tmp_path / "gallery"), split)
     assert loaded[0]["image"].size == (200, 150)
     assert loaded[0]["reference"] == LONG.strip()
     with pytest.raises(InputError, match="is there already"):
         save(dataset, tmp_path / "gallery")
 
 
-def test_broken_pictures_are_named_and_the_others_are_not_fetched_again(
+def test_broken_images_are_named_and_the_others_are_not_fetched_again(
     tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downloads, "MOST_BYTES", 100_000)
     base, asked, lies = museum
-    half = picture()[: len(picture()) // 2]
+    half = image()[: len(image()) // 2]
     lies |= {
         "2": lie(404),
         "3": lie(200, half),
         "4": lie(200, b"<html>not here</html>"),
         "5": lie(200, b"x" * 200_000),
         "6": lie(200, Content_Encoding="gzip"),
-        "7": lie(302, b"", Location="ftp://elsewhere/picture.jpg"),
+        "7": lie(302, b"", Location="ftp://elsewhere/image.jpg"),
     }
     works = [work(number, f"{base}/{number}") for number in range(1, 8)]
-    with pytest.raises(InputError, match="6 pictures could not be had") as caught:
+    with pytest.raises(InputError, match="6 images could not be had") as caught:
         built(works, tmp_path / "pictures", quiet=True)
-    assert "picture-2 (the server answered 404)" in str(caught.value)
-    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["picture-1.jpg"]
+    assert "image-2 (the server answered 404)" in str(caught.value)
+    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["image-1.jpg"]
 
     asked.clear()
     lies.clear()
@@ -229,7 +229,7 @@ def test_a_busy_server_is_asked_again(
     busy = iter([answer(429, b""), answer(503, b"")])
     lies["1"] = lambda: next(busy, answer())
     file = tmp_path / "one.jpg"
-    assert downloads.fetch_pictures({file: f"{base}/1"}, 10_000, wait=0.01, quiet=True) == {}
+    assert downloads.fetch_images({file: f"{base}/1"}, 10_000, wait=0.01, quiet=True) == {}
     assert len(asked) == 3
     with Image.open(file) as kept:
         assert kept.width * kept.height <= 10_000
@@ -239,7 +239,7 @@ def test_a_busy_server_is_asked_again(
     "address", ["file:///etc/passwd", "http://museum.example/1", "http://[::1", "", "https://\x00/"]
 )
 def test_only_web_addresses_are_asked(tmp_path: Path, address: str) -> None:
-    failed = downloads.fetch_pictures({tmp_path / "a.jpg": address}, 100, wait=0, quiet=True)
+    failed = downloads.fetch_images({tmp_path / "a.jpg": address}, 100, wait=0, quiet=True)
     assert list(failed) == [tmp_path / "a.jpg"]
     assert list(tmp_path.iterdir()) == []
 
@@ -250,25 +250,25 @@ def test_a_redirection_to_plain_http_is_not_followed(
     base, asked, lies = museum
     lies["1"] = lie(302, b"", Location="http://127.0.0.2/secret")
     file = tmp_path / "one.jpg"
-    failed = downloads.fetch_pictures({file: f"{base}/1"}, 10_000, wait=0, quiet=True)
+    failed = downloads.fetch_images({file: f"{base}/1"}, 10_000, wait=0, quiet=True)
     assert failed == {file: "'http://127.0.0.2/secret' is not an https address"}
     assert len(asked) == 1
 
 
-def test_what_ends_it_leaves_the_other_pictures_unasked(
+def test_what_ends_it_leaves_the_other_images_unasked(
     tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]]
 ) -> None:
     base, asked, _ = museum
     addresses = {tmp_path / "gone" / f"{n}.jpg": f"{base}/{n}" for n in range(60)}
     with pytest.raises(FileNotFoundError):  # as Ctrl-C, or a full disk
-        downloads.fetch_pictures(addresses, 10_000, workers=1, quiet=True)
+        downloads.fetch_images(addresses, 10_000, workers=1, quiet=True)
     assert len(asked) < len(addresses)
 
 
 def test_a_dead_network_ends_it_early(tmp_path: Path) -> None:
     addresses = {tmp_path / f"{n}.jpg": "http://127.0.0.1:9/iiif" for n in range(60)}
-    with pytest.raises(InputError, match="first 20 pictures"):
-        downloads.fetch_pictures(addresses, 100, wait=0, quiet=True)
+    with pytest.raises(InputError, match="first 20 images"):
+        downloads.fetch_images(addresses, 100, wait=0, quiet=True)
 
 
 def test_names_from_a_table_stay_in_the_folder(
@@ -281,8 +281,8 @@ def test_names_from_a_table_stay_in_the_folder(
     assert [folder.name for folder in tmp_path.iterdir()] == ["pictures"]
 
 
-def test_a_copy_has_smaller_pictures(tmp_path: Path) -> None:
-    original = DatasetDict({"test": load_pictures("scenes:heldout=3:scale=4", "test")})
+def test_a_copy_has_smaller_images(tmp_path: Path) -> None:
+    original = DatasetDict({"test": load_images("scenes:heldout=3:scale=4", "test")})
     original.save_to_disk(tmp_path / "original")
     copy = copied(str(tmp_path / "original"), splits=["test"], max_pixels=20_000)
     assert copy["test"]["reference"][:] == original["test"]["reference"][:]
@@ -291,10 +291,10 @@ def test_a_copy_has_smaller_pictures(tmp_path: Path) -> None:
 
 
 def test_the_command_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved = DatasetDict({"test": load_pictures("scenes:heldout=2", "test")})
+    saved = DatasetDict({"test": load_images("scenes:heldout=2", "test")})
     saved.save_to_disk(tmp_path / "original")
     command = runpy.run_path(str(shipped("data/docent.py")))["main"]
     output = tmp_path / "copy"
     command(["copy", str(tmp_path / "original"), "--splits", "test", "--output", str(output)])
     assert "test              2" in capsys.readouterr().out
-    assert len(load_pictures(str(output), "test")) == 2
+    assert len(load_images(str(output), "test")) == 2

@@ -1,4 +1,4 @@
-"""Picture files are opened within bounds, and odd paths are not an error."""
+"""Image files are opened within bounds, and odd paths are not an error."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def test_what_cannot_be_a_path_is_not_there(path: str) -> None:
     assert not is_there(path)
 
 
-def test_a_folder_is_not_a_picture(tmp_path: Path) -> None:
+def test_a_folder_is_not_an_image(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="is not a file"), opened(tmp_path):
         pass

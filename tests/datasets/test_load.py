@@ -9,17 +9,17 @@ from datasets import Dataset, DatasetDict, Image
 
 from posh_reward.datasets.load import (
     SceneOptions,
-    load_pictures,
+    load_images,
     scene_options,
-    with_other_pictures,
+    with_other_images,
 )
 from posh_reward.errors import ConfigError, InputError
 
 SMALL = "scenes:train=4:heldout=3"
 
 
-def test_scenes_have_the_columns_and_decode_to_pictures() -> None:
-    dataset = load_pictures(SMALL, "train")
+def test_scenes_have_the_columns_and_decode_to_images() -> None:
+    dataset = load_images(SMALL, "train")
     assert dataset.column_names == ["uuid", "image", "reference"]
     assert len(dataset) == 4
     assert dataset[0]["image"].size == (168, 56)
@@ -28,90 +28,90 @@ def test_scenes_have_the_columns_and_decode_to_pictures() -> None:
 def test_options_of_scenes() -> None:
     assert scene_options("scenes") == SceneOptions()
     assert scene_options("scenes:train=9:uneven=1").train == 9
-    assert load_pictures("scenes:heldout=2:scale=2", "test")[0]["image"].size == (336, 112)
+    assert load_images("scenes:heldout=2:scale=2", "test")[0]["image"].size == (336, 112)
 
 
 @pytest.mark.parametrize("name", ["scenes:tarin=9", "scenes:9", "scenes:train=many"])
 def test_the_error_on_a_wrong_option_lists_the_options(name: str) -> None:
     with pytest.raises(InputError, match="train, heldout, seed, plain, uneven, scale"):
-        load_pictures(name)
+        load_images(name)
 
 
 def test_saved_to_disk_and_read_again(tmp_path: Path) -> None:
-    test = load_pictures(SMALL, "test")
+    test = load_images(SMALL, "test")
     DatasetDict({"test": test}).save_to_disk(tmp_path / "both")
-    assert load_pictures(str(tmp_path / "both"), "test")["reference"][:] == test["reference"][:]
+    assert load_images(str(tmp_path / "both"), "test")["reference"][:] == test["reference"][:]
     with pytest.raises(ConfigError, match="it has test"):
-        load_pictures(str(tmp_path / "both"), "train")
+        load_images(str(tmp_path / "both"), "train")
 
 
 def test_a_parquet_file_without_uuid_gets_one(tmp_path: Path) -> None:
-    load_pictures(SMALL, "test").remove_columns("uuid").to_parquet(tmp_path / "test.parquet")
-    dataset = load_pictures(str(tmp_path / "test.parquet"), "test")
+    load_images(SMALL, "test").remove_columns("uuid").to_parquet(tmp_path / "test.parquet")
+    dataset = load_images(str(tmp_path / "test.parquet"), "test")
     assert dataset["uuid"][:] == ["test-00000", "test-00001", "test-00002"]
     assert dataset[0]["image"].size == (168, 56)
 
 
 def test_an_imagefolder(tmp_path: Path) -> None:
-    row = load_pictures(SMALL, "test")[0]
+    row = load_images(SMALL, "test")[0]
     folder = tmp_path / "train"
     folder.mkdir()
     row["image"].save(folder / "one.png")
     line = '{"file_name": "one.png", "reference": "A red house."}\n'
     (folder / "metadata.jsonl").write_text(line)
-    assert load_pictures(str(tmp_path), "train")[0]["reference"] == "A red house."
+    assert load_images(str(tmp_path), "train")[0]["reference"] == "A red house."
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     Dataset.from_dict({"text": ["A red house."]}).save_to_disk(tmp_path / "texts")
     with pytest.raises(ConfigError, match="no column 'image'"):
-        load_pictures(str(tmp_path / "texts"))
+        load_images(str(tmp_path / "texts"))
 
 
-def with_broken_pictures(folder: Path) -> str:
-    """A parquet file of four rows: sound, truncated, missing, not a picture."""
-    rows = load_pictures(SMALL, "train").cast_column("image", Image(decode=False))[:]
+def with_broken_images(folder: Path) -> str:
+    """A parquet file of four rows: sound, truncated, missing, not an image."""
+    rows = load_images(SMALL, "train").cast_column("image", Image(decode=False))[:]
     sound = rows["image"][0]["bytes"]
-    stored = [sound, sound[: len(sound) // 2], None, b"not a picture"]
+    stored = [sound, sound[: len(sound) // 2], None, b"not an image"]
     rows["image"] = [{"bytes": content, "path": None} for content in stored]
     rows["uuid"] = ["sound", "truncated", "missing", "other"]
     Dataset.from_dict(rows).to_parquet(folder / "train.parquet")
     return str(folder / "train.parquet")
 
 
-def test_broken_pictures_are_named_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="3 of 4 pictures") as caught:
-        load_pictures(with_broken_pictures(tmp_path))
+def test_broken_images_are_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="3 of 4 images") as caught:
+        load_images(with_broken_images(tmp_path))
     told = str(caught.value)
     assert all(uuid in told for uuid in ("truncated (", "missing (there is none)", "other ("))
     assert "sound (" not in told
     assert "skip_broken=True" in told
 
 
-def test_broken_pictures_are_left_out_on_request(tmp_path: Path) -> None:
-    dataset = load_pictures(with_broken_pictures(tmp_path), skip_broken=True)
+def test_broken_images_are_left_out_on_request(tmp_path: Path) -> None:
+    dataset = load_images(with_broken_images(tmp_path), skip_broken=True)
     assert dataset["uuid"][:] == ["sound"]
     assert dataset[0]["image"].size == (168, 56)
 
 
-def test_a_picture_file_that_was_deleted_is_named(tmp_path: Path) -> None:
+def test_an_image_file_that_was_deleted_is_named(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone.png")
     rows = {"uuid": ["vermeer-3"], "image": [gone], "reference": ["A red house."]}
     Dataset.from_dict(rows).save_to_disk(tmp_path / "paths")
     with pytest.raises(InputError, match=r"vermeer-3 \(FileNotFoundError.*gone\.png"):
-        load_pictures(str(tmp_path / "paths"))
+        load_images(str(tmp_path / "paths"))
 
 
-def test_an_error_names_only_the_first_broken_pictures(tmp_path: Path) -> None:
+def test_an_error_names_only_the_first_broken_images(tmp_path: Path) -> None:
     rows = {"image": [{"bytes": b"no", "path": None}] * 9, "reference": ["A red house."] * 9}
     Dataset.from_dict(rows).to_parquet(tmp_path / "train.parquet")
     with pytest.raises(InputError, match=r"train-00004 .* and 4 more"):
-        load_pictures(str(tmp_path / "train.parquet"))
+        load_images(str(tmp_path / "train.parquet"))
 
 
 def test_without_the_hub_the_error_names_the_remedy() -> None:
     with pytest.raises(ConfigError, match=r"amitha/docent.*local copy"):
-        load_pictures("amitha/docent", "test")
+        load_images("amitha/docent", "test")
 
 
 @pytest.mark.parametrize(
@@ -132,21 +132,21 @@ def test_a_missing_folder_is_named_without_asking_the_hub(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     with pytest.raises(ConfigError, match=message):
-        load_pictures(name)
+        load_images(name)
 
 
-def test_other_pictures_keep_the_texts() -> None:
-    right = load_pictures(SMALL, "train")
-    other = with_other_pictures(right)
+def test_other_images_keep_the_texts() -> None:
+    right = load_images(SMALL, "train")
+    other = with_other_images(right)
     assert other["reference"][:] == right["reference"][:]
     assert other[0]["image"].tobytes() == right[1]["image"].tobytes()
     assert other[3]["image"].tobytes() == right[0]["image"].tobytes()
 
 
 def test_empty_references_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    pictures = load_pictures("scenes:train=3:heldout=1")
+    images = load_images("scenes:train=3:heldout=1")
     texts = ["A dog.", " ", None]
-    dataset = pictures.remove_columns("reference").add_column("reference", texts)
+    dataset = images.remove_columns("reference").add_column("reference", texts)
     dataset.save_to_disk(str(tmp_path / "own"))
-    assert len(load_pictures(str(tmp_path / "own"))) == 3
-    assert f"2 of 3 references that are empty, the first for {pictures['uuid'][1]}" in caplog.text
+    assert len(load_images(str(tmp_path / "own"))) == 3
+    assert f"2 of 3 references that are empty, the first for {images['uuid'][1]}" in caplog.text

@@ -106,15 +106,15 @@ def test_three_birds_fly() -> None:
 @pytest.mark.parametrize("color", subjects.COLORS)
 def test_a_garment_is_painted_in_its_color_in_its_slot(color: str) -> None:
     scene = subjects.Scene("one", (None, subjects.Subject("woman", color, pose="stands"), None))
-    picture = drawing.draw(scene)
+    image = drawing.draw(scene)
     unit = drawing.UNIT
-    slots = [picture.crop((s * unit, 0, (s + 1) * unit, unit)) for s in range(subjects.SLOTS)]
+    slots = [image.crop((s * unit, 0, (s + 1) * unit, unit)) for s in range(subjects.SLOTS)]
     painted = [sum(p == drawing.PAINT[color] for p in _pixels(slot)) for slot in slots]
     assert painted[1] > 100
     assert painted[0] == painted[2] == 0
 
 
-def test_a_larger_scale_gives_a_larger_picture() -> None:
+def test_a_larger_scale_gives_a_larger_image() -> None:
     (row,) = scenes.rows("test", 1, scale=3)
     assert Image.open(io.BytesIO(row.image)).size == (504, 168)
 
@@ -124,8 +124,8 @@ def test_an_unknown_split_is_named() -> None:
         list(scenes.rows("dev", 1))  # type: ignore[arg-type]
 
 
-def _pixels(picture: Image.Image) -> list[tuple[int, ...]]:
-    data = picture.tobytes()
+def _pixels(image: Image.Image) -> list[tuple[int, ...]]:
+    data = image.tobytes()
     return [tuple(data[i : i + 3]) for i in range(0, len(data), 3)]
 
 

@@ -64,7 +64,7 @@ def test_a_change_of_what_is_asked_raises_the_version(preset: str) -> None:
     judge = FakeJudge()
     scores = PoSh(judge, preset=preset).score(some[1:], some[:-1])
     digest = sha256(repr([(s.precision, s.recall) for s in scores]).encode())
-    asked = [repr((r.identifier, r.text, r.other)) for r in judge.requests]
+    asked = [repr((r.identifier, r.text, r.other)) for r in judge.questions]
     digest.update("\n".join(sorted(asked)).encode())  # in which call each is asked is free
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
     version = f"{READING_VERSION}.{ASKING_VERSION}/{preset}"

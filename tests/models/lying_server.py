@@ -121,7 +121,7 @@ class LyingServer(ThreadingHTTPServer):
 
 
 def text_of(body: dict[str, Any]) -> str:
-    """The text of a request's message, whether or not pictures come with it."""
+    """The text of a request's message, whether or not images come with it."""
     content = body["messages"][0]["content"]
     text: str = content if isinstance(content, str) else content[-1]["text"]
     return text

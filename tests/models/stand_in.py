@@ -24,7 +24,7 @@ RAW = os.dup(1)
 
 
 SIZES = (8, 128, 2000)
-"""Of the pictures that it sees, if its model's name begins with "sees"."""
+"""Of the images that it sees, if its model's name begins with "sees"."""
 
 
 def masses(text: str, labels: int, seen: int = 0) -> tuple[float, ...]:
@@ -37,7 +37,7 @@ class StandIn:
     """Answers by arithmetic, and does what a word in a prompt's suffix tells it to."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        from posh_reward.models.pictures import Sizes
+        from posh_reward.models.images import Sizes
 
         start(settings["model"])
         self.settings = settings
@@ -48,7 +48,7 @@ class StandIn:
     def choose(
         self, prompts: Sequence[Any], labels: Sequence[str]
     ) -> Iterator[list[tuple[int, Any]]]:
-        from posh_reward.models.vllm.answers import Answer
+        from posh_reward.models.vllm.wire import EngineReply
         from posh_reward.types import Failure
 
         for place, prompt in enumerate(prompts):
@@ -56,23 +56,23 @@ class StandIn:
             self._obey(words)
             if "half" in words:
                 continue
-            seen = sum(sum(each.image.tobytes()) for each in prompt.pictures)
+            seen = sum(sum(each.image.tobytes()) for each in prompt.images)
             found = masses(prompt.text, len(labels) - ("outside" in words), seen)
             if "nan" in words:
                 found = (float("nan"),) * len(labels)
             if "long" in words:
-                yield [(place, Answer(failure=Failure("prompt", "too long")))]
+                yield [(place, EngineReply(failure=Failure("prompt", "too long")))]
             else:
-                yield [(place, Answer(masses=found, submitted=10, computed=4, decoded=1))]
+                yield [(place, EngineReply(masses=found, submitted=10, computed=4, decoded=1))]
 
     def write(self, prompts: Sequence[Any], max_tokens: int) -> Iterator[list[tuple[int, Any]]]:
-        from posh_reward.models.vllm.answers import Answer
+        from posh_reward.models.vllm.wire import EngineReply
 
         for place, prompt in enumerate(prompts):
             self._obey(prompt.suffix.split())
-            shown = " ".join(str(each.image.size) for each in prompt.pictures)
+            shown = " ".join(str(each.image.size) for each in prompt.images)
             told = shown or self._told(prompt.suffix)[: max_tokens * 1000]
-            yield [(place, Answer(text=told, decoded=2))]
+            yield [(place, EngineReply(text=told, decoded=2))]
 
     def sleep(self) -> None:
         self.asleep = True

@@ -12,19 +12,19 @@ from posh_reward.models.ask import BLIND, Asker, awake
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.store import Store
-from posh_reward.types import LABELS, Failure, Picture
+from posh_reward.types import LABELS, Failure, PromptImage
 
-BOAT, DOG = Picture("b0a7", object()), Picture("d06", object())
+BOAT, DOG = PromptImage("b0a7", object()), PromptImage("d06", object())
 
 
 def seen(prompt: Prompt) -> float:
-    """5 for the boat, 1 for any other picture."""
-    return 5.0 if BOAT in prompt.pictures else 1.0
+    """5 for the boat, 1 for any other image."""
+    return 5.0 if BOAT in prompt.images else 1.0
 
 
-def test_one_question_about_two_pictures_is_two_questions(tmp_path: Path) -> None:
+def test_one_question_about_two_images_is_two_questions(tmp_path: Path) -> None:
     question = Prompt("", "Is there a boat?")
-    prompts = [question._replace(pictures=(each,)) for each in (BOAT, DOG)]
+    prompts = [question._replace(images=(each,)) for each in (BOAT, DOG)]
     for asked in (2, 0):  # the second time from the store
         model = FakeModel(seen, sees=True)
         verdicts = Asker(model, Store(tmp_path / "store")).choose(prompts, LABELS)
@@ -32,19 +32,19 @@ def test_one_question_about_two_pictures_is_two_questions(tmp_path: Path) -> Non
         assert len(model.prompts) == asked
 
 
-def test_equal_pictures_are_asked_about_once() -> None:
+def test_equal_images_are_asked_about_once() -> None:
     model = FakeModel(seen, sees=True)
-    again = Picture(BOAT.digest, object())
+    again = PromptImage(BOAT.digest, object())
     prompts = [Prompt("", "A boat?", (each,)) for each in (BOAT, again)]
     assert Asker(model).choose(prompts, LABELS)[0] == Asker(model).choose(prompts, LABELS)[1]
     assert len(model.prompts) == 2  # one in each call
 
 
-def test_questions_about_one_picture_reach_the_model_together() -> None:
+def test_questions_about_one_image_reach_the_model_together() -> None:
     model = FakeModel(seen, sees=True)
     prompts = [Prompt("", thing, (each,)) for thing in "abc" for each in (BOAT, DOG)]
     Asker(model).choose([*prompts, Prompt("", "b")], LABELS)
-    assert [prompt.pictures for prompt in model.prompts] == [(), *[(BOAT,)] * 3, *[(DOG,)] * 3]
+    assert [prompt.images for prompt in model.prompts] == [(), *[(BOAT,)] * 3, *[(DOG,)] * 3]
 
 
 def test_a_model_that_does_not_see_fails_what_it_would_have_to_see() -> None:

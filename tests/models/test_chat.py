@@ -11,7 +11,7 @@ from posh_reward.metrics.posh.presets import PRESETS, rewrite_prompt
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import label_masses, label_tokens, verdict
-from posh_reward.types import RewriteRequest
+from posh_reward.types import Phrase
 from tests.models.tokenizers_here import qwen_tokenizer
 
 HEAD, TAIL = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
@@ -102,9 +102,7 @@ def test_nan_and_no_mass_are_failures() -> None:
 @pytest.mark.parametrize("text", ["(left) hand", "-- tree", '"quoted" sign', "'s hat", " dog"])
 def test_a_phrase_has_the_tokens_it_has_alone(shared_data: Path, preset: str, text: str) -> None:
     tokenizer = qwen_tokenizer(shared_data)
-    odd, plain = (
-        rewrite_prompt(RewriteRequest(each, "attribute"), preset) for each in (text, "dog small")
-    )
+    odd, plain = (rewrite_prompt(Phrase(each, "attribute"), preset) for each in (text, "dog small"))
     [alone] = Chat(tokenizer).encode([odd])
     for company in ([odd, plain], [plain, odd]):
         assert alone in Chat(tokenizer).encode(company)

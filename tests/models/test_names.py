@@ -46,7 +46,7 @@ NAMED: dict[type, dict[str, tuple[object, object]]] = {
         "model": ("a", "b"),
         "revision": ("a", "b"),
         "reading": ("labels", "top-20"),
-        "pictures": (False, True),
+        "images": (False, True),
         "max_pixels": (1_000_000, 500_000),
         "extra_body": ({}, {"seed": 1}),
     },
@@ -91,14 +91,14 @@ def differing(make: Callable[..., Any], judge: type) -> list[str]:
 
 def test_a_cascades_and_a_servers_names_tell_their_settings() -> None:
     def server(**options: Any) -> ServerModel:
-        settings = {"base_urls": "http://host", "model": "m", "pictures": True}
+        settings = {"base_urls": "http://host", "model": "m", "images": True}
         return ServerModel(**{**settings, **options})
 
     def cascade(**options: Any) -> Cascade:
         return Cascade(**{"judge": FakeJudge(), **options})
 
     assert differing(server, ServerModel) == differing(cascade, Cascade) == []
-    assert "pixels" not in server(pictures=False).name
+    assert "pixels" not in server(images=False).name
 
 
 def test_a_vllm_models_name_tells_its_settings(make: Make) -> None:

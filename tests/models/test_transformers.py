@@ -31,8 +31,8 @@ from posh_reward.models.revision import commit
 from posh_reward.types import (
     Description,
     Failure,
-    Request,
-    RewriteRequest,
+    Phrase,
+    Question,
     SceneGraph,
     Usage,
     Verdict,
@@ -59,15 +59,15 @@ def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
     for number in range(generations):
         generation = described("A man. " * number + "He holds a cup of tea.")
         for thing in ("man", "a very long red coat", "cup", "the dogs"):
-            ask = Request("precision", "entity", thing, generation, reference, 0)
-            told = Request("recall", "attribute", thing, reference, generation, 0, "red" * number)
+            ask = Question("precision", "entity", thing, generation, reference, 0)
+            told = Question("recall", "attribute", thing, reference, generation, 0, "red" * number)
             prompts += [prompt(ask, preset), prompt(told, preset)]
     return sorted(set(prompts), key=lambda p: (p.prefix, p.suffix))
 
 
 def phrases(preset: str = "released") -> list[Prompt]:
     texts = ("man tall", "man small", "coat red", "dog brown small", "x")
-    return [rewrite_prompt(RewriteRequest(text, "attribute"), preset) for text in texts]
+    return [rewrite_prompt(Phrase(text, "attribute"), preset) for text in texts]
 
 
 @cache

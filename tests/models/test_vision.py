@@ -1,4 +1,4 @@
-"""Prompts with pictures get the answers that each gets alone; each picture is computed once."""
+"""Prompts with images get the answers that each gets alone; each image is computed once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.models.vision.shown import expanded
 from posh_reward.store import Store
-from posh_reward.types import Failure, Picture, Verdict
+from posh_reward.types import Failure, PromptImage, Verdict
 from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.models.tiny_vl import (
     FACTOR,
     KINDS,
     TEMPLATE,
     image_processor,
-    picture,
+    prompt_image,
     save_seeing,
     seeing_model,
     seeing_tokenizer,
@@ -43,16 +43,21 @@ if TYPE_CHECKING:
 
 DIGITS = ("1", "2", "3", "4", "5")
 TOKENIZER = seeing_tokenizer()
-PICTURES = (picture(), picture(color="blue"), picture(40, 16, "green"), picture(16, 48))
+IMAGES = (
+    prompt_image(),
+    prompt_image(color="blue"),
+    prompt_image(40, 16, "green"),
+    prompt_image(16, 48),
+)
 RULES = "Answer with an integer from 1 to 5.\n\n"
 MAX_PIXELS = 640
-"""The third picture is just as large, the last one is shrunk."""
+"""The third image is just as large, the last one is shrunk."""
 
 
-def questions(*shown: Picture, prefixes: Sequence[str] = (RULES,)) -> list[Prompt]:
+def questions(*shown: PromptImage, prefixes: Sequence[str] = (RULES,)) -> list[Prompt]:
     return [
         Prompt(prefix, f"Q: Is {thing} there?", (each,))
-        for each in shown or PICTURES
+        for each in shown or IMAGES
         for prefix in prefixes
         for thing in ("a cat", "a very long red coat", "it")
     ]
@@ -73,11 +78,11 @@ def inputs(prompt: Prompt) -> dict[str, torch.Tensor]:
     images = image_processor()
     images.size = {"shortest_edge": images.size["shortest_edge"], "longest_edge": MAX_PIXELS}
     processor: Any = image_processor_with(TOKENIZER, images)
-    parts = [*({"type": "image"} for _ in prompt.pictures), {"type": "text", "text": prompt.text}]
+    parts = [*({"type": "image"} for _ in prompt.images), {"type": "text", "text": prompt.text}]
     text = processor.apply_chat_template(
         [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
     )
-    seen = [picture.image for picture in prompt.pictures] or None
+    seen = [prompt_image.image for prompt_image in prompt.images] or None
     made: dict[str, torch.Tensor] = processor(images=seen, text=[text], return_tensors="pt")
     return dict(made)
 
@@ -113,10 +118,10 @@ def lengths(prompts: Sequence[Prompt]) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_verdicts_are_those_of_a_plain_forward_pass(kind: str) -> None:
-    """Pictures of several sizes, several in one prompt, and prompts without any, in any order."""
+    """Images of several sizes, several in one prompt, and prompts without any, in any order."""
     model = seeing_model(TOKENIZER, kind)
     prompts = questions(prefixes=(RULES, "Look well.\n"))
-    prompts += [Prompt(RULES, "Q: Is it the same?", PICTURES[:2]), Prompt(RULES, "Q: Is it?")]
+    prompts += [Prompt(RULES, "Q: Is it the same?", IMAGES[:2]), Prompt(RULES, "Q: Is it?")]
     random.Random(0).shuffle(prompts)
     judge = model_of(model)
     assert judge.sees
@@ -139,12 +144,12 @@ def test_neither_order_nor_batch_changes_a_verdict() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_picture_is_computed_once(kind: str) -> None:
-    """To the token: the picture, each text that questions share, and each question's own."""
+def test_an_image_is_computed_once(kind: str) -> None:
+    """To the token: the image, each text that questions share, and each question's own."""
     model = seeing_model(TOKENIZER, kind)
     judge = model_of(model)
     prefixes = (RULES, "Look well.\n")
-    prompts = questions(*PICTURES[:2], prefixes=prefixes)
+    prompts = questions(*IMAGES[:2], prefixes=prefixes)
     looks = []
     model.model.visual.register_forward_hook(lambda *_: looks.append(1))
     judge.wake()
@@ -156,23 +161,23 @@ def test_a_picture_is_computed_once(kind: str) -> None:
     for prompt in prompts:
         [ids] = inputs(prompt)["input_ids"].tolist()
         stems[prompt] = len(ids) - ids[::-1].index(pad)
-    texts = {(p.pictures, p.prefix): len("|" + p.prefix) for p in prompts}  # and the picture's end
+    texts = {(p.images, p.prefix): len("|" + p.prefix) for p in prompts}  # and the image's end
     ends = [
-        length - stems[p] - texts[p.pictures, p.prefix]
+        length - stems[p] - texts[p.images, p.prefix]
         for p, length in zip(prompts, lengths(prompts), strict=True)
     ]
-    once = sum(({p.pictures: stem for p, stem in stems.items()}).values())
+    once = sum(({p.images: stem for p, stem in stems.items()}).values())
     assert judge.usage.prompt_tokens_computed == once + sum(texts.values()) + sum(ends)
-    judge.choose(questions(*PICTURES[:2]), DIGITS)
+    judge.choose(questions(*IMAGES[:2]), DIGITS)
     assert len(looks) == 2, "and kept for later calls"
     judge.sleep()
-    judge.choose(questions(*PICTURES[:1]), DIGITS)
+    judge.choose(questions(*IMAGES[:1]), DIGITS)
     assert len(looks) == 3, "until it sleeps"
 
 
 def test_positions_are_those_of_transformers() -> None:
-    """A picture takes as many positions as its longer side has tokens, then text goes on."""
-    model, prompt = seeing_model(TOKENIZER), questions(PICTURES[2])[0]
+    """An image takes as many positions as its longer side has tokens, then text goes on."""
+    model, prompt = seeing_model(TOKENIZER), questions(IMAGES[2])[0]
     judge = model_of(model)
     judge.wake()
     given: list[torch.Tensor] = []
@@ -205,7 +210,7 @@ def test_replies_are_greedy(kind: str) -> None:
 
 
 def test_each_reply_of_a_batch_ends_by_itself() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions(PICTURES[0])
+    model, prompts = seeing_model(TOKENIZER), questions(IMAGES[0])
     with torch.inference_mode():
         logits = model(**inputs(prompts[1])).logits[0, -1]
     model.generation_config.eos_token_id = [int(logits.argmax())]
@@ -215,13 +220,13 @@ def test_each_reply_of_a_batch_ends_by_itself() -> None:
     assert judge.usage.tokens_decoded < 8 * len(prompts)
 
 
-def test_a_picture_that_cannot_be_shown_fails_alone() -> None:
+def test_an_image_that_cannot_be_shown_fails_alone() -> None:
     model = seeing_model(TOKENIZER)
-    odd = Picture("0dd", object())
-    thin = picture(FACTOR * 300, FACTOR)
-    spoilt = Picture("5b01", type("Spoilt", (), {"size": (24, 16)})())
+    odd = PromptImage("0dd", object())
+    thin = prompt_image(FACTOR * 300, FACTOR)
+    spoilt = PromptImage("5b01", type("Spoilt", (), {"size": (24, 16)})())
     bad = questions(odd, thin, spoilt)
-    both = Prompt(RULES, "Q: Which?", (PICTURES[0], odd))
+    both = Prompt(RULES, "Q: Which?", (IMAGES[0], odd))
     judge = model_of(model)
     told = judge.choose([*bad, both, *questions()], DIGITS)
     reasons = [str(verdict.failure) for verdict in told[: len(bad) + 1]]
@@ -235,17 +240,17 @@ def test_a_picture_that_cannot_be_shown_fails_alone() -> None:
 
 def test_a_placeholder_in_a_text_stays_text() -> None:
     model = seeing_model(TOKENIZER)
-    asked = [Prompt("<|image_pad|> <|vision_start|>", "Q: Is it?", p) for p in ((), PICTURES[:1])]
+    asked = [Prompt("<|image_pad|> <|vision_start|>", "Q: Is it?", p) for p in ((), IMAGES[:1])]
     for verdict in model_of(model).choose(asked, DIGITS):
         assert verdict.failure is None
 
 
-def test_a_template_without_a_place_for_pictures_is_named() -> None:
+def test_a_template_without_a_place_for_images_is_named() -> None:
     tokenizer = seeing_tokenizer()
     tokenizer.chat_template = TEMPLATE.replace("<|image_pad|>", "")
     model = seeing_model(tokenizer)
     judge = TransformersModel.of(model, tokenizer, "tiny", images=image_processor())
-    with pytest.raises(JudgeError, match="does not give each picture a placeholder"):
+    with pytest.raises(JudgeError, match="does not give each image a placeholder"):
         judge.choose(questions(), DIGITS)
 
 
@@ -263,14 +268,14 @@ def test_little_room_costs_time_but_no_accuracy() -> None:
     judge.choose(prompts, DIGITS)
     assert judge._loaded is not None
     per_token = judge._loaded.per_token
-    largest = max(lengths([Prompt("", "", (each,)) for each in PICTURES]))
+    largest = max(lengths([Prompt("", "", (each,)) for each in IMAGES]))
     small = model_of(model, memory_gb=2 * (largest + len(RULES) + 1) * per_token / 2**30)
     random.Random(0).shuffle(prompts)
     for _ in range(2):
         assert_as_alone(small.choose(prompts, DIGITS), model, prompts)
         assert small._loaded is not None
-        assert small._loaded.pictures is not None
-        kept = small._loaded.pictures.kept
+        assert small._loaded.images is not None
+        kept = small._loaded.images.kept
         assert kept._tokens() <= kept.room
     assert small.usage.prompt_tokens_computed > 2 * judge.usage.prompt_tokens_computed - 1000
     tiny = model_of(model, memory_gb=2 * 5 * per_token / 2**30)
@@ -303,12 +308,12 @@ def test_batches_shrink_when_memory_runs_out() -> None:
     assert judge.choose(prompts, DIGITS)[0].failure is None
 
 
-def test_pictures_kept_for_later_make_way_when_memory_runs_out() -> None:
+def test_images_kept_for_later_make_way_when_memory_runs_out() -> None:
     model, prompts = seeing_model(TOKENIZER), questions()
     judge = model_of(model)
     judge.wake()
     assert judge._loaded is not None
-    runner = judge._loaded.pictures
+    runner = judge._loaded.images
     assert runner is not None
 
     def check(_module: object, _inputs: object) -> None:
@@ -325,7 +330,7 @@ def test_nan_fails_only_the_prompts_that_hold_it() -> None:
     model = seeing_model(TOKENIZER)
     with torch.no_grad():
         model.get_input_embeddings().weight[TOKENIZER.convert_tokens_to_ids("~")] = float("nan")
-    sound = questions(PICTURES[0])
+    sound = questions(IMAGES[0])
     bad = [prompt._replace(suffix=prompt.suffix.replace("a", "~")) for prompt in sound]
     verdicts = model_of(model).choose([*sound, *bad], DIGITS)
     holds = ["~" in prompt.suffix for prompt in [*sound, *bad]]
@@ -359,7 +364,7 @@ def test_a_checkpoint_that_sees_simply_works(tmp_path: Path, kind: str) -> None:
     assert again._loaded is None, "all from the store"
     other = load_model({**settings, "max_pixels": 4 * FACTOR**2})
     assert Asker(other, store).choose(questions()[:1], DIGITS) != told[:1]
-    assert other.usage.cache_hits == 0, "smaller pictures are other questions"
+    assert other.usage.cache_hits == 0, "smaller images are other questions"
 
 
 def test_a_model_without_eyes_fails_what_it_would_have_to_see() -> None:
@@ -381,7 +386,7 @@ def test_a_model_whose_answers_would_differ_is_refused() -> None:
         return positions, shift + 5  # what a plain pass does not use
 
     core.get_rope_index = wrong
-    with pytest.raises(JudgeError, match="pictures \\(its answers differ\\)"):
+    with pytest.raises(JudgeError, match="images \\(its answers differ\\)"):
         model_of(model).wake()
     with pytest.raises(InputError, match="max_pixels"):
         model_of(model, max_pixels=0)
@@ -389,5 +394,5 @@ def test_a_model_whose_answers_would_differ_is_refused() -> None:
         model_of(model, max_pixels=3).wake()
 
 
-def test_each_placeholder_becomes_as_many_as_its_picture_has_tokens() -> None:
+def test_each_placeholder_becomes_as_many_as_its_image_has_tokens() -> None:
     assert list(expanded([1, 7, 2, 7, 3], 7, (3, 1))) == [1, 7, 7, 7, 2, 7, 3]

@@ -18,13 +18,13 @@ from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.models.revision import fingerprint
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine import (
     INCOMPLETE,
     check_scoring,
     likeliest,
     read_labels,
 )
+from posh_reward.models.vllm.wire import EngineReply
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
 
 
@@ -238,9 +238,9 @@ def test_a_label_that_the_engine_left_out_is_a_failure() -> None:
     found = {i: SimpleNamespace(logprob=-1.0) for i in (7, 8, 9)}
     share = math.exp(-1)
     assert read_labels(found, [(7,), (8,)]).masses == (share, share)
-    assert read_labels(found, [(7,), (8, 6)]) == Answer(failure=INCOMPLETE)
+    assert read_labels(found, [(7,), (8, 6)]) == EngineReply(failure=INCOMPLETE)
     found[8] = SimpleNamespace(logprob=-math.inf)
-    assert read_labels(found, [(7,), (8,)]) == Answer(failure=INCOMPLETE)
+    assert read_labels(found, [(7,), (8,)]) == EngineReply(failure=INCOMPLETE)
 
 
 def test_an_engine_that_cannot_score_chosen_tokens_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""vLLM itself is shown pictures: a CPU build, and models that see of three layers. Two minutes.
+"""vLLM itself is shown images: a CPU build, and models that see of three layers. Two minutes.
 
 The environment is the one of ``test_vllm_real.py``, with torchvision kept::
 
@@ -19,9 +19,9 @@ from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
-from posh_reward.types import Picture
+from posh_reward.types import PromptImage
 from tests.models.test_server_real import NAME, serving
-from tests.models.tiny_vl import KINDS, image_processor, picture, save_seeing, seeing_tokenizer
+from tests.models.tiny_vl import KINDS, image_processor, prompt_image, save_seeing, seeing_tokenizer
 
 pytestmark = pytest.mark.vllm
 
@@ -59,17 +59,22 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield str(wrapper)
 
 
-def pictures() -> list[Picture]:
-    return [picture(), picture(color="blue"), picture(40, 16, "green"), picture(16, 48)]
+def prompt_images() -> list[PromptImage]:
+    return [
+        prompt_image(),
+        prompt_image(color="blue"),
+        prompt_image(40, 16, "green"),
+        prompt_image(16, 48),
+    ]
 
 
 def questions() -> list[Prompt]:
-    """About pictures of several sizes, one of them shrunk; about two at once; about none."""
+    """About images of several sizes, one of them shrunk; about two at once; about none."""
     rules = "Answer with an integer from 1 to 5.\n\n" * 4
-    shown = [(each,) for each in pictures()]
+    shown = [(each,) for each in prompt_images()]
     return [
         Prompt(rules, f"Q: Is {thing} there?", those)
-        for those in ((), *shown, tuple(pictures()[:2]))
+        for those in ((), *shown, tuple(prompt_images()[:2]))
         for thing in ("a cat", "a long red coat", "it")
     ]
 
@@ -99,7 +104,7 @@ def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: s
     assert model.usage.prompt_tokens_submitted == expected.usage.prompt_tokens_submitted
     assert model.usage.prompt_tokens_computed < model.usage.prompt_tokens_submitted
     assert [r.text for r in model.write(asked, 6)] == [r.text for r in expected.write(asked, 6)]
-    odd = Prompt("", "Q: Is it?", (Picture("0dd", object()),))
+    odd = Prompt("", "Q: Is it?", (PromptImage("0dd", object()),))
     failed, sound = model.choose([odd, asked[-1]], LABELS)
     assert "not a PIL image" in str(failed.failure)
     assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)
@@ -107,14 +112,14 @@ def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: s
 
 
 def test_a_server_gives_the_same_verdicts(python: str, tmp_path: Path) -> None:
-    """About pictures in sizes that its processor leaves as they are."""
+    """About images in sizes that its processor leaves as they are."""
     plain = save_seeing(tmp_path, "qwen2_5_vl", **SHAPE)
     expected = TransformersModel.of(plain, seeing_tokenizer(), "tiny", images=image_processor())
     asked = questions()
     with serving(python, tmp_path) as url:
-        model = ServerModel(url, NAME, pictures=True, reading="labels", concurrency=4)
+        model = ServerModel(url, NAME, images=True, reading="labels", concurrency=4)
         found, right = model.choose(asked, LABELS), expected.choose(asked, LABELS)
-        long = Prompt("Look. " * 100, "Q: Is it?", asked[-1].pictures)
+        long = Prompt("Look. " * 100, "Q: Is it?", asked[-1].images)
         refused, sound = model.choose([long, asked[-1]], LABELS)
     for one, other in zip(found, right, strict=True):
         assert one.probabilities is not None, one.failure

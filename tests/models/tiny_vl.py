@@ -1,4 +1,4 @@
-"""Random models that see, a tokenizer of bytes and a picture processor, made in each test."""
+"""Random models that see, a tokenizer of bytes and an image processor, made in each test."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageDraw
 
-from posh_reward.models.pictures import picture_of
-from posh_reward.types import Picture
+from posh_reward.models.images import image_of
+from posh_reward.types import PromptImage
 from tests.models.tiny import byte_tokenizer
 from tools.bench.qwen import MARKERS
 
@@ -107,10 +107,10 @@ def save_seeing(folder: Path, kind: str = "qwen2_5_vl", **changes: Any) -> PreTr
     return model
 
 
-def picture(width: int = 24, height: int = 16, color: str = "red") -> Picture:
+def prompt_image(width: int = 24, height: int = 16, color: str = "red") -> PromptImage:
     """A square on white, no two of which look the same to a model."""
     image = Image.new("RGB", (width, height), "white")
     ImageDraw.Draw(image).rectangle((2, 3, width // 2, height // 2), fill=color)
-    found = picture_of(image)
-    assert isinstance(found, Picture)
+    found = image_of(image)
+    assert isinstance(found, PromptImage)
     return found

@@ -106,7 +106,7 @@ def test_the_same_may_be_fine_on_one_card(tmp_path: Path) -> None:
     assert parsed_for(sft.SETTINGS, flags, ONE)
 
 
-def test_vllm_must_have_room_for_picture_and_reply(tmp_path: Path) -> None:
+def test_vllm_must_have_room_for_image_and_reply(tmp_path: Path) -> None:
     text = "use_vllm: true\nvllm_max_model_length: 2048\nmax_pixels: 1003520\n"
     flags = write(tmp_path, f"{BASE}{text}max_completion_length: 768\n")
     with pytest.raises(ConfigError, match=r"vllm_max_model_length is 2048.*set it to 2112 or more"):
@@ -167,11 +167,11 @@ def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
     [
         ("dataset_name: scenes\nwitness: nowhere.yaml", "nowhere.yaml"),
         ("dataset_name: scenes\nwitness: embedded", "no witness 'embedded'"),
-        ("dataset_name: scenes\nwitness: fake-model", "does not take pictures"),
-        ("dataset_name: scenes\nwitness: judge", "does not take pictures"),
-        ("dataset_name: scenes:seed=1\nwitness: scenes:seed=2", "does not know these pictures"),
-        ("dataset_name: scenes\nwitness: scenes:train=20", "does not know these pictures"),
-        ("dataset_name: runs\nwitness: scenes", "the oracle knows drawn pictures only"),
+        ("dataset_name: scenes\nwitness: fake-model", "does not take images"),
+        ("dataset_name: scenes\nwitness: judge", "does not take images"),
+        ("dataset_name: scenes:seed=1\nwitness: scenes:seed=2", "does not know these images"),
+        ("dataset_name: scenes\nwitness: scenes:train=20", "does not know these images"),
+        ("dataset_name: runs\nwitness: scenes", "the oracle knows drawn images only"),
     ],
 )
 def test_a_witness_is_checked_as_a_judge_is(
@@ -184,7 +184,7 @@ def test_a_witness_is_checked_as_a_judge_is(
         checked(dapo_posh.SETTINGS, flags)
 
 
-def test_an_oracle_may_know_more_pictures_than_are_trained_on(tmp_path: Path) -> None:
+def test_an_oracle_may_know_more_images_than_are_trained_on(tmp_path: Path) -> None:
     lines = "dataset_name: scenes:train=20:uneven=1\nwitness: scenes\n"
     found = checked(dapo_posh.SETTINGS, write(tmp_path, BASE + lines))
     assert any("witness scenes" in line for line in described(found))

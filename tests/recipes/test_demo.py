@@ -36,8 +36,8 @@ def test_f1_buys_coverage_with_mistakes_and_separate_objectives_do_not(figures: 
     assert gains["DAPO over SFT, mistakes"]["low"] > 0 < gains["DAPO over SFT, omissions"]["low"]
 
 
-def test_the_right_pictures_score_higher_than_others(figures: Any) -> None:
-    assert figures["gains"]["right over other pictures"]["low"] > 0
+def test_the_right_images_score_higher_than_others(figures: Any) -> None:
+    assert figures["gains"]["right over other images"]["low"] > 0
 
 
 def test_every_description_was_scored(figures: Any) -> None:
@@ -48,5 +48,5 @@ def test_every_description_was_scored(figures: Any) -> None:
 def test_there_is_something_to_look_at() -> None:
     assert (DEMO / "reward.png").read_bytes().startswith(b"\x89PNG")
     page = (DEMO / "page.html").read_text(encoding="utf-8")
-    assert page.count("<article>") == 8, "four pictures, after SFT and after DAPO"
+    assert page.count("<article>") == 8, "four images, after SFT and after DAPO"
     assert "nan" not in (DEMO / "summary.txt").read_text(encoding="utf-8")

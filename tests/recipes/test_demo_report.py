@@ -1,4 +1,4 @@
-"""The demo's last stage, on two pictures: a table, a plot and a page."""
+"""The demo's last stage, on two images: a table, a plot and a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.pairs import Columns
 from posh_reward.study.rows.score import How, score_table
@@ -19,8 +19,8 @@ SAID = {"SFT": "There is a man.", "SFT, then DAPO": "There is a man in a white c
 
 
 @pytest.mark.slow
-def test_the_report_of_two_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dataset = load_pictures(demo.SCENES, "test")[:2]
+def test_the_report_of_two_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = load_images(demo.SCENES, "test")[:2]
     said, scored = tmp_path / "said.jsonl", tmp_path / "scored.jsonl"
     rows_said = [
         {"id": uuid, "model": model, "image": image, "generation": SAID.get(model, "A tree."),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset, DatasetDict, Features, Value
-from datasets import Image as Pictures
+from datasets import Image as Images
 
-from posh_reward.datasets.load import load_pictures
+from posh_reward.datasets.load import load_images
 from tests.recipes.test_launch_vllm import SITECUSTOMIZE, python, run
 
 __all__ = ["python"]
@@ -27,24 +27,24 @@ from recipes import tiny_qwen
 tiny_qwen.HEADS = 1  # a size that vLLM's CPU kernels know
 tiny_qwen.build(Path(sys.argv[1]), warm_up_steps=0, pretrain_steps=0)
 """
-"""Random weights: what they write depends on the picture more than after a few steps."""
+"""Random weights: what they write depends on the image more than after a few steps."""
 SIZES = [(168, 56), (224, 112), (100, 150), (300, 260)]
 
 
 @pytest.fixture(scope="module")
 def folder(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model, and drawn pictures in odd sizes."""
+    """A tiny model, and drawn images in odd sizes."""
     folder = tmp_path_factory.mktemp("generate")
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE)
     run(python, folder, "-c", BUILD, str(folder / "tiny"))
-    scenes = load_pictures(f"scenes:heldout={COUNT}:plain=1", "test")
+    scenes = load_images(f"scenes:heldout={COUNT}:plain=1", "test")
     rows = {
         "uuid": scenes["uuid"],
         "image": [scene.resize(SIZES[row % 4]) for row, scene in enumerate(scenes["image"])],
         "reference": scenes["reference"],
     }
-    types = {"uuid": Value("string"), "image": Pictures(), "reference": Value("string")}
+    types = {"uuid": Value("string"), "image": Images(), "reference": Value("string")}
     made = Dataset.from_dict(rows, features=Features(types))
     DatasetDict(test=made).save_to_disk(str(folder / "pictures"))
     return folder
@@ -73,4 +73,4 @@ def test_both_engines_write_the_same(python: str, folder: Path, more: tuple[str,
     same = sum(map(str.__eq__, ours, theirs))
     print(f"{same} of {COUNT} texts are equal, of which {len(set(ours))} differ; {ours[0]!r}")
     assert same >= 0.9 * COUNT
-    assert len(set(ours)) > COUNT / 2, "too alike to tell whether the pictures are the same"
+    assert len(set(ours)) > COUNT / 2, "too alike to tell whether the images are the same"

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from datasets import Dataset, DatasetDict, Features, Value
-from datasets import Image as Pictures
+from datasets import Image as Images
 from PIL import Image
 
 from tests.models.tiny import save_tiny_qwen3
@@ -50,7 +50,7 @@ def python() -> str:
 
 @pytest.fixture(scope="module")
 def folder(python: str, tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
-    """A policy, a judge, and pictures of odd sizes."""
+    """A policy, a judge, and images of odd sizes."""
     folder = tmp_path_factory.mktemp("launch")
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE)
@@ -65,7 +65,7 @@ def folder(python: str, tmp_path_factory: pytest.TempPathFactory, shared_data: P
         "image": [Image.new("RGB", SIZES[row % 4], (row * 15, 90, 40)) for row in range(16)],
         "reference": [f"A red dog and {row} blue birds sit by a house." for row in range(16)],
     }
-    types = {"uuid": Value("string"), "image": Pictures(), "reference": Value("string")}
+    types = {"uuid": Value("string"), "image": Images(), "reference": Value("string")}
     made = Dataset.from_dict(rows, features=Features(types))
     DatasetDict(train=made, validation=made).save_to_disk(str(folder / "pictures"))
     return folder

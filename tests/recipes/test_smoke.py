@@ -120,14 +120,14 @@ def test_generate_writes_rows_and_resumes(
     assert generate(replace(how, limit=2)) == {"tiny": 2}
     assert generate(how) == {"tiny": 2}
     assert generate(how) == {"tiny": 0}
-    assert generate(replace(how, shuffle_images=True)) == {"tiny (other pictures)": 4}
+    assert generate(replace(how, shuffle_images=True)) == {"tiny (other images)": 4}
     assert generate(
         replace(how, models={"a\x1b[2J": str(tiny)}, limit=1, output=tmp_path / "b.jsonl")
     )
     assert "a\\x1b[2J:   0%" in capsys.readouterr().err
     rows = described(how.output)
     assert [row["image"] for row in rows] == [0, 1, 2, 3, 1, 2, 3, 0]
-    assert [row["model"] for row in rows] == ["tiny"] * 4 + ["tiny (other pictures)"] * 4
+    assert [row["model"] for row in rows] == ["tiny"] * 4 + ["tiny (other images)"] * 4
     assert [row["reference"] for row in rows[:4]] == [row["reference"] for row in rows[4:]]
 
 
@@ -157,14 +157,14 @@ def test_a_prompt_is_checked_against_what_transformers_makes(tiny: Path) -> None
     asked = Asked(load_processor(str(tiny)))
     ids = asked.processor.tokenizer(asked.prompt)["input_ids"]
     for size in ((168, 56), (100, 150), (300, 260)):
-        [picture] = asked.settled([Image.new("RGB", size)])
-        made = asked.processor(images=[[picture]], text=[asked.prompt])["input_ids"][0]
-        asked.check(picture, ids, made)
+        [image] = asked.settled([Image.new("RGB", size)])
+        made = asked.processor(images=[[image]], text=[asked.prompt])["input_ids"][0]
+        asked.check(image, ids, made)
         pad = asked.processor.image_token_id
         twice = [token for token in made for _ in range(1 + (token == pad))]
         for wrong in (ids, twice, made[1:]):
-            with pytest.raises(PromptMismatchError, match=f"{picture.width} x {picture.height} pi"):
-                asked.check(picture, ids, wrong)
+            with pytest.raises(PromptMismatchError, match=f"{image.width} x {image.height} pi"):
+                asked.check(image, ids, wrong)
 
 
 def test_an_interrupted_recipe_keeps_what_was_written(
@@ -216,5 +216,5 @@ def test_two_processes_over_gloo(tiny: Path, tmp_path: Path, launcher: str) -> N
     assert done.returncode == 0, done.stderr[-3000:]
     state = json.loads((tmp_path / "trainer_state.json").read_text(encoding="utf-8"))
     assert state["global_step"] == 2
-    # Each process generated its own 16 completions: 4 pictures a step of the 8 there are.
+    # Each process generated its own 16 completions: 4 images a step of the 8 there are.
     assert state["log_history"][0]["epoch"] == 0.5

@@ -26,9 +26,9 @@ from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.reward.objectives import together
 from posh_reward.reward.shaping import WORST, Shaping
-from posh_reward.types import Failure, Request
+from posh_reward.types import Failure, Question
 
-PICTURE = Image.new("RGB", (8, 8), "red")
+IMAGE = Image.new("RGB", (8, 8), "red")
 REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
 GONE = Failure("engine", "gone")
@@ -44,7 +44,7 @@ def reward_of(grader: Any = by_text, **settings: Any) -> HarmonicReward:
 
 
 def call(reward: Any, texts: list[Any], **columns: Any) -> list[float | None]:
-    given = {"image": [PICTURE] * len(texts), "reference": [REFERENCE] * len(texts)} | columns
+    given = {"image": [IMAGE] * len(texts), "reference": [REFERENCE] * len(texts)} | columns
     rewards: list[float | None] = reward(
         prompts=["Describe."] * len(texts),
         completions=texts,
@@ -61,22 +61,22 @@ def test_the_overall_score_over_five() -> None:
     assert call(reward_of(), turns) == pytest.approx([0.9, 0.4])
 
 
-def test_trls_two_columns_of_pictures_and_one_by_name() -> None:
-    for columns in ({"images": [[PICTURE]] * 2}, {"images": [PICTURE] * 2}):
+def test_trls_two_columns_of_images_and_one_by_name() -> None:
+    for columns in ({"images": [[IMAGE]] * 2}, {"images": [IMAGE] * 2}):
         assert call(reward_of(), TEXTS, image=[None] * 2, **columns) == pytest.approx([0.9, 0.4])
     named = reward_of(image_column="painting")
-    assert call(named, TEXTS, painting=[PICTURE] * 2) == pytest.approx([0.9, 0.4])
+    assert call(named, TEXTS, painting=[IMAGE] * 2) == pytest.approx([0.9, 0.4])
 
 
-def test_without_pictures_the_remedy_is_named() -> None:
+def test_without_images_the_remedy_is_named() -> None:
     with pytest.raises(InputError, match=r"columns: reference\).*image_column"):
         reward_of()(completions=TEXTS, reference=[REFERENCE] * 2)
 
 
-def test_a_row_without_its_picture_has_no_reward() -> None:
-    rewards = call(reward_of(), TEXTS, image=[PICTURE, None])
+def test_a_row_without_its_image_has_no_reward() -> None:
+    rewards = call(reward_of(), TEXTS, image=[IMAGE, None])
     assert rewards == [pytest.approx(0.9), None]
-    assert call(reward_of(), TEXTS, images=[[PICTURE, PICTURE], [PICTURE]])[0] is None
+    assert call(reward_of(), TEXTS, images=[[IMAGE, IMAGE], [IMAGE]])[0] is None
 
 
 def test_questions_come_from_their_column() -> None:
@@ -137,7 +137,7 @@ def test_it_pickles_and_has_a_name_of_its_own() -> None:
     assert call(copy, TEXTS) == pytest.approx([0.9, 0.4])
 
 
-def broken_by_hats(request: Request) -> float | Failure:
+def broken_by_hats(request: Question) -> float | Failure:
     return GONE if "hat" in request.source.text + request.target.text else 3.0
 
 
@@ -206,8 +206,8 @@ def seldom_gone(prompt: Prompt) -> float | Failure:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
 @pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning")
-def test_both_in_trls_trainer_with_pictures(tmp_path: Path) -> None:
-    """TRL passes the pictures, leaves out what either failed, and logs both."""
+def test_both_in_trls_trainer_with_images(tmp_path: Path) -> None:
+    """TRL passes the images, leaves out what either failed, and logs both."""
     from trl import GRPOConfig, GRPOTrainer
 
     from posh_reward.training import StopWithCheckpoint

@@ -15,7 +15,7 @@ from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.reward.objectives import NORMALIZE_FIRST, settle_aggregation
 from posh_reward.reward.shaping import WORST, Shaping
-from posh_reward.types import Failure, Request, Scores
+from posh_reward.types import Failure, Question, Scores
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
@@ -140,7 +140,7 @@ def test_scoring_that_raises_leaves_nothing_behind() -> None:
 
 
 def test_failures_come_together() -> None:
-    def grader(request: Request) -> float | Failure:
+    def grader(request: Question) -> float | Failure:
         gone = request.direction == "recall" and "green" in request.target.text
         return GONE if gone else 3.0
 

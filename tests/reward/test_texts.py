@@ -108,7 +108,7 @@ def test_repeated_sequences_are_counted() -> None:
 
 
 def human_texts(data: Path) -> list[tuple[str, str]]:
-    """Everything at hand that people wrote of pictures, each with a text about some other one."""
+    """Everything at hand that people wrote of images, each with a text about some other one."""
     planted = json.loads((data / "planted" / "planted_dev.json").read_text(encoding="utf-8"))
     texts = [item[name] for item in planted for name in ("reference", "faithful", "omitting")]
     museum = json.loads((data / "nga" / "nga_descriptions.json").read_text(encoding="utf-8"))

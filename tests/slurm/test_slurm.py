@@ -77,7 +77,7 @@ def test_sft_finishes_on_two_nodes(cluster: Cluster) -> None:
     )  # fmt: skip
     assert cluster.end(job) == "COMPLETED", cluster.logs()
     state = json.loads((cluster.work / "sft/trainer_state.json").read_text())
-    assert (state["global_step"], state["epoch"]) == (2, 1.0), "each node had half of the pictures"
+    assert (state["global_step"], state["epoch"]) == (2, 1.0), "each node had half of the images"
 
 
 def test_two_nodes_stop_in_time_are_queued_again_and_go_on(cluster: Cluster) -> None:

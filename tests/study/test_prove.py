@@ -154,7 +154,7 @@ def test_no_name_steers_the_terminal_or_forges_a_line() -> None:
     assert len(said.splitlines()) == 1
 
 
-def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
+def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
     judge = FakeModel(lambda prompt: 1.8, sees=True)
     out = tmp_path / "scores.jsonl"
     score_responses(Prove(entailment=judge), responses(tmp_path), str(out), SCORING)
@@ -164,12 +164,12 @@ def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
     assert hat["image"] == "red.png"
 
 
-def test_the_pictures_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
+def test_the_images_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     texts = dict.fromkeys(SCORED, ["A hat."] * 240)
-    pictures = [bytes(250_000)] * 240
-    parquet.write_table(pyarrow.table({**texts, "image": pictures}), tmp_path / "in.parquet",
+    images = [bytes(250_000)] * 240
+    parquet.write_table(pyarrow.table({**texts, "image": images}), tmp_path / "in.parquet",
                         row_group_size=8)  # fmt: skip
     tuples = FakeModel(writer=lambda prompt: '[["hat"]]')
     prove = Prove(entailment=FakeModel(sees=True), tuples=tuples)

@@ -59,7 +59,7 @@ def test_the_order_of_what_is_paid(shared_data: Path) -> None:
 def test_the_order_of_what_is_paid_on_all_pairs(shared_data: Path) -> None:
     found = paid(read_items(shared_data / "data" / "planted" / "planted_dev.json"))
     check_order(found)
-    other = found["reference of another picture"].rewards["f1"]
+    other = found["reference of another image"].rewards["f1"]
     assert other < found[SENTENCE].rewards["f1"]
     assert found[PADDED].rewards["`detail_floor` .7"] < found[HALF].rewards["`detail_floor` .7"]
 
@@ -137,7 +137,7 @@ def test_a_reward_becomes_flags_of_the_recipe() -> None:
     assert run.folder == "separate_precision_weight_2_mistake_floor_0_9_noise_0_5_seed_3"
 
 
-def test_a_run_s_oracle_knows_the_pictures_that_it_trains_on() -> None:
+def test_a_run_s_oracle_knows_the_images_that_it_trains_on() -> None:
     flags = Run("f1:witness=oracle", 0, UNEVEN, 0.0).flags()
     assert flags[2:4] == ["--witness", UNEVEN]
 

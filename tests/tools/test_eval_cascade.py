@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.eval_cascade import Question, agreement, choose, main
+from tools.eval_cascade import GradedQuestion, agreement, choose, main
 
 
 def test_agreement_is_about_what_is_settled_alone() -> None:
     asked = [
-        Question("entity", "same", 4.9, 4.0),
-        Question("entity", "same", 4.0, 1.0),
-        Question("entity", "none", 1.5, 3.0),
-        Question("attribute", "none", 1.0, 3.0),
+        GradedQuestion("entity", "same", 4.9, 4.0),
+        GradedQuestion("entity", "same", 4.0, 1.0),
+        GradedQuestion("entity", "none", 1.5, 3.0),
+        GradedQuestion("attribute", "none", 1.0, 3.0),
     ]
     found = agreement(asked, 2.0, 4.5)
     assert (found.questions, found.saved, found.agreed) == (4, 0.5, 0.5)
@@ -23,10 +23,10 @@ def test_agreement_is_about_what_is_settled_alone() -> None:
 
 def test_the_widest_thresholds_that_agree_are_chosen() -> None:
     asked = [
-        Question("entity", "none", 1.6, 1.2),
-        Question("entity", "none", 2.3, 4.0),
-        Question("entity", "same", 4.6, 1.0),
-        Question("relation", "same", 4.75, 4.0),
+        GradedQuestion("entity", "none", 1.6, 1.2),
+        GradedQuestion("entity", "none", 2.3, 4.0),
+        GradedQuestion("entity", "same", 4.6, 1.0),
+        GradedQuestion("relation", "same", 4.75, 4.0),
     ]
     assert choose(asked) == (2.25, 4.7)
 

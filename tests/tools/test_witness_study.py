@@ -8,7 +8,7 @@ from posh_reward import PoSh
 from posh_reward.datasets.scenes import wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.subjects import Scene, Subject
-from tools.witness_study.__main__ import NEVER, at_bar, oracle, pictures, precision, study, table
+from tools.witness_study.__main__ import NEVER, at_bar, images, oracle, precision, study, table
 from tools.witness_study.erring import Erring
 from tools.witness_study.told import TEXTS, told_of, truth, written
 
@@ -23,18 +23,18 @@ def test_the_truth_of_a_text_is_the_share_of_its_details_that_are_drawn() -> Non
 
 
 def test_texts_have_up_to_five_false_details_and_leave_some_out() -> None:
-    scenes = pictures(20, seed=1)
+    scenes = images(20, seed=1)
     for scene in scenes:
         first, *others = (truth(told, scene) for told in told_of(scene))
         assert first == 1.0
         assert all(each < 1.0 for each in others)
-    lengths = {len(each.text) < len(wording.reference(scenes[each.picture])) for each in
+    lengths = {len(each.text) < len(wording.reference(scenes[each.image])) for each in
                written(scenes)}  # fmt: skip
     assert lengths == {False, True}
 
 
 def test_the_scores_at_a_bar_are_those_of_a_metric_with_that_bar() -> None:
-    [scene] = pictures(1, seed=3)
+    [scene] = images(1, seed=3)
     texts = [each.text for each in written([scene])[:3]]
     references, shown = [wording.uneven(scene)] * 3, [draw(scene)] * 3
     whole = PoSh(witness=oracle(1, 3), supported=5).score(texts, references, shown)
@@ -58,7 +58,7 @@ def test_with_the_witness_precision_ranks_texts_by_truth_better() -> None:
 
 
 def test_an_erring_witness_is_wrong_about_the_same_questions_each_time() -> None:
-    [scene] = pictures(1, seed=3)
+    [scene] = images(1, seed=3)
     pair = [wording.reference(scene)], ["There is a bridge."], [draw(scene)]
     grades = [
         [e.seen.grade for e in PoSh(witness=Erring(oracle(1, 3), rate)).score(*pair)[0].elements

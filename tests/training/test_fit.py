@@ -53,7 +53,7 @@ def tiny_run() -> Run:
         parameters=parameters_of(shape, 2, NODE),
         batch=8,
         generated=8,
-        picture=1280,
+        image=1280,
         text=832,
         checkpointing=True,
         share=0.35,

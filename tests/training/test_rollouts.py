@@ -14,7 +14,7 @@ PROMPT = [1, BEGIN, PAD, PAD, PAD, END, 2]
 
 
 class Engine:
-    """What vLLM does with ids and pictures: each picture's first placeholder is expanded."""
+    """What vLLM does with ids and images: each image's first placeholder is expanded."""
 
     def __init__(self, tokens: int, *, expands: bool = True) -> None:
         self.tokens = tokens
@@ -31,14 +31,14 @@ class Engine:
         return ids[:first] + [PAD] * self.tokens + ids[first + 1 :]
 
 
-def rollout(engine: Engine, images: Any = "a picture each", times: int = 1) -> Any:
+def rollout(engine: Engine, images: Any = "an image each", times: int = 1) -> Any:
     generate = CheckedGenerate(engine.generate, PADS)
     return [generate([PROMPT] * 2, images, 2) for _ in range(times)][-1]
 
 
 def test_vllm_uses_the_trainers_prompts() -> None:
     assert rollout(Engine(3))[0] == [PROMPT] * 2
-    wrong, *_ = Engine(3).generate([PROMPT], "a picture")  # what TRL does without us
+    wrong, *_ = Engine(3).generate([PROMPT], "an image")  # what TRL does without us
     assert wrong[0].count(PAD) == 5
 
 
@@ -53,7 +53,7 @@ def test_other_prompts_than_the_trainers_stop_the_run() -> None:
         rollout(Engine(6))
 
 
-def test_prompts_without_pictures_are_left_alone() -> None:
+def test_prompts_without_images_are_left_alone() -> None:
     assert rollout(Engine(3), images=None)[0] == [PROMPT] * 2
 
 

@@ -18,30 +18,30 @@ LOG = [{"step": step, "reward": 0.5 + step / 10, "posh/precision": 0.7} for step
 
 
 def batch() -> tuple[list[Row], list[Scores]]:
-    """Two pictures with two completions each, the better one second."""
+    """Two images with two completions each, the better one second."""
     judge = PoSh(
         FakeJudge(lambda asked: 5.0 if "hat" in f"{asked.identifier} {asked.text}" else 1.0)
     )
     texts = ["a blue coat", "a red hat", "a blue coat", "a red hat"]
-    pictures = [Image.new("RGB", (900, 300), "teal")] * 2 + [None, None]
+    images = [Image.new("RGB", (900, 300), "teal")] * 2 + [None, None]
     prompts = [[{"role": "user", "content": name}] for name in ("one", "one", "two", "two")]
     rows: list[Row] = [
-        {"prompt": prompt, "image": picture, "reference": REFERENCE}
-        for prompt, picture in zip(prompts, pictures, strict=True)
+        {"prompt": prompt, "image": image, "reference": REFERENCE}
+        for prompt, image in zip(prompts, images, strict=True)
     ]
     return rows, judge.score(texts, [REFERENCE] * len(texts))
 
 
-def test_the_best_and_the_worst_of_each_picture_are_shown() -> None:
+def test_the_best_and_the_worst_of_each_image_are_shown() -> None:
     shown = items(*batch())
     assert [item.title for item in shown] == [
-        "Picture 1, best of 2",
-        "Picture 1, worst of 2",
-        "Picture 2, best of 2",
-        "Picture 2, worst of 2",
+        "Image 1, best of 2",
+        "Image 1, worst of 2",
+        "Image 2, best of 2",
+        "Image 2, worst of 2",
     ]
     assert [item.scores.generation for item in shown[:2]] == ["a red hat", "a blue coat"]
-    assert [item.picture is None for item in shown] == [False, False, True, True]
+    assert [item.image is None for item in shown] == [False, False, True, True]
 
 
 def test_completions_without_a_score_come_last() -> None:
@@ -60,7 +60,7 @@ def test_pages_come_every_few_steps_and_at_the_end(tmp_path: Path) -> None:
     text = (tmp_path / "pages" / "run.html").read_text(encoding="utf-8")
     assert "after 4 steps" in text
     assert "data:image/png" in text  # the figures
-    assert "data:image/jpeg" in text  # the picture
+    assert "data:image/jpeg" in text  # the image
     assert "<b>blue" not in text  # texts are escaped
 
 

@@ -23,7 +23,7 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_rloo_with_pictures(tiny: Path, tmp_path: Path) -> None:
+def test_rloo_with_images(tiny: Path, tmp_path: Path) -> None:
     from trl import RLOOConfig, RLOOTrainer
 
     trainer = RLOOTrainer(
@@ -44,7 +44,7 @@ def test_rloo_with_pictures(tiny: Path, tmp_path: Path) -> None:
 
 
 def text_model(folder: Path) -> None:
-    """A language model without pictures: TRL's command line loads the stock processor of a VLM,
+    """A language model without images: TRL's command line loads the stock processor of a VLM,
     which needs torchvision."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 

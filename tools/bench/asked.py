@@ -13,7 +13,7 @@ from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake import Recorder
-from posh_reward.types import Reply, Request, RewriteRequest, Verdict
+from posh_reward.types import Phrase, Question, Reply, Verdict
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -128,19 +128,19 @@ class NotingJudge(Recorder):
 
     def __init__(self, answering: Judge) -> None:
         super().__init__("noting")
-        self.verdicts: list[tuple[Request, Verdict]] = []
-        self.replies: list[tuple[RewriteRequest, Reply]] = []
+        self.verdicts: list[tuple[Question, Verdict]] = []
+        self.replies: list[tuple[Phrase, Reply]] = []
         self.calls = 0
         self._answering = answering
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The other judge's verdicts."""
         self.calls += 1
         answers = self._answering.grade(requests)
         self.verdicts.extend(zip(requests, answers, strict=True))
         return answers
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """The other judge's phrases."""
         self.calls += 1
         answers = self._answering.rewrite(requests)

@@ -32,7 +32,7 @@ from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import prompt
 from posh_reward.models.base import Model, Prompt
 from posh_reward.models.packed import TransformersModel
-from posh_reward.types import Reply, Request, RewriteRequest, Usage, Verdict
+from posh_reward.types import Phrase, Question, Reply, Usage, Verdict
 from tools.bench.qwen import SHAPES, qwen_tokenizer, random_model
 from tools.bench.unshared import clock_of, compare, ratios
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load
@@ -50,13 +50,13 @@ class Forwarding(ReplayJudge):
 
     def __init__(self, judge: PromptJudge, goldens: Sequence[Golden], clock: Clock) -> None:
         super().__init__(*goldens)
-        self.waves: list[list[Request]] = []
+        self.waves: list[list[Question]] = []
         """The questions of each call."""
         self.grading = self.rewriting = 0.0
         """Seconds that the model took."""
         self._judge, self._clock = judge, clock
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The recorded distributions."""
         self.waves.append(list(requests))
         start = self._clock()
@@ -64,7 +64,7 @@ class Forwarding(ReplayJudge):
         self.grading += self._clock() - start
         return super().grade(requests)
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """The recorded phrases."""
         start = self._clock()
         self._judge.rewrite(requests)

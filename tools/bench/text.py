@@ -39,7 +39,7 @@ from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.models.ask import read_verdict, write_verdict
 from posh_reward.store import Store
-from posh_reward.types import Clusters, Description, Request, Verdict
+from posh_reward.types import Clusters, Description, Question, Verdict
 from tools.bench.watched import (
     GivenReader,
     PromptingJudge,
@@ -116,7 +116,7 @@ def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Do
             yield [parsed({"parsed": both}, side, vocab) for side in SIDES]
 
 
-def mentioned(request: Request) -> float:
+def mentioned(request: Question) -> float:
     """5 if the last word of what is asked for is in the text, else 1."""
     asked = (request.text or request.identifier).split() or [""]
     return 5.0 if asked[-1] in request.target.text.lower() else 1.0
@@ -137,7 +137,7 @@ def memory(
             parses.update((doc.text.strip(), (doc, links)) for pair in batch for doc, links in pair)
             texts = [[doc.text for doc, _ in side] for side in zip(*batch, strict=True)]
             assert all(score.f1 is not None for score in posh.score(*texts))
-            answering.requests.clear()
+            answering.questions.clear()
             done += len(batch)
         yield done, resident_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

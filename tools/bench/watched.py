@@ -10,7 +10,7 @@ from posh_reward.graph.read import Reader
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.models.fake import Recorder
-from posh_reward.types import Description, Failure, Reply, Request, RewriteRequest, Verdict
+from posh_reward.types import Description, Failure, Phrase, Question, Reply, Verdict
 
 
 class Watch:
@@ -70,7 +70,7 @@ class PromptingJudge(Recorder):
         self.answering = answering
         self.prompts, self.answers = Watch(), Watch()
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The other judge's verdicts, after one prompt per question."""
         with self.prompts:
             for request in requests:
@@ -78,7 +78,7 @@ class PromptingJudge(Recorder):
         with self.answers:
             return self.answering.grade(requests)
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """The other judge's phrases, after one prompt per phrase."""
         with self.prompts:
             for request in requests:

@@ -17,7 +17,7 @@ from posh_reward.types import (
     LOWEST_GRADE,
     Element,
     Kind,
-    Request,
+    Question,
     Scores,
     Span,
     Verdict,
@@ -38,7 +38,7 @@ class Recorder(EmbeddedJudge):
         super().__init__()
         self.facts: dict[tuple[object, ...], Facts] = {}
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """As the judge does, but an absent entity gets a grade at which it is present."""
         for request in requests:
             matching = self._matching(request.source, request.target)
@@ -55,7 +55,7 @@ def barely_present() -> Verdict:
     return Verdict((1 - share, *[0.0] * (len(LABELS) - 2), share))
 
 
-def key_of(question: Request | Element) -> tuple[object, ...]:
+def key_of(question: Question | Element) -> tuple[object, ...]:
     """What a question and its element have in common, within one pair."""
     text = question.identifier if question.kind == "entity" else question.text
     return (question.direction, question.kind, text, question.identifier, question.other)

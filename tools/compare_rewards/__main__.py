@@ -7,7 +7,7 @@
 
 ``pays`` scores honest and dishonest texts. ``train`` runs the demo's DAPO stage in one process for
 every reward and seed, each from the same model, and compares held-out descriptions, scored by POSH
-as published, with that model's on the same pictures. A reward is an objective with the recipe's
+as published, with that model's on the same images. A reward is an objective with the recipe's
 flags that differ from their defaults, such as ``f1:witness=oracle``. Runs on uneven references are
 compared by full ones, which say all that is drawn. Each finished run is one line of ``runs.jsonl``;
 started again, ``train`` goes on with what has no line. ``--page`` writes tables into a page of

@@ -12,9 +12,9 @@ from posh_reward.models.fake import graded
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
+    Phrase,
+    Question,
     Reply,
-    Request,
-    RewriteRequest,
     Usage,
     Verdict,
 )
@@ -38,13 +38,13 @@ class NoisyJudge:
         """Of the judge."""
         return self._judge.usage
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The judge's verdicts with their errors."""
         return [
             self._off(*each) for each in zip(requests, self._judge.grade(requests), strict=True)
         ]
 
-    def _off(self, request: Request, verdict: Verdict) -> Verdict:
+    def _off(self, request: Question, verdict: Verdict) -> Verdict:
         if verdict.grade is None:
             return verdict
         asked = (
@@ -55,7 +55,7 @@ class NoisyJudge:
         grade = verdict.grade + rng.gauss(0.0, self._deviation)
         return graded(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """As the judge does."""
         return self._judge.rewrite(requests)
 

@@ -62,7 +62,7 @@ def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
         "the rewording, then the list": lambda item: f"{item['faithful']} {blind_list()}",
         "reference three times": lambda item: " ".join([item["reference"]] * 3),
         "the reference's words, shuffled": shuffled,
-        "reference of another picture": lambda item: others[item["id"]],
+        "reference of another image": lambda item: others[item["id"]],
         'list: "There is a X." of 100 nouns': lambda item: blind_list(),
         'list: "We see a X." of 100 nouns': lambda item: " ".join(
             f"We see a {noun}." for noun in NOUNS

@@ -83,7 +83,7 @@ def over_seeds(arm: Arm, axis: str) -> str:
 
 
 def by_run(rows: Iterable[Row]) -> Table:
-    """One line a run: paired differences to the SFT model on the same pictures."""
+    """One line a run: paired differences to the SFT model on the same images."""
     found = list(rows)
     names = noted(found)
     lines = [
@@ -129,7 +129,7 @@ def is_f1(row: Row) -> bool:
 
 
 def over(row: Row, rival: Row, name: str) -> str:
-    """How much better one run's descriptions are than another's, picture by picture."""
+    """How much better one run's descriptions are than another's, image by image."""
     if name not in row["scores"] or name not in rival["scores"]:
         return ""
     return shown(paired_difference(row["scores"][name], rival["scores"][name]))

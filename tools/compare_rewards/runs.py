@@ -29,7 +29,7 @@ from tools.compare_rewards.noise import noisy
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/smoke/dapo.yaml"
 GROUP = 8
-"""Completions of one picture, as in ``CONFIG``."""
+"""Completions of one image, as in ``CONFIG``."""
 COMPLETIONS = 128
 """Of one step, in the one process; the demo has two with half of them each."""
 AXES = ("mistakes", "omissions", "overall")
@@ -47,7 +47,7 @@ class Run:
 
     reward: str
     """An objective, and flags of the recipe after colons: ``separate:precision_weight=2``. With
-    ``witness=oracle`` the witness is the one that knows the data set's pictures."""
+    ``witness=oracle`` the witness is the one that knows the data set's images."""
     seed: int
     dataset: str
     noise: float
@@ -128,14 +128,14 @@ def dapo(noise: float, argv: list[str]) -> None:
 
 def outcome(model: Path, folder: Path, dataset: str) -> Row:
     """Held-out differences from the model that the run began with, and spreads in its groups."""
-    pictures = in_full(dataset)
-    before = held_out(model, folder.parent / f"start_{slug(pictures)}", pictures)
-    after = held_out(folder, folder / "held_out", pictures)
+    images = in_full(dataset)
+    before = held_out(model, folder.parent / f"start_{slug(images)}", images)
+    after = held_out(folder, folder / "held_out", images)
     gains = {axis: difference(after, before, axis) for axis in AXES}
     gains[TRUE] = paired_difference(true_details(after), true_details(before))
     [standing] = standings(after)
     return {
-        "scores": {**by_picture(after), TRUE: true_details(after)},
+        "scores": {**by_image(after), TRUE: true_details(after)},
         "gains": {name: asdict(gain) for name, gain in gains.items()},
         "means": {axis: standing.axes[axis].mean for axis in AXES},
         "words": standing.words,
@@ -143,14 +143,14 @@ def outcome(model: Path, folder: Path, dataset: str) -> Row:
     }
 
 
-def by_picture(rows: Sequence[Row]) -> dict[str, list[float | None]]:
-    """Scores by axis, in the order of the pictures' ids."""
+def by_image(rows: Sequence[Row]) -> dict[str, list[float | None]]:
+    """Scores by axis, in the order of the images' ids."""
     ordered = sorted(rows, key=lambda row: str(row["id"]))
     return {axis: [row[axis] for row in ordered] for axis in AXES}
 
 
 def in_full(dataset: str) -> str:
-    """The same pictures with full references: scores against them are against the drawing."""
+    """The same images with full references: scores against them are against the drawing."""
     return dataset.replace(":uneven=1", "")
 
 

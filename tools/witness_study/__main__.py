@@ -2,7 +2,7 @@
 
     python -m tools.witness_study --page docs/witness.md --report witness.html
 
-Drawn pictures with texts of known truth: each is the full description of a copy of the scene, of
+Drawn images with texts of known truth: each is the full description of a copy of the scene, of
 which some details are left out and some are changed to false ones. Precision should rank the texts
 by the share of their details that is true of the drawing. It is compared without a witness and with
 the oracle at several bars, against references by annotators of differing diligence (``uneven``) and
@@ -39,7 +39,7 @@ from tools.witness_study.told import Written, told_of, written
 
 NEVER = 1.0
 BARS = (2.0, 3.0, 4.0, 5.0)
-"""Grades of the reference below which the picture is asked; below 1 is none."""
+"""Grades of the reference below which the image is asked; below 1 is none."""
 ERRORS = (0.1, 0.2, 0.3)
 """Shares of the answers that an erring witness turns around."""
 REFERENCES: dict[str, Callable[[Scene], str]] = {
@@ -63,23 +63,23 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--pictures", type=int, default=60)
+    parser.add_argument("--images", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path, help="write the table between its marks there")
     parser.add_argument("--report", type=Path, help="write a page with marked texts there")
     flags = parser.parse_args(argv)
-    found = study(flags.pictures, flags.seed)
+    found = study(flags.images, flags.seed)
     shown = str(table(found))
     print(shown)
     if flags.page:
         write_between(flags.page, "witness", shown)
     if flags.report:
-        scenes = pictures(flags.pictures, flags.seed)
-        shown = marked(scenes, oracle(flags.pictures, flags.seed))
+        scenes = images(flags.images, flags.seed)
+        shown = marked(scenes, oracle(flags.images, flags.seed))
         flags.report.write_text(shown, encoding="utf-8")
 
 
-def pictures(count: int, seed: int) -> list[Scene]:
+def images(count: int, seed: int) -> list[Scene]:
     """The drawn scenes."""
     return list(generate("test", count, seed))
 
@@ -91,7 +91,7 @@ def oracle(count: int, seed: int) -> str:
 
 def study(count: int, seed: int) -> list[Case]:
     """All texts with their scores; the witness was asked about everything."""
-    scenes = pictures(count, seed)
+    scenes = images(count, seed)
     texts = written(scenes)
     shown = [draw(scene) for scene in scenes]
 
@@ -99,8 +99,8 @@ def study(count: int, seed: int) -> list[Case]:
         posh = PoSh(witness=Erring(oracle(count, seed), errs), supported=HIGHEST_GRADE)
         return posh.score(
             [each.text for each in texts],
-            [REFERENCES[kind](scenes[each.picture]) for each in texts],
-            [shown[each.picture] for each in texts],
+            [REFERENCES[kind](scenes[each.image]) for each in texts],
+            [shown[each.image] for each in texts],
         )
 
     kinds = [(kind, 0.0) for kind in REFERENCES] + [("uneven", rate) for rate in ERRORS]
@@ -128,8 +128,8 @@ def precision(elements: Sequence[Element]) -> float:
 def table(cases: Sequence[Case]) -> Table:
     """Markdown, a row for each case and bar."""
     head = [
-        "references", "witness errs", "asked below", "of the picture, a pair",
-        "true details below 3", "tau within a picture", "more than without", "rho over all",
+        "references", "witness errs", "asked below", "of the image, a pair",
+        "true details below 3", "tau within an image", "more than without", "rho over all",
         "more than without",
     ]  # fmt: skip
     sure = {case.kind: case for case in cases if not case.errs}
@@ -147,14 +147,14 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
     before = np.array([precision(at_bar(each, NEVER)) for each in case.scores])
     after = np.array([precision(each) for each in graded])
     true = np.array([each.truth for each in case.texts])
-    groups = [each.picture for each in case.texts]
+    groups = [each.image for each in case.texts]
 
     def measure(rows: Ints) -> Sequence[float]:
         rho, rho_before = (spearman(scored[rows], true[rows]) for scored in (after, before))
         return rho, rho - rho_before
 
     rho, more_rho = bootstrap(measure, groups)
-    within, within_before = (by_picture(values, true, groups) for values in (after, before))
+    within, within_before = (by_image(values, true, groups) for values in (after, before))
     tau, more_tau = bootstrap_mean(within), paired_difference(within, within_before)
     asked = fmean(sum(e.seen is not None for e in each) for each in graded)
     never = bar == NEVER
@@ -171,12 +171,12 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
     ]
 
 
-def by_picture(
+def by_image(
     scored: Floats,
     true: Floats,
     groups: Sequence[int],
 ) -> list[float]:
-    """Kendall's tau of each picture's texts; 0 where all are scored alike: that tells nothing."""
+    """Kendall's tau of each image's texts; 0 where all are scored alike: that tells nothing."""
     places = np.array(groups)
     taus = [kendall(scored[places == each], true[places == each]) for each in sorted(set(groups))]
     return [0.0 if np.isnan(tau) else tau for tau in taus]
@@ -191,12 +191,12 @@ def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterat
 
 
 def marked(scenes: Sequence[Scene], witness: str) -> str:
-    """A page: texts with two false details, judged by the reference alone and with the picture."""
+    """A page: texts with two false details, judged by the reference alone and with the image."""
     shown = [scene for scene in scenes if wording.uneven(scene) != wording.reference(scene)][:3]
     told = [wording.reference(list(told_of(scene))[2]) for scene in shown]
     items = []
     for scene, text in zip(shown, told, strict=True):
-        for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the picture")):
+        for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
             [scores] = posh.score([text], [wording.uneven(scene)], [draw(scene)])
             items.append(Item(f"{scene.uid}, {name}", scores, png(scene)))
     return page(items, "Two false details in each text", in_pairs=True)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from posh_reward.metrics.posh.judges.oracle import Oracle
-from posh_reward.types import Request, Verdict
+from posh_reward.types import Question, Verdict
 
 
 class Erring(Oracle):
@@ -27,15 +27,15 @@ class Erring(Oracle):
         """The oracle's, and how often it errs."""
         return f"{super().name}-erring-{self._rate:g}"
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The oracle's verdicts, some of them reversed."""
         verdicts = super().grade(requests)
         return [self._said(*each) for each in zip(requests, verdicts, strict=True)]
 
-    def _said(self, request: Request, verdict: Verdict) -> Verdict:
-        if verdict.probabilities is None or request.picture is None:
+    def _said(self, request: Question, verdict: Verdict) -> Verdict:
+        if verdict.probabilities is None or request.image is None:
             return verdict
         asked = (request.kind, request.identifier, request.text, request.other,
-                 request.source.text, request.picture.digest)  # fmt: skip
+                 request.source.text, request.image.digest)  # fmt: skip
         rng = random.Random(hashlib.sha256(repr(asked).encode()).digest())
         return Verdict(verdict.probabilities[::-1]) if rng.random() < self._rate else verdict

@@ -22,7 +22,7 @@ from posh_reward.datasets.scenes.subjects import (
 )
 
 TEXTS = 6
-"""About each picture, with 0 to 5 false details."""
+"""About each image, with 0 to 5 false details."""
 LEFT_OUT = (0.0, 0.25, 0.5)
 """Shares of the details that may be left out that a text leaves out."""
 OPTIONAL: tuple[Mapping[str, None], ...] = (
@@ -38,19 +38,19 @@ Fact = tuple[int, str, object]
 
 @dataclass(frozen=True)
 class Written:
-    """A text about a picture."""
+    """A text about an image."""
 
-    picture: int
+    image: int
     text: str
     truth: float
     """Share of its details that are true of the drawing."""
 
 
 def written(scenes: Sequence[Scene]) -> list[Written]:
-    """``TEXTS`` about each picture."""
+    """``TEXTS`` about each image."""
     return [
-        Written(picture, wording.reference(told), truth(told, scene))
-        for picture, scene in enumerate(scenes)
+        Written(image, wording.reference(told), truth(told, scene))
+        for image, scene in enumerate(scenes)
         for told in told_of(scene)
     ]
 

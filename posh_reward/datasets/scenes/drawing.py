@@ -34,7 +34,7 @@ class Brush:
     """Draws shapes in units around a subject's foot: x to the right, y upwards."""
 
     def __init__(self, image: Image, scale: float, x: float, y: float, size: float) -> None:
-        """Places the foot at (x, y) units of the picture; ``size`` stretches the subject."""
+        """Places the foot at (x, y) units of the image; ``size`` stretches the subject."""
         from PIL import ImageDraw
 
         self._draw = ImageDraw.Draw(image)
@@ -61,7 +61,7 @@ class Brush:
 
 
 def draw(scene: Scene, scale: int = 1) -> Image:
-    """The picture, RGB, 168 x 56 pixels times ``scale``."""
+    """The image, RGB, 168 x 56 pixels times ``scale``."""
     from PIL import Image
 
     rng = random.Random(f"{scene.uid}/brush")

@@ -96,7 +96,7 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
     if split not in SPLITS:
         raise InputError(f"no split {split!r}; use one of {', '.join(SPLITS)}")
     if count < 0:
-        raise InputError(f"count is {count}; use a number of pictures from 0 up")
+        raise InputError(f"count is {count}; use a number of images from 0 up")
     rng = random.Random(f"{seed}/{split}")
     seen: set[Slots] = set()
     while len(seen) < count:

@@ -58,7 +58,7 @@ Slots = tuple[Subject | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What one picture shows. ``uid`` also seeds its brushwork and its wording."""
+    """What one image shows. ``uid`` also seeds its brushwork and its wording."""
 
     uid: str
     slots: Slots

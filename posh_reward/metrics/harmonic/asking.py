@@ -15,12 +15,12 @@ from typing import Literal, get_args
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import sections
 from posh_reward.models.base import Prompt
-from posh_reward.types import Picture
+from posh_reward.types import PromptImage
 
 Task = Literal["captioning", "vqa", "vdu", "reg"]
 TASKS: tuple[Task, ...] = get_args(Task)
-"""Captions; answers to questions about pictures; answers about pictures of documents; expressions
-that tell what stands in a picture's red box."""
+"""Captions; answers to questions about images; answers about images of documents; expressions
+that tell what stands in an image's red box."""
 TARGET: dict[Task, str] = {
     "captioning": "caption",
     "vqa": "answer",
@@ -33,7 +33,7 @@ ANSWERS: tuple[Task, ...] = ("vqa", "vdu")
 
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 SEEN = ("correctness", "completeness")
-"""Criteria that are judged with the picture and the question in view; the others see the text
+"""Criteria that are judged with the image and the question in view; the others see the text
 alone (C.4)."""
 EDITION = 1
 """Of our part of the wording: raised with any change of it, since signatures carry it from 2 on."""
@@ -44,15 +44,15 @@ class Asked:
     """One text to be judged."""
 
     text: str
-    picture: Picture | None = None
+    image: PromptImage | None = None
     """None if no criterion needs it."""
     question: str = ""
     """What the text answers, in tasks that have questions."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Equal texts about equal pictures have the same."""
-        return self.text, self.question, self.picture.digest if self.picture else ""
+        """Equal texts about equal images have the same."""
+        return self.text, self.question, self.image.digest if self.image else ""
 
 
 def check_task(task: str) -> Task:
@@ -87,6 +87,6 @@ def prompt(criterion: str, asked: Asked, task: Task) -> Prompt:
     shown = sections(package, "ours")[target if criterion in SEEN else "text"]
     opening = sections(package, "paper")[criterion].format(target=target)
     own = "\n\n" + shown.format(text=asked.text, question=asked.question)
-    if criterion not in SEEN or asked.picture is None:
+    if criterion not in SEEN or asked.image is None:
         return Prompt(opening, own)
-    return Prompt(opening, own, (asked.picture,))
+    return Prompt(opening, own, (asked.image,))

@@ -1,4 +1,4 @@
-"""HarmonicEval: five criteria of a text about a picture, and their weighted mean."""
+"""HarmonicEval: five criteria of a text about an image, and their weighted mean."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model
+from posh_reward.models.images import images_of
 from posh_reward.models.labels import distribution
 from posh_reward.models.load import model_of
-from posh_reward.models.pictures import pictures_of
 from posh_reward.store import Store, store_of
-from posh_reward.types import LABELS, Failure, Picture, Usage, Verdict
+from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
 
 AT_ONCE = 64
-"""Texts whose pictures are held in memory at a time."""
+"""Texts whose images are held in memory at a time."""
 
 
 class HarmonicEval:
@@ -52,8 +52,8 @@ class HarmonicEval:
             only ``correctness`` and ``completeness`` (Table 8).
 
     Raises:
-        InputError: a name is unknown, gamma is not between 0 and 1, or criteria need the picture
-            and the model does not take pictures.
+        InputError: a name is unknown, gamma is not between 0 and 1, or criteria need the image
+            and the model does not take images.
         ConfigError: settings of the model cannot be used.
     """
 
@@ -125,17 +125,17 @@ class HarmonicEval:
         *,
         questions: Sequence[str | None] | None = None,
     ) -> list[HarmonicScores]:
-        """Scores each text about its picture, in order.
+        """Scores each text about its image, in order.
 
         A text that cannot be scored has a ``failure`` and no overall score; it never touches its
         neighbours. What was judged before one criterion failed is kept in ``criteria``. Equal
-        texts about equal pictures are judged once.
+        texts about equal images are judged once.
 
         Args:
             texts: to be scored. An empty one is judged like any other.
-            images: of each text, in any form that ``models.pictures.picture_of`` takes. In task
+            images: of each text, in any form that ``models.images.image_of`` takes. In task
                 ``reg`` what the text is about has a red box around it.
-            task: ``captioning``; ``vqa`` and ``vdu``, answers about pictures and about pictures of
+            task: ``captioning``; ``vqa`` and ``vdu``, answers about images and about images of
                 documents; ``reg``, expressions that tell one thing from others.
             questions: that the texts answer, in the tasks ``vqa`` and ``vdu``.
 
@@ -184,8 +184,8 @@ class HarmonicEval:
         self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
     ) -> list[Asked | Failure]:
         """What is asked of each text."""
-        pictures = pictures_of(images) if self._looks else [None] * len(texts)
-        return list(map(_asked, texts, pictures, questions))
+        prompt_images = images_of(images) if self._looks else [None] * len(texts)
+        return list(map(_asked, texts, prompt_images, questions))
 
     def _judge(self, asked: Sequence[Asked], task: Task, signed: str) -> list[HarmonicScores]:
         prompts = [prompt(name, each, task) for each in asked for name in self.criteria]
@@ -218,12 +218,12 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
     return CriterionScore(name, *mean_and_sigma(said))
 
 
-def _asked(text: object, picture: Picture | Failure | None, question: object) -> Asked | Failure:
+def _asked(text: object, image: PromptImage | Failure | None, question: object) -> Asked | Failure:
     words, asked = usable(text, "the text"), usable(question, "the question")
-    for each in (words, picture, asked):
+    for each in (words, image, asked):
         if isinstance(each, Failure):
             return each
     assert isinstance(words, str)
     assert isinstance(asked, str)
-    assert not isinstance(picture, Failure)
-    return Asked(words, picture, asked)
+    assert not isinstance(image, Failure)
+    return Asked(words, image, asked)

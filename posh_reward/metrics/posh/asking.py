@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from posh_reward.types import Reply, Request, RewriteRequest, Verdict
+from posh_reward.types import Phrase, Question, Reply, Verdict
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -27,7 +27,7 @@ class Ask(NamedTuple):
     turn: tuple[int, int, int]
     """Pass, wave, and 0 for rewrites or 1 for questions. Examinations side by side wait for those
     that are at an earlier turn, so that each turn is one call to the judge."""
-    items: list[RewriteRequest] | list[Request]
+    items: list[Phrase] | list[Question]
 
 
 Answers = Sequence[Reply] | Sequence[Verdict]
@@ -36,18 +36,18 @@ Asking = Generator[Ask, Answers, T]
 """Yields what it wants answered, is sent the answers, and returns a ``T``."""
 
 
-def is_rewrites(items: list[RewriteRequest] | list[Request]) -> TypeIs[list[RewriteRequest]]:
+def is_rewrites(items: list[Phrase] | list[Question]) -> TypeIs[list[Phrase]]:
     """Whether phrases are to be rewritten rather than questions answered."""
-    return isinstance(items[0], RewriteRequest)
+    return isinstance(items[0], Phrase)
 
 
-def rewritten(turn: tuple[int, int], phrases: list[RewriteRequest]) -> Asking[list[Reply]]:
+def rewritten(turn: tuple[int, int], phrases: list[Phrase]) -> Asking[list[Reply]]:
     """Asks for rewrites, if there are any; one reply each, in order."""
     answers = (yield Ask((*turn, 0), phrases)) if phrases else ()
     return [answer for answer in answers if isinstance(answer, Reply)]
 
 
-def answered(turn: tuple[int, int], questions: list[Request]) -> Asking[list[Verdict]]:
+def answered(turn: tuple[int, int], questions: list[Question]) -> Asking[list[Verdict]]:
     """Asks questions, if there are any; one verdict each, in order."""
     answers = (yield Ask((*turn, 1), questions)) if questions else ()
     return [answer for answer in answers if isinstance(answer, Verdict)]

@@ -17,7 +17,7 @@ from posh_reward.types import (
     Element,
     Failure,
     Kind,
-    Request,
+    Question,
     Seen,
     Span,
     Verdict,
@@ -37,7 +37,7 @@ class Claim:
     other: str | None = None
     grade: float | None = None
     failure: Failure | None = None
-    request: Request | None = None
+    question: Question | None = None
     seen: Seen | None = None
 
     def hear(self, verdict: Verdict) -> None:
@@ -49,13 +49,13 @@ class Claim:
         return self.grade is not None and self.grade < grade
 
     def see(self, verdict: Verdict) -> None:
-        """Takes what the picture says: the larger grade counts.
+        """Takes what the image says: the larger grade counts.
 
-        A picture that does not tell (a failure of kind ``reply``) leaves the reference's grade. If
+        An image that does not tell (a failure of kind ``reply``) leaves the reference's grade. If
         it could not be asked or no answer came, the larger of the two is unknown, and so is the
         grade.
         """
-        assert self.grade is not None, "the picture is asked only about what has a grade"
+        assert self.grade is not None, "the image is asked only about what has a grade"
         self.seen = Seen(verdict.grade, self.grade, verdict.failure)
         if verdict.grade is not None:
             self.grade = max(self.grade, verdict.grade)
@@ -72,15 +72,15 @@ class Claim:
             tuple(sorted(set(self.spans))),  # a graph may hold the same evidence twice
             self.identifier,
             self.other,
-            self.kind == "entity" or self.request is not None,
+            self.kind == "entity" or self.question is not None,
             self.failure,
             self.seen,
         )
 
 
-def requests(claims: Iterable[Claim]) -> list[Request]:
+def questions_of(claims: Iterable[Claim]) -> list[Question]:
     """The questions of those that have one."""
-    return [claim.request for claim in claims if claim.request is not None]
+    return [claim.question for claim in claims if claim.question is not None]
 
 
 def claims(known: Knowledge) -> Iterator[Claim]:
@@ -175,7 +175,7 @@ def _dependent(
     (first, name), (other_entity, other) = ends[0], ends[1] if len(ends) > 1 else (None, None)
     claim = Claim(kind, text, spans, tuple(end for end, _ in ends), name, other, failure=failure)
     if failure is None and all(known.found[end].present for end, _ in ends):
-        claim.request = known.request(kind, first, name, text, other, other_entity)
+        claim.question = known.question(kind, first, name, text, other, other_entity)
     elif failure is None:
         claim.grade = LOWEST_GRADE  # it cannot be there: what it belongs to is absent
     return claim

@@ -1,6 +1,6 @@
 """One direction of one pair: asks in three passes, and grades every element.
 
-With a picture as second witness two more passes follow (``witness``).
+With an image as second witness two more passes follow (``witness``).
 
 ``examine`` is a generator: it yields what it wants a judge to do next, and is sent the answers.
 So many examinations can run in lockstep and share each call to the judge, and none of this
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from posh_reward.metrics.posh import questions
 from posh_reward.metrics.posh.asking import Asking, Pace, answered
-from posh_reward.metrics.posh.claims import claims, requests, uncounted
+from posh_reward.metrics.posh.claims import claims, questions_of, uncounted
 from posh_reward.metrics.posh.questions import Finding
 from posh_reward.metrics.posh.roster import Roster
 from posh_reward.metrics.posh.search import Knowledge, look_for
@@ -58,7 +58,7 @@ def examine(
         direction: which of the two is the generation.
         pace: how much is asked at a time; the result does not depend on it.
         mended: without the release's clear mistakes (docs/released_quirks.md).
-        look: the picture that is asked about what ``target`` does not support; None for none.
+        look: the image that is asked about what ``target`` does not support; None for none.
 
     Yields:
         Rewrites or questions that can be answered in one call, and is sent their answers.
@@ -74,9 +74,9 @@ def examine(
     known.found.update(viewer)
     yield from look_for(known, questions.parts(roster), 2, pace)
     found = list(claims(known))
-    asked = [claim for claim in found if claim.request is not None]
+    asked = [claim for claim in found if claim.question is not None]
     idle = uncounted(known) if pace == "eager" else []
-    verdicts = yield from answered((3, 0), requests(asked) + requests(idle))
+    verdicts = yield from answered((3, 0), questions_of(asked) + questions_of(idle))
     for claim, verdict in zip(asked, verdicts, strict=not idle):  # answers to idle ones come last
         claim.hear(verdict)
         known.unparsed += verdict.unparsed

@@ -26,7 +26,7 @@ FIGURES = (
 NaN if none has, but for ``unparsed``, a sum: replies that were read as the lowest label."""
 
 WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
-"""What a metric with a witness logs as well: elements of a generation that the picture was asked
+"""What a metric with a witness logs as well: elements of a generation that the image was asked
 about, in the mean; the share of them whose grade it raised; and how many it did not tell of."""
 
 COLUMNS = ("precision", "recall", "f1")
@@ -53,7 +53,7 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
-    """What the picture said in one call, under the names of ``WITNESS`` and in their order."""
+    """What the image said in one call, under the names of ``WITNESS`` and in their order."""
     judged = [score for score in scores if score.f1 is not None]
     asked = [[e for e in score.elements if e.seen is not None] for score in judged]
     together = [element for some in asked for element in some]

@@ -11,12 +11,12 @@ from posh_reward.metrics.posh.asking import Answers, Ask, is_rewrites
 from posh_reward.metrics.posh.examine import Examination, Steps
 from posh_reward.metrics.posh.judges.judge import Judge, Witness, sound_grade
 from posh_reward.models.base import sound_reply
-from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
+from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
-Rewrites = Callable[[Sequence[RewriteRequest]], list[Reply]]
+Rewrites = Callable[[Sequence[Phrase]], list[Reply]]
 """Who answers rewrite requests, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
 
 
@@ -30,11 +30,11 @@ class Rewriter:
     def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
         self._judge = judge
         self._capacity = capacity
-        self._known: dict[RewriteRequest, Reply] = {}
+        self._known: dict[Phrase, Reply] = {}
 
-    def __call__(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def __call__(self, questions: Sequence[Phrase]) -> list[Reply]:
         """One rewrite per request, in order; failures are answered but not remembered."""
-        wanted = dict.fromkeys(requests)
+        wanted = dict.fromkeys(questions)
         new = [r for r in wanted if r not in self._known]
         replies = map(sound_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
@@ -42,7 +42,7 @@ class Rewriter:
         self._known.update((r, answer) for r, answer in answers.items() if answer.text is not None)
         while len(self._known) > self._capacity:
             del self._known[next(iter(self._known))]
-        return [answers[r] for r in requests]
+        return [answers[r] for r in questions]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}}
@@ -60,7 +60,7 @@ def run_together(
         examinations: all at their beginning.
         judge: answers questions about texts.
         rewriter: rewrites phrases.
-        witness: answers questions about pictures; needed if there are any.
+        witness: answers questions about images; needed if there are any.
 
     Returns:
         The results, in the order of ``examinations``.
@@ -95,16 +95,16 @@ def _answer(
     asks: dict[int, Ask], judge: Judge, rewriter: Rewrites, witness: Witness | None
 ) -> dict[int, Answers]:
     """The answers of one turn, whose questions are all for the judge or all for the witness."""
-    rewrites: dict[int, list[RewriteRequest]] = {}
-    questions: dict[int, list[Request]] = {}
+    rewrites: dict[int, list[Phrase]] = {}
+    questions: dict[int, list[Question]] = {}
     answerer: Witness = judge
     for index, ask in asks.items():
         if is_rewrites(ask.items):
             rewrites[index] = ask.items
         else:
             questions[index] = ask.items
-            if ask.items[0].picture is not None:
-                assert witness is not None, "pictures are asked about only where there is a witness"
+            if ask.items[0].image is not None:
+                assert witness is not None, "images are asked about only where there is a witness"
                 answerer = witness
     return {
         **_in_one_call(

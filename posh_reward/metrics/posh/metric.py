@@ -57,20 +57,20 @@ class PoSh:
             see ``presets.PRESET``.
         weights: how much entities, attributes and relations count in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
-        witness: who is asked about the picture where the reference does not support what was
+        witness: who is asked about the image where the reference does not support what was
             written (docs/witness.md): a name, a settings file or a mapping
             (``judges.load.load_witness``), a ``Witness``, or "judge" for a judge that sees. None:
             nobody, as in the paper.
-        supported: the reference's grade from which on the picture is not asked.
+        supported: the reference's grade from which on the image is not asked.
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
             across runs and processes.
         max_characters: a longer text fails its pair.
         pairs_at_once: how many pairs share each call to the judge, and with a witness have their
-            pictures in memory; bounds it.
+            images in memory; bounds it.
 
     Raises:
         InputError: a name is unknown, a size is below 1, the judge that was passed in does
-            not go with the preset or the store, or the witness takes no pictures.
+            not go with the preset or the store, or the witness takes no images.
         ConfigError: settings of the judge or the weights cannot be used.
     """
 
@@ -142,7 +142,7 @@ class PoSh:
         return self.judge.usage + self.witness.usage
 
     @property
-    def wants_pictures(self) -> bool:
+    def wants_images(self) -> bool:
         """Whether ``score`` needs ``images``."""
         return self.witness is not None
 
@@ -167,7 +167,7 @@ class PoSh:
         ``pairs_at_once``.
 
         What cannot be scored is decided here alone: a text that is missing (None, NaN), is not a
-        string, is too long or cannot be parsed, an empty reference, and with a witness a picture
+        string, is too long or cannot be parsed, an empty reference, and with a witness an image
         that is missing or cannot be read. An empty generation, or one of white space, is scored as
         the release does: precision 1, since it makes no mistake, and the recall that the judge
         finds. Its ``count("precision")`` is 0, by which the reward knows it and gives it the worst.
@@ -175,7 +175,7 @@ class PoSh:
         Args:
             generations: descriptions to be scored.
             references: what each is scored against; as many as ``generations``.
-            images: the picture that each describes, in any form that ``models.pictures`` reads.
+            images: the image that each describes, in any form that ``models.images`` reads.
                 Needed with a witness; without one they are not looked at.
 
         Raises:
@@ -183,11 +183,11 @@ class PoSh:
                 no ``images``.
             JudgeError: the judge or the witness cannot work at all.
         """
-        looked_at = check_given(generations, references, images, looks=self.wants_pictures)
+        looked_at = check_given(generations, references, images, looks=self.wants_images)
         if looked_at is None:
             return self._score_tasks(tasks_of(generations, references, None))
         scores: list[Scores] = []
-        for start in range(0, len(generations), self._pairs_at_once):  # pictures take memory
+        for start in range(0, len(generations), self._pairs_at_once):  # images take memory
             some = slice(start, start + self._pairs_at_once)
             scores += self._score_tasks(
                 tasks_of(generations[some], references[some], looked_at[some])
@@ -207,12 +207,12 @@ class PoSh:
         generations = self._read([task.generation for task in tasks])
         references = self._read([task.reference for task in tasks], keep=True)
         pairs = [
-            sound(generation, reference, task.picture)
+            sound(generation, reference, task.image)
             for generation, reference, task in zip(generations, references, tasks, strict=True)
         ]
         examined = self._examine([pair for pair in pairs if pair is not None])
         return [
-            Scores.failed(why_unscorable(generation, reference, task.picture), self.signature)
+            Scores.failed(why_unscorable(generation, reference, task.image), self.signature)
             if pair is None
             else self._scores(pair.generation, pair.reference, *next(examined))
             for pair, generation, reference, task in zip(
@@ -240,10 +240,10 @@ class PoSh:
             pace = pace_of(self.judge)
             steps = [
                 examination
-                for text, reference, picture in pairs
+                for text, reference, image in pairs
                 for examination in (
                     examine(text, reference, "precision", pace=pace, mended=mended,
-                            look=None if picture is None else Look(picture, self._supported)),
+                            look=None if image is None else Look(image, self._supported)),
                     examine(reference, text, "recall", pace=pace, mended=mended),
                 )
             ]  # fmt: skip

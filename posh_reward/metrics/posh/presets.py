@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import sections
 from posh_reward.models.base import Prompt
-from posh_reward.types import Description, Request, RewriteRequest
+from posh_reward.types import Description, Phrase, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +38,26 @@ mended: asks as released does, about scene graphs whose clear mistakes are mende
 PRESETS = tuple(PRESET)
 
 
-def question(request: Request, preset: str = "released") -> str:
+def question(question: Question, preset: str = "released") -> str:
     """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
-    return _asking(request, preset)[0]
+    return _asking(question, preset)[0]
 
 
-def prompt(request: Request, preset: str = "released") -> Prompt:
-    """The whole message: descriptions or the picture, question, guide and instruction.
+def prompt(question: Question, preset: str = "released") -> Prompt:
+    """The whole message: descriptions or the image, question, guide and instruction.
 
-    A picture is asked about without the description that the element comes from: its identifier
-    tells it from the others, what is shared is the picture alone, and nothing suggests an answer.
+    An image is asked about without the description that the element comes from: its identifier
+    tells it from the others, what is shared is the image alone, and nothing suggests an answer.
     """
-    if request.picture is not None:
+    if question.image is not None:
         opening = _opening(preset, "prompt.picture", "", "")
-        return Prompt(opening, "".join(_asking(request, preset)), (request.picture,))
-    source, target = _shown(request.source, preset), _shown(request.target, preset)
+        return Prompt(opening, "".join(_asking(question, preset)), (question.image,))
+    source, target = _shown(question.source, preset), _shown(question.target, preset)
     reference, generation = (
-        (target, source) if request.direction == "precision" else (source, target)
+        (target, source) if question.direction == "precision" else (source, target)
     )
-    opening = _opening(preset, f"prompt.{request.direction}", reference, generation)
-    return Prompt(opening, "".join(_asking(request, preset)))
+    opening = _opening(preset, f"prompt.{question.direction}", reference, generation)
+    return Prompt(opening, "".join(_asking(question, preset)))
 
 
 def _shown(description: Description, preset: str) -> str:
@@ -67,26 +67,26 @@ def _shown(description: Description, preset: str) -> str:
     return description.given
 
 
-def _asking(request: Request, preset: str) -> tuple[str, str]:
+def _asking(question: Question, preset: str) -> tuple[str, str]:
     """The question, and what follows it in the prompt.
 
     The release puts a rewritten identifier where the prompt holds the raw one for the last time.
     That is the question, unless the rest of the prompt happens to hold it: of "a *weak hint*
     glows" it asks about the "weak hint", with "2: the weak hint" in the scoring guide.
     """
-    asker = request.direction if request.picture is None else "picture"
-    template = _sections(preset)[f"{request.kind}.{asker}"]
+    asker = question.direction if question.image is None else "picture"
+    template = _sections(preset)[f"{question.kind}.{asker}"]
     _, after = _around(preset, f"prompt.{asker}", "{question}")
-    raw = None if PRESET[preset].mended else request.raw
-    identifier = request.identifier if raw is None else raw
+    raw = None if PRESET[preset].mended else question.raw
+    identifier = question.identifier if raw is None else raw
     asked = template.format(
-        identifier=identifier, text=request.text or "", other=request.other or ""
+        identifier=identifier, text=question.text or "", other=question.other or ""
     )
     if raw is None:
         return asked, after
     if raw in after:
-        return asked, _with_last(after, raw, request.identifier)
-    return _with_last(asked, raw, request.identifier), after
+        return asked, _with_last(after, raw, question.identifier)
+    return _with_last(asked, raw, question.identifier), after
 
 
 def _with_last(text: str, old: str, new: str) -> str:
@@ -95,13 +95,13 @@ def _with_last(text: str, old: str, new: str) -> str:
     return before + new + after
 
 
-def rewrite_prompt(request: RewriteRequest, preset: str = "released") -> Prompt:
+def rewrite_prompt(question: Phrase, preset: str = "released") -> Prompt:
     """The message that asks for a fluent noun phrase.
 
     All of it is its own: a phrase begins within a token of what stands before it (``"dog``).
     """
-    before, after = _around(preset, f"rewrite.{request.kind}", "{phrase}")
-    return Prompt("", before + request.text + after)
+    before, after = _around(preset, f"rewrite.{question.kind}", "{phrase}")
+    return Prompt("", before + question.text + after)
 
 
 def check_preset(preset: str) -> str:

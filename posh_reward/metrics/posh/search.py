@@ -17,10 +17,10 @@ from posh_reward.types import (
     Direction,
     Failure,
     Kind,
-    Picture,
+    Phrase,
+    PromptImage,
+    Question,
     Reply,
-    Request,
-    RewriteRequest,
     Verdict,
 )
 
@@ -40,7 +40,7 @@ class Knowledge:
     """Entities whose judgment failed, with the reason."""
     unparsed: int = 0
 
-    def request(
+    def question(
         self,
         kind: Kind,
         entity: int,
@@ -49,12 +49,12 @@ class Knowledge:
         other: str | None = None,
         other_entity: int | None = None,
         raw: str | None = None,
-        picture: Picture | None = None,
-    ) -> Request:
+        image: PromptImage | None = None,
+    ) -> Question:
         """A question about one of the source's entities."""
-        return Request(
+        return Question(
             self.direction, kind, identifier, self.source, self.target, entity, text, other,
-            other_entity, raw, picture,
+            other_entity, raw, image,
         )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def look_for(known: Knowledge, entities: Sequence[int], number: int, pace: Pace)
         _Search(entity, deque(questions.candidates(known.roster, entity, known.found)))
         for entity in entities
     ]
-    fluent: dict[RewriteRequest, Reply] = {}
+    fluent: dict[Phrase, Reply] = {}
     for wave in count():
         asking = [search for search in searches if search.left and not search.settled]
         if not asking:
@@ -122,16 +122,16 @@ def _next(search: _Search, wave: int, pace: Pace) -> list[_Way]:
     return [(search, search.left.popleft()) for _ in range(many)]
 
 
-def _phrases(ways: list[_Way], known: dict[RewriteRequest, Reply]) -> list[RewriteRequest]:
+def _phrases(ways: list[_Way], known: dict[Phrase, Reply]) -> list[Phrase]:
     """What has to be rewritten and was not yet."""
-    raw = [RewriteRequest(way.text, way.rewrite) for _, way in ways if way.rewrite is not None]
+    raw = [Phrase(way.text, way.rewrite) for _, way in ways if way.rewrite is not None]
     return [each for each in raw if each not in known]
 
 
 def _ask_wave(
     known: Knowledge,
     wave: list[_Way],
-    fluent: dict[RewriteRequest, Reply],
+    fluent: dict[Phrase, Reply],
     turn: tuple[int, int],
 ) -> Asking[None]:
     """Asks about some candidates, and hears the answers in the order of their ranks.
@@ -140,14 +140,14 @@ def _ask_wave(
     whether it was asked: not even if that judgment failed.
     """
     called = [_called(way, fluent) for _, way in wave]
-    requests = [
-        known.request(
+    questions = [
+        known.question(
             "entity", search.entity, reply.text, raw=None if way.rewrite is None else way.text
         )
         for (search, way), reply in zip(wave, called, strict=True)
         if reply.text is not None
     ]
-    verdicts = iter((yield from answered(turn, requests)))
+    verdicts = iter((yield from answered(turn, questions)))
     for (search, _), reply in zip(wave, called, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
         if not search.settled:
@@ -155,6 +155,6 @@ def _ask_wave(
             known.unparsed += verdict.unparsed
 
 
-def _called(way: Candidate, fluent: dict[RewriteRequest, Reply]) -> Reply:
+def _called(way: Candidate, fluent: dict[Phrase, Reply]) -> Reply:
     """What a candidate is called in its question, or why it cannot be asked about."""
-    return Reply(way.text) if way.rewrite is None else fluent[RewriteRequest(way.text, way.rewrite)]
+    return Reply(way.text) if way.rewrite is None else fluent[Phrase(way.text, way.rewrite)]

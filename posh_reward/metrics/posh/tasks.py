@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.inputs import check_lists
-from posh_reward.models.pictures import pictures_of
-from posh_reward.types import Description, Failure, Picture
+from posh_reward.models.images import images_of
+from posh_reward.types import Description, Failure, PromptImage
 
 
 class Task(NamedTuple):
@@ -17,7 +17,7 @@ class Task(NamedTuple):
 
     generation: str | None
     reference: str | None
-    picture: Picture | Failure | None
+    image: PromptImage | Failure | None
 
     @property
     def hashable(self) -> bool:
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
     generation: Description
     reference: Description
-    picture: Picture | None
+    image: PromptImage | None
 
 
 def check_given(
@@ -49,7 +49,7 @@ def check_given(
     if not looks:
         return None
     if images is None:
-        raise InputError("this metric has a witness, which looks at pictures: pass images=...")
+        raise InputError("this metric has a witness, which looks at images: pass images=...")
     check_lists(generations=generations, images=images)
     return images
 
@@ -59,31 +59,31 @@ def tasks_of(
     references: Sequence[str | None],
     images: Sequence[object] | None,
 ) -> list[Task]:
-    """The pairs, each with its picture if there are images."""
-    pictures = [None] * len(generations) if images is None else pictures_of(images)
-    return list(map(Task, generations, references, pictures))
+    """The pairs, each with its image if there are images."""
+    prompt_images = [None] * len(generations) if images is None else images_of(images)
+    return list(map(Task, generations, references, prompt_images))
 
 
 def sound(
     generation: Description | Failure,
     reference: Description | Failure,
-    picture: Picture | Failure | None,
+    image: PromptImage | Failure | None,
 ) -> Pair | None:
     """The pair, if it can be examined: an empty reference says nothing to compare with."""
     if isinstance(generation, Failure) or isinstance(reference, Failure):
         return None
-    if isinstance(picture, Failure) or not reference.text:
+    if isinstance(image, Failure) or not reference.text:
         return None
-    return Pair(generation, reference, picture)
+    return Pair(generation, reference, image)
 
 
 def why_unscorable(
     generation: Description | Failure,
     reference: Description | Failure,
-    picture: Picture | Failure | None,
+    image: PromptImage | Failure | None,
 ) -> Failure:
     """Why ``sound`` makes no pair of them."""
     for name, text in (("reference", reference), ("generation", generation)):
         if isinstance(text, Failure):
             return replace(text, detail=f"the {name} {text.detail}")
-    return picture if isinstance(picture, Failure) else Failure("text", "the reference is empty")
+    return image if isinstance(image, Failure) else Failure("text", "the reference is empty")

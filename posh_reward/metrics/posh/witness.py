@@ -1,4 +1,4 @@
-"""The picture as second witness: it is asked about what the reference does not support.
+"""The image as second witness: it is asked about what the reference does not support.
 
 A detail may be true and missing from the reference: POSH then calls it a mistake. The larger of the
 two grades counts, as in PROVE's truthfulness. First come entities, then attributes and relations of
@@ -15,23 +15,23 @@ from posh_reward.metrics.posh.asking import Asking, answered
 from posh_reward.metrics.posh.claims import Claim
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.metrics.posh.search import Knowledge
-from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Picture, Request
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, PromptImage, Question
 
 SUPPORTED = 3.0
-"""An element is asked of the picture when the reference's grade is below this. In POSH's guide 2 is
+"""An element is asked of the image when the reference's grade is below this. In POSH's guide 2 is
 a weak hint and 3 is partial: below 3 the reference at most hints at it."""
 
 
 class Look(NamedTuple):
-    """Which picture is asked, and about what."""
+    """Which image is asked, and about what."""
 
-    picture: Picture
+    image: PromptImage
     below: float = SUPPORTED
-    """The reference's grade below which an element is asked of the picture."""
+    """The reference's grade below which an element is asked of the image."""
 
 
 def check_supported(grade: float) -> float:
-    """Returns ``grade`` if it can be the one from which on the picture is not asked.
+    """Returns ``grade`` if it can be the one from which on the image is not asked.
 
     Raises:
         InputError: it cannot.
@@ -42,10 +42,10 @@ def check_supported(grade: float) -> float:
 
 
 def look_at(look: Look, known: Knowledge, claims: Sequence[Claim]) -> Asking[None]:
-    """Asks the picture about the claims that the other text does not support.
+    """Asks the image about the claims that the other text does not support.
 
     Args:
-        look: the picture.
+        look: the image.
         known: what the three passes have found out.
         claims: all elements, with the other text's grades; their grades are raised in place.
     """
@@ -65,7 +65,7 @@ def look_at(look: Look, known: Knowledge, claims: Sequence[Claim]) -> Asking[Non
 
 
 def _ask(look: Look, known: Knowledge, claims: Sequence[Claim], number: int) -> Asking[None]:
-    """One pass: puts a question about each claim to the picture, and hears the answers."""
+    """One pass: puts a question about each claim to the image, and hears the answers."""
     asked = [_question(look, known, claim) for claim in claims]
     verdicts = yield from answered((number, 0), asked)
     for claim, verdict in zip(claims, verdicts, strict=True):
@@ -73,14 +73,14 @@ def _ask(look: Look, known: Knowledge, claims: Sequence[Claim], number: int) -> 
         known.unparsed += verdict.unparsed
 
 
-def _question(look: Look, known: Knowledge, claim: Claim) -> Request:
+def _question(look: Look, known: Knowledge, claim: Claim) -> Question:
     first, *others = claim.ends
-    return known.request(
+    return known.question(
         claim.kind,
         first,
         claim.identifier,
         None if claim.kind == "entity" else claim.text,
         claim.other,
         others[0] if others else None,
-        picture=look.picture,
+        image=look.image,
     )

@@ -1,11 +1,11 @@
-"""PROVE: how helpful an answer about a picture is, and how truthful (paper: Trust but Verify).
+"""PROVE: how helpful an answer about an image is, and how truthful (paper: Trust but Verify).
 
 ::
 
-    metric      responses, answers, questions, captions (, pictures) -> scores
+    metric      responses, answers, questions, captions (, images) -> scores
     tuples      texts -> tuples of their scene graphs, or of a model
     likeness    tuples -> similarities, by an encoder
-    entailment  does the picture show it? a model that sees answers
+    entailment  does the image show it? a model that sees answers
     equations   similarities -> the two scores
     records     what scores are made of
     pipeline    captions -> questions, answers and programs that verify them

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from posh_reward.metrics.wording import filled, wording
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Prompt
-from posh_reward.types import Picture, Reply, Verdict
+from posh_reward.types import PromptImage, Reply, Verdict
 
 EDITION = "1"
 """Of the wording; signatures carry it. Raise it with any change of a prompt."""
@@ -15,16 +15,16 @@ SPLIT = "---\n"
 """Ends the part of a prompt that many questions share."""
 
 
-def prompted(name: str, values: Mapping[str, str], pictures: tuple[Picture, ...] = ()) -> Prompt:
+def prompted(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
     """The prompt of one file, filled in a single pass.
 
     Args:
         name: file in ``prompts/``, without its ending.
         values: what replaces each name in braces.
-        pictures: shown before the text.
+        images: shown before the text.
     """
     prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
-    return Prompt(filled(prefix, values), filled(suffix, values), pictures)
+    return Prompt(filled(prefix, values), filled(suffix, values), images)
 
 
 def written(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:

@@ -1,4 +1,4 @@
-"""Does the picture show it? The paper's p(I |= t') (eq. 2), by a model that sees."""
+"""Does the image show it? The paper's p(I |= t') (eq. 2), by a model that sees."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from posh_reward.models.base import Model
 from posh_reward.models.labels import distribution
 from posh_reward.models.load import model_of
 from posh_reward.store import Store
-from posh_reward.types import Failure, Picture, Verdict
+from posh_reward.types import Failure, PromptImage, Verdict
 
 LABELS = ("no", "yes")
 
 
 class Entailment:
-    """Asks a model whether pictures show what is said of them.
+    """Asks a model whether images show what is said of them.
 
     The paper uses OFA, fine-tuned for visual entailment; here it is the probability of "yes" as
     opposed to "no" by any model that sees.
@@ -33,22 +33,22 @@ class Entailment:
         self.asker = asker
 
     def probabilities(
-        self, asked: Sequence[tuple[str, Picture | Failure]]
+        self, asked: Sequence[tuple[str, PromptImage | Failure]]
     ) -> list[float | Failure]:
-        """The probability that each statement is true of its picture, in order.
+        """The probability that each statement is true of its image, in order.
 
         Args:
-            asked: statements with pictures; one that could not be read is its own answer.
+            asked: statements with images; one that could not be read is its own answer.
         """
         prompts = [
-            prompted("entailment", {"statement": text}, (picture,))
-            for text, picture in asked
-            if isinstance(picture, Picture)
+            prompted("entailment", {"statement": text}, (image,))
+            for text, image in asked
+            if isinstance(image, PromptImage)
         ]
         verdicts = iter(chosen(self.asker, prompts, LABELS))
         return [
-            picture if isinstance(picture, Failure) else _probability(next(verdicts))
-            for _, picture in asked
+            image if isinstance(image, Failure) else _probability(next(verdicts))
+            for _, image in asked
         ]
 
 
@@ -63,7 +63,7 @@ def entailment_of(
     """The judge that asks a model; None if there is no model.
 
     Raises:
-        InputError: there is no such model, or it does not take pictures.
+        InputError: there is no such model, or it does not take images.
         ConfigError: its settings cannot be used.
     """
     return None if given is None else Entailment(Asker(model_of(given, sees=True), store))
@@ -72,7 +72,7 @@ def entailment_of(
 def check_given(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
-    """Checks what there is for each picture.
+    """Checks what there is for each image.
 
     Raises:
         InputError: the lists differ in length, one is a bare string, or there are images without
@@ -82,13 +82,13 @@ def check_given(
     if images is not None and entailment is None:
         raise InputError("images were given, but no model that looks at them: pass entailment=...")
     if images is None and entailment is not None:
-        raise InputError("the judge of entailment needs pictures: pass images=...")
+        raise InputError("the judge of entailment needs images: pass images=...")
 
 
 def statement(parts: Tuple) -> str:
-    """A tuple as a statement about a picture."""
+    """A tuple as a statement about an image."""
     if len(parts) == 1:
-        return f'the picture shows "{parts[0]}"'
+        return f'the image shows "{parts[0]}"'
     if len(parts) == 2:
         return f'"{parts[0]}" can be described as "{parts[1]}"'
     return f'"{parts[0]}" {parts[1]} "{parts[2]}"'

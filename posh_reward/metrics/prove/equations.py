@@ -9,7 +9,7 @@ from math import fsum
 from posh_reward.metrics.prove.likeness import Likeness
 from posh_reward.metrics.prove.records import Claim, ProveScores, Tuple, Wanted
 from posh_reward.metrics.prove.tuples import without
-from posh_reward.types import Failure, Picture
+from posh_reward.types import Failure, PromptImage
 
 Read = tuple[Tuple, ...] | Failure
 """The tuples of a text."""
@@ -27,7 +27,7 @@ class Item:
     answer: Read
     question: Read
     caption: Read
-    picture: Picture | Failure | None
+    image: PromptImage | Failure | None
     """None: nobody looks."""
 
     def tuples(self) -> list[Tuple]:
@@ -60,18 +60,18 @@ def claims_of(item: Item, likeness: Likeness) -> tuple[Claim, ...]:
     )
 
 
-def needs_picture(claim: Claim) -> bool:
-    """Whether the picture can bear a claim out better than the caption does."""
+def needs_image(claim: Claim) -> bool:
+    """Whether the image can bear a claim out better than the caption does."""
     return claim.caption is None or claim.caption < 1
 
 
 def judged(claim: Claim, found: float | Failure) -> Claim:
-    """A claim of which a judge has said how probably the picture shows it."""
+    """A claim of which a judge has said how probably the image shows it."""
     if isinstance(found, Failure):  # the caption's similarity is only a lower bound
         return replace(claim, score=None, witness=None, failure=found)
     if claim.caption is not None and claim.caption >= found:
-        return replace(claim, picture=found)
-    return replace(claim, score=found, witness="picture", picture=found)
+        return replace(claim, image=found)
+    return replace(claim, score=found, witness="picture", image=found)
 
 
 def scores_of(
@@ -104,6 +104,6 @@ def why_no_truthfulness(item: Item, claims: Sequence[Claim]) -> Failure | None:
             return read
     if not claims:
         return NO_CLAIM
-    if not item.caption and item.picture is None:
+    if not item.caption and item.image is None:
         return NO_WITNESS
     return next((claim.failure for claim in claims if claim.failure), None)

@@ -1,4 +1,4 @@
-"""PROVE: how helpful and how truthful answers about pictures are (paper, section 3.2)."""
+"""PROVE: how helpful and how truthful answers about images are (paper, section 3.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posh_reward.metrics.prove.equations import (
     Read,
     claims_of,
     judged,
-    needs_picture,
+    needs_image,
     scores_of,
     wanted_of,
 )
@@ -31,7 +31,7 @@ from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
 from posh_reward.models.base import Model
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
-from posh_reward.models.pictures import MISSING, pictures_of
+from posh_reward.models.images import MISSING, images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure
 
@@ -53,7 +53,7 @@ class Prove:
         items_at_once: how many responses share each call to a model; bounds memory.
 
     Raises:
-        InputError: a name is unknown, or the model for entailment does not take pictures.
+        InputError: a name is unknown, or the model for entailment does not take images.
         ConfigError: a model's settings cannot be used.
         MissingDependencyError: the encoder's library is not installed.
     """
@@ -102,12 +102,12 @@ class Prove:
             responses: what the model under test replied.
             answers: the true answers.
             questions: what was asked; may be empty texts.
-            captions: detailed true descriptions of the pictures; with ``images`` may be None.
-            images: the pictures, in any form that ``picture_of`` reads; given if, and only if,
+            captions: detailed true descriptions of the images; with ``images`` may be None.
+            images: the images, in any form that ``image_of`` reads; given if, and only if,
                 there is a judge of entailment.
 
         Raises:
-            InputError: the lists differ in length, one is a bare string, or pictures are missing.
+            InputError: the lists differ in length, one is a bare string, or images are missing.
             JudgeError: a model cannot work at all.
             ValueError: the encoder gave something other than vectors.
         """
@@ -120,12 +120,12 @@ class Prove:
         for start in range(0, len(responses), self._items_at_once):
             part = slice(start, start + self._items_at_once)
             read = self._read({name: texts[part] for name, texts in columns.items()})
-            pictures = [None] * len(read[0]) if images is None else pictures_of(images[part])
-            scores += self._scored([Item(*each) for each in zip(*read, pictures, strict=True)])
+            prompt_images = [None] * len(read[0]) if images is None else images_of(images[part])
+            scores += self._scored([Item(*each) for each in zip(*read, prompt_images, strict=True)])
         return scores
 
     def _read(self, columns: Mapping[str, Sequence[object]]) -> list[list[Read]]:
-        """Tuples of each text, by column. A caption may be missing: the picture can do without."""
+        """Tuples of each text, by column. A caption may be missing: the image can do without."""
         named = [(name, text) for name, texts in columns.items() for text in texts]
         given = ["" if name == "caption" and text is None else text for name, text in named]
         found = iter(self.tuples.read(given))
@@ -151,15 +151,15 @@ def _said_of(name: str, read: Read) -> Read:
 def _looked_at(
     entailment: Entailment, items: Sequence[Item], claims: Sequence[Sequence[Claim]]
 ) -> list[tuple[Claim, ...]]:
-    """The claims of each item, with the picture's judgment of those that it can help."""
+    """The claims of each item, with the image's judgment of those that it can help."""
     asked = [
-        (statement(claim.tuple), item.picture or MISSING)
+        (statement(claim.tuple), item.image or MISSING)
         for item, claimed in zip(items, claims, strict=True)
         for claim in claimed
-        if needs_picture(claim)
+        if needs_image(claim)
     ]
     found = iter(entailment.probabilities(asked))
     return [
-        tuple(judged(claim, next(found)) if needs_picture(claim) else claim for claim in claimed)
+        tuple(judged(claim, next(found)) if needs_image(claim) else claim for claim in claimed)
         for claimed in claims
     ]

@@ -4,7 +4,7 @@
 
     caption --tuples--> scene graph --writer--> candidates: question, answer, program
     program over the graph == answer, but not over other graphs?
-    taboo?  trivial?  review?  picture?  said before?
+    taboo?  trivial?  review?  image?  said before?
 
 Each candidate is kept, or dropped for the first reason that applies.
 """
@@ -37,13 +37,13 @@ from posh_reward.metrics.signature import signature
 from posh_reward.models.ask import READING_VERSION, Asker
 from posh_reward.models.base import Model
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
+from posh_reward.models.images import images_of
 from posh_reward.models.load import model_of
-from posh_reward.models.pictures import pictures_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply
 
 DUPLICATE = 0.95
-"""Similarity from which on two questions about one picture are the same."""
+"""Similarity from which on two questions about one image are the same."""
 NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask about")
 
 
@@ -55,7 +55,7 @@ class PairMaker:
             a settings file, a mapping, or a ``Model``. It may be text-only.
         reviewer: a model that drops trivial, incomplete and unnatural pairs (the paper: GPT-4o).
             None: only those are dropped whose answer adds no word to the question.
-        entailment: a model that sees, which drops pairs that the picture does not show.
+        entailment: a model that sees, which drops pairs that the image does not show.
         tuples: where scene graphs come from: "graph" for ours, or a model.
         encoder: what says that two questions are the same; see ``Prove``.
         taboo: words that no pair may have. The paper's list is not published.
@@ -64,7 +64,7 @@ class PairMaker:
         seconds: of computing for one program.
 
     Raises:
-        InputError: a name is unknown, or the model for entailment does not take pictures.
+        InputError: a name is unknown, or the model for entailment does not take images.
         ConfigError: a model's settings cannot be used.
     """
 
@@ -115,15 +115,15 @@ class PairMaker:
     def make(
         self, captions: Sequence[str | None], images: Sequence[object] | None = None
     ) -> list[Made]:
-        """All candidates about each picture, kept and dropped, in order.
+        """All candidates about each image, kept and dropped, in order.
 
         Args:
-            captions: detailed true descriptions of pictures.
-            images: the pictures, in any form that ``picture_of`` reads; needed if, and only if,
+            captions: detailed true descriptions of images.
+            images: the images, in any form that ``image_of`` reads; needed if, and only if,
                 there is a judge of entailment.
 
         Raises:
-            InputError: the lists differ in length, or pictures are missing.
+            InputError: the lists differ in length, or images are missing.
             JudgeError: a model cannot work at all.
         """
         check_given(self.entailment, images, captions=captions)
@@ -132,9 +132,7 @@ class PairMaker:
         if self.reviewer is not None:
             flat = reviewed(flat, self.reviewer)
         if self.entailment is not None and images is not None:
-            shown = [
-                p for p, each in zip(pictures_of(images), made, strict=True) for _ in each.pairs
-            ]
+            shown = [p for p, each in zip(images_of(images), made, strict=True) for _ in each.pairs]
             flat = entailed(flat, self.entailment, shown)
         rest = iter(flat)
         return [

@@ -28,15 +28,15 @@ class Claim:
 
     tuple: Tuple
     score: float | None
-    """The larger one of ``caption`` and ``picture``; None if the picture's judgment failed."""
+    """The larger one of ``caption`` and ``image``; None if the image's judgment failed."""
     witness: Literal["caption", "picture"] | None
     """Which of the two bears it out better."""
     closest: Tuple | None
     """The most similar tuple of the caption."""
     caption: float | None
     """Similarity to that tuple, up to 1; None without a caption."""
-    picture: float | None = None
-    """Probability that the picture shows it; None if no judge that sees was asked."""
+    image: float | None = None
+    """Probability that the image shows it; None if no judge that sees was asked."""
     failure: Failure | None = None
 
 
@@ -51,7 +51,7 @@ class ProveScores:
     helpfulness: float | None
     """hscore (paper, eq. 1): how much of the answer the response says."""
     truthfulness: float | None
-    """tscore (paper, eq. 2): how much of the response the caption or the picture bears out."""
+    """tscore (paper, eq. 2): how much of the response the caption or the image bears out."""
     signature: str
     """Everything that another run needs to reproduce the figures."""
     wanted: tuple[Wanted, ...] = ()

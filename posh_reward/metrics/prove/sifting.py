@@ -10,13 +10,13 @@ from typing import Literal, get_args
 from posh_reward.metrics.prove.asking import chosen, prompted
 from posh_reward.metrics.prove.checks import agrees, as_text, is_trivial, taboo_word
 from posh_reward.metrics.prove.entailment import Entailment
-from posh_reward.metrics.prove.programs.confined import UNRUN, Answer, Confined, run_programs
+from posh_reward.metrics.prove.programs.confined import UNRUN, Confined, ProgramResult, run_programs
 from posh_reward.metrics.prove.programs.scene import Nodes, Value
 from posh_reward.metrics.prove.writing import Candidate
 from posh_reward.models.ask import Asker
 from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.labels import distribution
-from posh_reward.types import Failure, Picture, Verdict
+from posh_reward.types import Failure, PromptImage, Verdict
 
 SIFTING = "2"
 """Raised when other pairs are dropped, or for other reasons; part of the signature."""
@@ -35,9 +35,9 @@ constant: it gives the same answer over an empty graph, or over a graph of somet
 taboo: it has a word that is not wanted.
 trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found by
 words, without a reviewer.
-unentailed: the picture does not show it.
-unjudged: the reviewer, the judge of pictures, or the process that runs programs failed.
-duplicate: an earlier pair of the same picture is the same.
+unentailed: the image does not show it.
+unjudged: the reviewer, the judge of images, or the process that runs programs failed.
+duplicate: an earlier pair of the same image is the same.
 """
 DROPS: tuple[Drop, ...] = get_args(Drop)
 REVIEW: dict[str, Drop | None] = {"D": "unnatural", "C": "incomplete", "B": "trivial", "A": None}
@@ -53,7 +53,7 @@ STRANGER: Nodes = {
 ELSEWHERE: tuple[Nodes, ...] = ({}, STRANGER)
 """Graphs over which a program that reads the caption's graph has to find something else."""
 EVEN = 0.5
-"""A picture that shows a pair less probably than this does not show it."""
+"""An image that shows a pair less probably than this does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """All candidates about one picture, or why there are none."""
+    """All candidates about one image, or why there are none."""
 
     pairs: tuple[Pair, ...]
     failure: Failure | None = None
@@ -107,7 +107,7 @@ def verified(
     return pairs
 
 
-def _checked(pair: Pair, found: Answer | Failure) -> Pair:
+def _checked(pair: Pair, found: ProgramResult | Failure) -> Pair:
     if isinstance(found, Failure):
         return replace(pair, dropped=_of_program(found), why=str(found))
     pair = replace(pair, value=found.value)
@@ -123,10 +123,10 @@ def _varying(pairs: Sequence[Pair], other: Nodes, confined: Confined) -> list[Pa
     return [pair if pair.dropped else _varied(pair, next(found), other) for pair in pairs]
 
 
-def _varied(pair: Pair, found: Answer | Failure, other: Nodes) -> Pair:
+def _varied(pair: Pair, found: ProgramResult | Failure, other: Nodes) -> Pair:
     if found is UNRUN:
         return replace(pair, dropped="unrun", why=str(found))
-    if found == Answer(pair.value):
+    if found == ProgramResult(pair.value):
         graph = "a graph of something else" if other else "an empty graph"
         return replace(pair, dropped="constant", why=f"the same is found in {graph}")
     return pair
@@ -171,18 +171,18 @@ def _reviewed(pair: Pair, verdict: Verdict) -> Pair:
 
 
 def entailed(
-    pairs: Sequence[Pair], entailment: Entailment, pictures: Sequence[Picture | Failure]
+    pairs: Sequence[Pair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[Pair]:
-    """Drops what the picture does not show.
+    """Drops what the image does not show.
 
     Args:
         pairs: candidates.
         entailment: the judge.
-        pictures: one for each pair.
+        images: one for each pair.
     """
     asked = [
-        (f'the answer to "{pair.question}" is "{pair.answer}"', picture)
-        for pair, picture in zip(pairs, pictures, strict=True)
+        (f'the answer to "{pair.question}" is "{pair.answer}"', image)
+        for pair, image in zip(pairs, images, strict=True)
         if pair.dropped is None
     ]
     found = iter(entailment.probabilities(asked))
@@ -198,7 +198,7 @@ def _entailed(pair: Pair, found: float | Failure) -> Pair:
 
 
 def once_each(pairs: Sequence[Pair], encoder: Encoder, alike: float) -> list[Pair]:
-    """Drops pairs about one picture that are the same as an earlier kept one (after SemDeDup)."""
+    """Drops pairs about one image that are the same as an earlier kept one (after SemDeDup)."""
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
     vectors = unit_vectors(encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left])
     similar = vectors @ vectors.T if left else vectors

@@ -40,7 +40,7 @@ class Candidate:
 
 
 def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
-    """Asks for questions about one picture."""
+    """Asks for questions about one image."""
     scene = json.dumps(nodes, ensure_ascii=False)
     values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
     return prompted("write", values)

@@ -17,7 +17,7 @@ EDITION = 1
 """Of the wording: raised with any change of it, since signatures carry it from 2 on."""
 LONGEST_QUOTE = 2_000
 """Characters of a reply that the follow-up repeats."""
-NO_QUESTION = "Describe the picture."
+NO_QUESTION = "Describe the image."
 """Where neither the call nor the rubric has a question."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
-from posh_reward.models.pictures import SEEING
+from posh_reward.models.images import SEEING
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +105,7 @@ def identity(model: str, revision: str | None) -> str:
 
 
 def sees(config: PretrainedConfig) -> bool:
-    """Whether a model of this configuration takes pictures, of a kind that is known here."""
+    """Whether a model of this configuration takes images, of a kind that is known here."""
     return config.model_type in SEEING
 
 
@@ -119,7 +119,7 @@ def kind(config: PretrainedConfig) -> Any:
 def load(
     model: str, revision: str | None, device: torch.device, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]:
-    """A language model on its device, its tokenizer, and its picture processor if it sees.
+    """A language model on its device, its tokenizer, and its image processor if it sees.
 
     Raises:
         JudgeError: there is no such model, or no room for it.

@@ -13,7 +13,7 @@ from posh_reward.models.packed.placement import PlacedWeights, check_packing, co
 from posh_reward.models.packed.runner import Runner
 from posh_reward.models.packed.slots import Encoded
 from posh_reward.models.vision.check import check_seeing
-from posh_reward.models.vision.runner import PictureRunner
+from posh_reward.models.vision.runner import ImageRunner
 from posh_reward.models.vision.shown import Eyes, Shown
 from posh_reward.types import Failure, Reply
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Encoding = Encoded | Shown
-"""A prompt in tokens, without pictures or with them."""
+"""A prompt in tokens, without images or with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Loaded:
 
     chat: Chat
     runner: Runner
-    """For prompts without pictures."""
-    pictures: PictureRunner | None
-    """For prompts with pictures; None if the model does not see."""
+    """For prompts without images."""
+    images: ImageRunner | None
+    """For prompts with images; None if the model does not see."""
     weights: PlacedWeights
     context: float
     """How many tokens the model can read; infinity if it does not say."""
@@ -40,9 +40,9 @@ class Loaded:
     """Bytes of a token's states."""
 
     @property
-    def runners(self) -> list[Runner | PictureRunner]:
+    def runners(self) -> list[Runner | ImageRunner]:
         """All that there are."""
-        return [self.runner, *([self.pictures] if self.pictures else [])]
+        return [self.runner, *([self.images] if self.images else [])]
 
     @property
     def stops(self) -> set[int]:
@@ -55,7 +55,7 @@ class Loaded:
     @property
     def is_empty(self) -> bool:
         """Whether no states are kept."""
-        return not (self.runner.states.layers or (self.pictures and self.pictures.kept))
+        return not (self.runner.states.layers or (self.images and self.images.kept))
 
     def clear(self, room: int) -> None:
         """Gives up all states; from now on there is room for those of so many tokens."""
@@ -94,14 +94,14 @@ class Loaded:
 
     def _split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
         """Tokens of the prompts; of the text alone where there is nothing to see with."""
-        if self.pictures is None:
-            prompts = [prompt._replace(pictures=()) for prompt in prompts]
+        if self.images is None:
+            prompts = [prompt._replace(images=()) for prompt in prompts]
         return self.chat.split(prompts)
 
     def _encoded(self, prompt: Prompt, ids: list[int], shared: int) -> Encoding | Failure:
-        if not prompt.pictures:
+        if not prompt.images:
             return Encoded.of(ids, shared)
-        return self.pictures.eyes.shown(prompt, ids, shared) if self.pictures else BLIND
+        return self.images.eyes.shown(prompt, ids, shared) if self.images else BLIND
 
 
 def made_ready(
@@ -112,19 +112,19 @@ def made_ready(
     Args:
         model: on its device; put into evaluation mode.
         chat: with its tokenizer.
-        images: its picture processor; None if it does not see.
+        images: its image processor; None if it does not see.
         budget: most tokens in a forward pass.
-        max_pixels: larger pictures are shrunk to this.
+        max_pixels: larger images are shrunk to this.
 
     Raises:
         JudgeError: it gives other answers, or cannot be asked in this way.
     """
     model.eval()
     per_token = check_packing(model, chat)
-    pictures = None
+    prompt_images = None
     if images is not None:
         eyes = Eyes(images, model.config.image_token_id, max_pixels)
-        pictures = PictureRunner(model, eyes, budget)
-        check_seeing(pictures, chat)
+        prompt_images = ImageRunner(model, eyes, budget)
+        check_seeing(prompt_images, chat)
     runner = Runner(model, budget)
-    return Loaded(chat, runner, pictures, PlacedWeights(model), context_of(model), per_token)
+    return Loaded(chat, runner, prompt_images, PlacedWeights(model), context_of(model), per_token)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
+from posh_reward.models.images import MAX_PIXELS
 from posh_reward.models.labels import (
     TOP,
     LabelReading,
@@ -22,7 +23,6 @@ from posh_reward.models.labels import (
     verdict,
 )
 from posh_reward.models.packed import checkpoint
-from posh_reward.models.pictures import MAX_PIXELS
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class TransformersModel:
     matter. What else is in a call changes only rounding: by less than 1e-5 of a probability in
     float32, by up to some hundredths of a grade in bfloat16.
 
-    A checkpoint of Qwen2.5-VL or Qwen3-VL sees: each picture is computed once for all prompts about
-    it (``models.vision``). Prompts without pictures are packed as for any model.
+    A checkpoint of Qwen2.5-VL or Qwen3-VL sees: each image is computed once for all prompts about
+    it (``models.vision``). Prompts without images are packed as for any model.
 
     Args:
         model: a folder, or a name on the hub. Safetensors only; no code of theirs is run.
@@ -55,8 +55,8 @@ class TransformersModel:
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
         memory_gb: GiB for the states of tokens; the weights come on top of it. None is half of
             what is free on a card with the weights on it, or 2 on a CPU. In a model that sees, one
-            half of it is for prompts with pictures.
-        max_pixels: larger pictures are shrunk to so many pixels, of which each 28 x 28 (Qwen2.5-VL)
+            half of it is for prompts with images.
+        max_pixels: larger images are shrunk to so many pixels, of which each 28 x 28 (Qwen2.5-VL)
             or 32 x 32 (Qwen3-VL) cost a token.
         sleep: between batches move the weights from the card to the host's memory (28 GB per
             process for 14 billion parameters in bfloat16).
@@ -112,7 +112,7 @@ class TransformersModel:
             model: a causal language model, on one device.
             tokenizer: its own, with a chat template.
             name: for signatures and stores; other weights need another name.
-            images: its picture processor; without one it does not see.
+            images: its image processor; without one it does not see.
             **options: the class's, except ``revision``, ``device`` and ``dtype``.
         """
         made = cls(name, **options)
@@ -123,7 +123,7 @@ class TransformersModel:
 
     @cached_property
     def sees(self) -> bool:
-        """Whether the checkpoint is of a kind that takes pictures (``models.pictures.SEEING``).
+        """Whether the checkpoint is of a kind that takes images (``models.images.SEEING``).
 
         Raises:
             JudgeError: there is no such model.
@@ -141,7 +141,7 @@ class TransformersModel:
     def name(self) -> str:
         """Transformers' version, model, commit (or a folder's fingerprint), dtype and reading.
 
-        And the cap on pictures, if it sees any.
+        And the cap on images, if it sees any.
 
         Raises:
             JudgeError: there is no such model.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.pictures import TOKEN
+from posh_reward.models.images import TOKEN
 
 THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
 """What Qwen3's template needs to answer at once; vLLM and SGLang pass it on."""
@@ -35,7 +35,7 @@ def name_of(
         revision: its revision, if it is known.
         reading: how labels are read.
         extra: the user's own fields.
-        max_pixels: the cap on pictures; None if none are sent.
+        max_pixels: the cap on images; None if none are sent.
     """
     name = f"server:{model}{f'@{revision}' if revision else ''}:{reading}"
     if extra != THINKING_OFF:
@@ -85,8 +85,7 @@ def check(
         f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
         f"retries: {retries} is negative": retries < 0,
         f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
-        f"max_pixels: {max_pixels} is less than one token of a picture, {TOKEN}": max_pixels
-        < TOKEN,
+        f"max_pixels: {max_pixels} is less than one token of an image, {TOKEN}": max_pixels < TOKEN,
         f"extra_body: leave out {', '.join(taken)}, which the judge sets": bool(taken),
         "extra_body: give only what JSON can hold": not _is_json(extra),
     }

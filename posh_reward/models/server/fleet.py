@@ -82,7 +82,7 @@ class Server:
 
 
 class Fleet:
-    """The servers, and which of them has each prefix or picture in its cache."""
+    """The servers, and which of them has each prefix or image in its cache."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.servers = [Server(url) for url in urls]

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from posh_reward.models.base import Prompt
+from posh_reward.models.images import MAX_PIXELS
 from posh_reward.models.labels import TOP, LabelReading, check_reading
-from posh_reward.models.pictures import MAX_PIXELS
 from posh_reward.models.server import http, replies, startup
 from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.arguments import THINKING_OFF, check, check_key_variable, name_of
@@ -29,7 +29,7 @@ A = TypeVar("A", Verdict, Reply)
 class ServerModel:
     """Answers come over HTTP, many at once. Descriptions leave this machine; see ``base_urls``.
 
-    Prompts are sent in the given order, those of one prefix, or about the same pictures, to one
+    Prompts are sent in the given order, those of one prefix, or about the same images, to one
     server, so that its prefix cache serves them. A server that fails is asked again, later than the
     others. The object pickles; the key is read from the environment wherever it is used, and stays
     there.
@@ -45,8 +45,8 @@ class ServerModel:
             timeout at most twice.
         backoff: seconds before the first retry, doubled before each next one.
         reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
-        pictures: whether its model sees, and pictures may leave this machine. They are sent as PNG.
-        max_pixels: larger pictures are shrunk to this before they are sent.
+        images: whether its model sees, and images may leave this machine. They are sent as PNG.
+        max_pixels: larger images are shrunk to this before they are sent.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
             unknown fields, if its model does not think.
 
@@ -69,7 +69,7 @@ class ServerModel:
         retries: int = 5,
         backoff: float = 0.5,
         reading: LabelReading = "top-20",
-        pictures: bool = False,
+        images: bool = False,
         max_pixels: int = MAX_PIXELS,
         extra_body: Mapping[str, Any] = THINKING_OFF,
     ) -> None:
@@ -79,10 +79,10 @@ class ServerModel:
         check_reading(reading)
         check(urls, model, concurrency, timeout, retries, backoff, max_pixels, extra_body)
         self.usage = Usage()
-        self.sees = pictures
+        self.sees = images
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
-        self._messages = Messages(max_pixels if pictures else None)
-        self._name = name_of(model, revision, reading, extra_body, max_pixels if pictures else None)
+        self._messages = Messages(max_pixels if images else None)
+        self._name = name_of(model, revision, reading, extra_body, max_pixels if images else None)
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff)
@@ -100,7 +100,7 @@ class ServerModel:
 
     @property
     def name(self) -> str:
-        """``server:model@revision:reading``, a digest of an ``extra_body``, the cap on pictures."""
+        """``server:model@revision:reading``, a digest of an ``extra_body``, the cap on images."""
         return self._name
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -110,7 +110,7 @@ class ServerModel:
             JudgeError: no server can be used; see ``wake``.
         """
         self.wake()
-        homes = [self._fleet.home(prompt.pictures or prompt.prefix) for prompt in prompts]
+        homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
         return run_apart(lambda: self._choose(prompts, homes, tuple(labels)))
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
@@ -123,9 +123,7 @@ class ServerModel:
         how = {"max_tokens": max_tokens, "temperature": 0}
         # Texts share one short instruction: dealt by prefix they would all go to one server.
         homes = [
-            self._fleet.home(prompt.pictures)
-            if prompt.pictures
-            else index % len(self._fleet.servers)
+            self._fleet.home(prompt.images) if prompt.images else index % len(self._fleet.servers)
             for index, prompt in enumerate(prompts)
         ]
 
@@ -257,7 +255,7 @@ class ServerModel:
             batch = Batch(client, Fleet([url]), self._patience, asked)
             read(await batch.ask(0, asked))
             if self.sees:
-                content = self._messages.content(startup.picture_probe())
+                content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content
                 await startup.check_sight(batch.ask(0, self._body(content, how)))
         except Failed as failed:

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Sequence
 
 from posh_reward.errors import JudgeError, MissingDependencyError
 from posh_reward.models.base import Prompt
+from posh_reward.models.images import image_of
 from posh_reward.models.labels import LabelReading
-from posh_reward.models.pictures import picture_of
 from posh_reward.models.server import http, replies
 from posh_reward.models.server.fleet import Server
 from posh_reward.models.server.http import Failed, Http, Passing
-from posh_reward.types import Picture
+from posh_reward.types import PromptImage
 
 logger = logging.getLogger(__name__)
 
 PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
 """A short question of the kind that follows."""
-NO_SIGHT = "the server answers questions, but not about a picture"
+NO_SIGHT = "the server answers questions, but not about an image"
 
 REMEDY = {
     http.UNREACHABLE: "is it started, and the address right?",
@@ -29,7 +29,7 @@ REMEDY = {
     http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
     replies.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
     replies.FEWER: "choose one that gives as many, such as `vllm serve`",
-    NO_SIGHT: "choose a server whose model sees, or leave out `pictures: true`",
+    NO_SIGHT: "choose a server whose model sees, or leave out `images: true`",
     replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
 NO_TOKENIZE = "the server does not say which tokens the labels are"
@@ -92,8 +92,8 @@ async def check_model(client: Http, url: str, model: str) -> None:
         raise Failed(f"it serves {listed_names or 'other models'}, not {model}")
 
 
-def picture_probe() -> Prompt:
-    """A short question about a small picture.
+def image_probe() -> Prompt:
+    """A short question about a small image.
 
     Raises:
         MissingDependencyError: Pillow is not installed.
@@ -101,15 +101,15 @@ def picture_probe() -> Prompt:
     try:
         from PIL import Image
     except ImportError:
-        raise MissingDependencyError("pictures need Pillow: pip install pillow") from None
+        raise MissingDependencyError("images need Pillow: pip install pillow") from None
 
-    picture = picture_of(Image.new("RGB", (64, 64), "white"))
-    assert isinstance(picture, Picture)
-    return Prompt("", PROBE, (picture,))
+    image = image_of(Image.new("RGB", (64, 64), "white"))
+    assert isinstance(image, PromptImage)
+    return Prompt("", PROBE, (image,))
 
 
 async def check_sight(asked: Awaitable[object]) -> None:
-    """Checks that a question about a picture is answered.
+    """Checks that a question about an image is answered.
 
     Raises:
         Failed: it is not.

@@ -21,7 +21,7 @@ def clean(said: str, key: str | None) -> str:
     """The start of what a server said, on one line; nothing if it holds part of the key.
 
     Control characters of any kind (terminal escapes, marks that turn the direction of text)
-    become blanks, and pictures three dots.
+    become blanks, and images three dots.
 
     Args:
         said: the server's words, of any length.
@@ -30,12 +30,12 @@ def clean(said: str, key: str | None) -> str:
     said = said[:LOOKED_AT]
     if key is not None and echoes(said, key):
         return ""
-    shown = "".join(each if each.isprintable() else " " for each in without_pictures(said))
+    shown = "".join(each if each.isprintable() else " " for each in without_images(said))
     return " ".join(shown.split())[:MAX_WORDS]
 
 
-def without_pictures(said: str) -> str:
-    """What a server said, with three dots for each picture that it repeats."""
+def without_images(said: str) -> str:
+    """What a server said, with three dots for each image that it repeats."""
     return LONG.sub(lambda found: "..." if is_encoded(found[0]) else found[0], URI.sub("...", said))
 
 

@@ -10,12 +10,12 @@ from PIL import Image
 from posh_reward.errors import JudgeError
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
+from posh_reward.models.images import image_of
 from posh_reward.models.packed.placement import TOLERANCE
-from posh_reward.models.pictures import picture_of
-from posh_reward.models.vision.runner import PictureRunner
+from posh_reward.models.vision.runner import ImageRunner
 from posh_reward.models.vision.shown import Shown
 from posh_reward.models.vision.states import States
-from posh_reward.types import Failure, Picture
+from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,8 +25,8 @@ ATTENTION = ("sdpa", "eager")
 
 
 @torch.inference_mode()
-def check_seeing(runner: PictureRunner, chat: Chat) -> None:
-    """Compares two questions about a small picture with a plain pass for each.
+def check_seeing(runner: ImageRunner, chat: Chat) -> None:
+    """Compares two questions about a small image with a plain pass for each.
 
     Raises:
         JudgeError: the answers differ, or the model cannot be asked in this way.
@@ -56,23 +56,23 @@ def check_seeing(runner: PictureRunner, chat: Chat) -> None:
     runner.computed = 0
 
 
-def _sample(runner: PictureRunner, chat: Chat, word: str) -> Shown:
-    """A question about a picture that is wider than high, as positions depend on its shape."""
+def _sample(runner: ImageRunner, chat: Chat, word: str) -> Shown:
+    """A question about an image that is wider than high, as positions depend on its shape."""
     side = runner.eyes.sizes.factor
     image = Image.linear_gradient("L").resize((3 * side, 2 * side))
-    picture = picture_of(image)
-    assert isinstance(picture, Picture)
-    prompt = Prompt("Look.\n\n", f"Q: Is it {word}?", (picture,))
+    prompt_image = image_of(image)
+    assert isinstance(prompt_image, PromptImage)
+    prompt = Prompt("Look.\n\n", f"Q: Is it {word}?", (prompt_image,))
     [(ids, shared)] = chat.split([prompt])
     shown = runner.eyes.shown(prompt, ids, shared)
     if isinstance(shown, Failure):
-        raise JudgeError(f"{type(runner.model).__name__} cannot be shown pictures: {shown}")
+        raise JudgeError(f"{type(runner.model).__name__} cannot be shown images: {shown}")
     return shown
 
 
-def _plain(runner: PictureRunner, prompt: Shown) -> torch.Tensor:
+def _plain(runner: ImageRunner, prompt: Shown) -> torch.Tensor:
     """Logits (1, vocabulary) after a prompt, as transformers computes them."""
-    seen = runner.eyes.patches(prompt.pictures)
+    seen = runner.eyes.patches(prompt.images)
     assert not isinstance(seen, Failure), seen
     pixels, grid = seen
     device = runner.model.device
@@ -90,6 +90,6 @@ def _plain(runner: PictureRunner, prompt: Shown) -> torch.Tensor:
 
 def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
     return JudgeError(
-        f"{type(model).__name__} cannot answer prompts with pictures ({why}): serve it with vLLM "
+        f"{type(model).__name__} cannot answer prompts with images ({why}): serve it with vLLM "
         "and use the judge 'server'"
     )

@@ -1,4 +1,4 @@
-"""Runs a model that sees: each picture is computed once, whatever is asked about it."""
+"""Runs a model that sees: each image is computed once, whatever is asked about it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Answer = Callable[[States, Sequence[Ids]], list[Any]]
 """Known states and rows that continue them -> an answer for each row."""
 
 
-class PictureRunner:
-    """Reads the ends of prompts with pictures and writes greedy replies.
+class ImageRunner:
+    """Reads the ends of prompts with images and writes greedy replies.
 
-    The pictures of a prompt are computed first and kept, with the text that several prompts put
+    The images of a prompt are computed first and kept, with the text that several prompts put
     after them. The rest goes in batches of rows, padded to the same length. What else is in a batch
     changes only rounding.
 
     Args:
         model: Qwen2.5-VL or Qwen3-VL, in evaluation mode, on one device.
-        eyes: how it is shown pictures.
-        budget: most tokens of questions in a forward pass, padding included. A picture is always
+        eyes: how it is shown images.
+        budget: most tokens of questions in a forward pass, padding included. An image is always
             computed in one pass.
     """
 
@@ -93,9 +93,9 @@ class PictureRunner:
     def _known(
         self, prompts: Sequence[Shown], together: Sequence[int]
     ) -> Iterator[tuple[States | Failure, list[Row]]]:
-        """What is known of prompts about the same pictures, and the rows that continue it.
+        """What is known of prompts about the same images, and the rows that continue it.
 
-        A text after the pictures that only one prompt has is part of that prompt's row.
+        A text after the images that only one prompt has is part of that prompt's row.
         """
         first = prompts[together[0]]
         stem = self._stem(first)
@@ -107,7 +107,7 @@ class PictureRunner:
             by_prefix.setdefault(prompts[index].prefix, []).append(index)
         unshared: list[Row] = []
         for prefix, indices in by_prefix.items():
-            known = stem if not prefix else self.kept.find((first.pictures, first.stem), prefix)
+            known = stem if not prefix else self.kept.find((first.images, first.stem), prefix)
             if known is None and len(indices) > 1:
                 known = self._prefix(first, stem, prefix)
             if known is None:
@@ -118,8 +118,8 @@ class PictureRunner:
             yield stem, unshared
 
     def _stem(self, prompt: Shown) -> States | Failure:
-        """The states of a prompt's pictures."""
-        key = (prompt.pictures, prompt.stem)
+        """The states of a prompt's images."""
+        key = (prompt.images, prompt.stem)
         known = self.kept.find(key)
         if known is not None:
             return known
@@ -133,15 +133,15 @@ class PictureRunner:
         return self._stem(prompt) if self._gave_up() else OUT_OF_MEMORY
 
     def _gave_up(self) -> bool:
-        """Whether memory was freed: that of all pictures kept so far."""
+        """Whether memory was freed: that of all images kept so far."""
         kept = bool(self.kept)
         self.clear(self.kept.room)
         torch.cuda.empty_cache()  # does nothing without CUDA
         return kept
 
     def look(self, prompt: Shown) -> States | Failure:
-        """Computes a prompt up to the last of its pictures."""
-        seen = self.eyes.patches(prompt.pictures)
+        """Computes a prompt up to the last of its images."""
+        seen = self.eyes.patches(prompt.images)
         if isinstance(seen, Failure):
             return seen
         pixels, grid = seen
@@ -159,8 +159,8 @@ class PictureRunner:
         return states
 
     def _prefix(self, prompt: Shown, stem: States, prefix: Ids) -> States | None:
-        """The states of a text after pictures; None if there is no room for them."""
-        key = (prompt.pictures, prompt.stem)
+        """The states of a text after images; None if there is no room for them."""
+        key = (prompt.images, prompt.stem)
         if not self.kept.make_room(key, len(prefix)):
             return None
         states = States(stem)
@@ -257,7 +257,7 @@ class PictureRunner:
             ids: (rows, tokens).
             positions: (3, rows, tokens) in time, height and width.
             real: (rows, all tokens of ``states`` and these) which are not padding.
-            **seen: patches and grids of the pictures whose placeholders are among the tokens.
+            **seen: patches and grids of the images whose placeholders are among the tokens.
         """
         device = self.model.device
         before = states.total - states.length
@@ -275,10 +275,10 @@ class PictureRunner:
 
 
 def alike(prompts: Sequence[Shown]) -> list[list[int]]:
-    """Indices of the prompts about the same pictures, together."""
+    """Indices of the prompts about the same images, together."""
     groups: dict[object, list[int]] = {}
     for index, prompt in enumerate(prompts):
-        groups.setdefault((prompt.pictures, prompt.stem), []).append(index)
+        groups.setdefault((prompt.images, prompt.stem), []).append(index)
     return list(groups.values())
 
 

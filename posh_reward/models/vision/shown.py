@@ -1,4 +1,4 @@
-"""Prompts with pictures -> tokens and patches."""
+"""Prompts with images -> tokens and patches."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import (
+from posh_reward.models.images import (
     NO_PLACE,
     Sizes,
     check_max_pixels,
-    settled_picture,
+    settled_image,
     size_of,
     unshown,
 )
-from posh_reward.types import Failure, Picture
+from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
     import torch
@@ -28,11 +28,11 @@ REMEMBERED = 1024
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A prompt with pictures, in tokens."""
+    """A prompt with images, in tokens."""
 
-    pictures: tuple[Picture, ...]
+    images: tuple[PromptImage, ...]
     stem: Ids
-    """Up to the last picture, with as many placeholders as each picture has tokens."""
+    """Up to the last image, with as many placeholders as each image has tokens."""
     prefix: Ids
     """What follows and other prompts share."""
     own: Ids
@@ -43,12 +43,12 @@ class Shown:
 
 
 class Eyes:
-    """How a model is shown pictures.
+    """How a model is shown images.
 
     Args:
-        processor: the checkpoint's picture processor, Qwen's.
-        placeholder: the token that stands for a part of a picture.
-        max_pixels: larger pictures are shrunk to this.
+        processor: the checkpoint's image processor, Qwen's.
+        placeholder: the token that stands for a part of an image.
+        max_pixels: larger images are shrunk to this.
 
     Raises:
         InputError: ``max_pixels`` is less than one token's square.
@@ -67,30 +67,32 @@ class Eyes:
         self._known: dict[Ids, Ids] = {}
 
     def shown(self, prompt: Prompt, ids: Sequence[int], shared: int) -> Shown | Failure:
-        """A prompt in tokens; a failure if one of its pictures cannot be shown.
+        """A prompt in tokens; a failure if one of its images cannot be shown.
 
         Args:
-            prompt: with pictures.
-            ids: its tokens, with one placeholder for each picture.
+            prompt: with images.
+            ids: its tokens, with one placeholder for each image.
             shared: how many of them precede the prompt's own part.
         """
         places = [place for place, token in enumerate(ids) if token == self.placeholder]
-        if len(places) != len(prompt.pictures) or places[-1] >= shared:
+        if len(places) != len(prompt.images) or places[-1] >= shared:
             return NO_PLACE
         try:
-            counts = [self.sizes.tokens(*size_of(picture)) for picture in prompt.pictures]
+            counts = [self.sizes.tokens(*size_of(prompt_image)) for prompt_image in prompt.images]
         except InputError as error:
             return unshown(error)
         end = places[-1] + 1
         stem = self._one(tuple(expanded(ids[:end], self.placeholder, counts)))
         prefix = self._one(tuple(ids[end:shared]))
-        return Shown(prompt.pictures, stem, prefix, tuple(ids[shared:]))
+        return Shown(prompt.images, stem, prefix, tuple(ids[shared:]))
 
-    def patches(self, pictures: Sequence[Picture]) -> tuple[torch.Tensor, torch.Tensor] | Failure:
-        """Pixels (patches, values of a patch) and grids (pictures, 3) of pictures, in order."""
+    def patches(
+        self, prompt_images: Sequence[PromptImage]
+    ) -> tuple[torch.Tensor, torch.Tensor] | Failure:
+        """Pixels (patches, values of a patch) and grids (images, 3) of images, in order."""
         images = []
-        for picture in pictures:
-            image = settled_picture(picture, self.sizes)
+        for prompt_image in prompt_images:
+            image = settled_image(prompt_image, self.sizes)
             if isinstance(image, Failure):
                 return image
             images.append(image)
@@ -105,7 +107,7 @@ class Eyes:
 
 
 def expanded(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:
-    """The ids with each placeholder in turn repeated as often as its picture has tokens."""
+    """The ids with each placeholder in turn repeated as often as its image has tokens."""
     repeats = iter(counts)
     for token in ids:
         yield from [token] * (next(repeats) if token == placeholder else 1)

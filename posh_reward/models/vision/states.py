@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from posh_reward.models.vision.shown import Ids
-from posh_reward.types import Picture
+from posh_reward.types import PromptImage
 
 
 class States:
@@ -24,7 +24,7 @@ class States:
     def __init__(self, before: States | None = None) -> None:
         self.before = before
         self.position: int = before.position if before else 0
-        """Of the next token. A picture takes fewer positions than it has tokens."""
+        """Of the next token. An image takes fewer positions than it has tokens."""
         self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @property
@@ -67,12 +67,12 @@ class States:
             yield key.expand(rows, -1, -1, -1), value.expand(rows, -1, -1, -1)
 
 
-Key = tuple[tuple[Picture, ...], Ids]
-"""Pictures, and the tokens of a prompt up to the last of them."""
+Key = tuple[tuple[PromptImage, ...], Ids]
+"""Images, and the tokens of a prompt up to the last of them."""
 
 
 class Kept:
-    """States of pictures and of the texts after them; the least recently used are given up first.
+    """States of images and of the texts after them; the least recently used are given up first.
 
     Args:
         room: most tokens that are kept.

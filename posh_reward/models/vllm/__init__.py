@@ -8,7 +8,7 @@ process group, seeds, batch invariance), so the judge's engine runs in a process
     engine_process.py  one life of the child, with its deadlines
     environment.py     what the child is started with: variables, card, interpreter
     answers.py         what crosses the pipe
-    sight.py           pictures there, and how a model is shown them
+    sight.py           images there, and how a model is shown them
     boot.py            the child's first lines
     probe.py           which vLLM, which commit of the model
     worker.py          the child's side: reads requests, answers, shows that it is alive

@@ -12,6 +12,7 @@ from posh_reward.errors import MissingDependencyError
 from posh_reward.models.ask import BLIND
 from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
+from posh_reward.models.images import Sizes
 from posh_reward.models.labels import (
     TOP,
     LabelReading,
@@ -19,9 +20,8 @@ from posh_reward.models.labels import (
     label_tokens,
     no_token,
 )
-from posh_reward.models.pictures import Sizes
-from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.sight import RETOKENISED, sight_of
+from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.models.vllm.worker import Answers
 from posh_reward.types import Failure
 
@@ -73,7 +73,7 @@ class VllmEngine:
 
     @property
     def sizes(self) -> Sizes | None:
-        """The sizes in which it wants pictures; None if it does not see."""
+        """The sizes in which it wants images; None if it does not see."""
         return self._sight.sizes if self._sight else None
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
@@ -81,15 +81,17 @@ class VllmEngine:
         tokens = label_tokens(self._tokenizer, labels, self._reading)
         unreadable = no_token(labels, tokens)
         if unreadable is not None:
-            return iter([[(place, Answer(failure=unreadable)) for place in range(len(prompts))]])
+            return iter(
+                [[(place, EngineReply(failure=unreadable)) for place in range(len(prompts))]]
+            )
         wanted = [i for ids in tokens for i in ids]
         asked = {"logprob_token_ids": wanted} if self._reading == "labels" else {"logprobs": TOP}
         params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **asked)
 
-        def read(output: Any) -> Answer:
+        def read(output: Any) -> EngineReply:
             if self._reading == "labels":
                 return read_labels(output.logprobs[0], tokens)
-            return Answer(masses=tuple(label_masses(likeliest(output.logprobs[0]), tokens)))
+            return EngineReply(masses=tuple(label_masses(likeliest(output.logprobs[0]), tokens)))
 
         return self._answers(prompts, params, read)
 
@@ -103,9 +105,9 @@ class VllmEngine:
             stop_token_ids=[] if end is None else [end],
         )
 
-        def text(output: Any) -> Answer:
+        def text(output: Any) -> EngineReply:
             ids = list(output.token_ids)
-            return Answer(text=self._tokenizer.decode(ids, skip_special_tokens=True).strip())
+            return EngineReply(text=self._tokenizer.decode(ids, skip_special_tokens=True).strip())
 
         return self._answers(prompts, params, text)
 
@@ -122,16 +124,16 @@ class VllmEngine:
             self._asleep = False
 
     def _answers(
-        self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], Answer]
+        self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], EngineReply]
     ) -> Answers:
         """``read`` of each prompt's output; prompts that cannot be asked fail."""
         self.wake()
-        failed: list[tuple[int, Answer]] = []
+        failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []
         for place, (prompt, ids) in enumerate(zip(prompts, self._encoded(prompts), strict=True)):
             failure = self._failure(prompt, ids, params.max_tokens)
             if failure is not None or ids is None:
-                failed.append((place, Answer(failure=failure)))
+                failed.append((place, EngineReply(failure=failure)))
             else:
                 sound.append((place, input_of(prompt, ids), self._length(prompt, ids)))
         yield failed
@@ -147,15 +149,15 @@ class VllmEngine:
         """Why a prompt cannot be asked; None if it can."""
         if ids is None:
             return UNTOKENISED
-        if prompt.pictures:
+        if prompt.images:
             failure = self._sight.failure(prompt, ids) if self._sight else BLIND
             if failure is not None:
                 return failure
         return TOO_LONG if self._length(prompt, ids) > self._longest - reply else None
 
     def _length(self, prompt: Prompt, ids: Sequence[int]) -> int:
-        """Tokens of a prompt once its pictures have theirs."""
-        return len(ids) + (self._sight.tokens(prompt) if prompt.pictures and self._sight else 0)
+        """Tokens of a prompt once its images have theirs."""
+        return len(ids) + (self._sight.tokens(prompt) if prompt.images and self._sight else 0)
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
         """Token ids of each prompt; None for text that the tokenizer refuses (a lone surrogate)."""
@@ -168,37 +170,37 @@ class VllmEngine:
 
 
 def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
-    """What vLLM is given: each picture has one placeholder, which vLLM expands itself.
+    """What vLLM is given: each image has one placeholder, which vLLM expands itself.
 
     With expanded ones it would expand the first of them again.
     """
-    if not prompt.pictures:
+    if not prompt.images:
         return {"prompt_token_ids": ids}
     return {
         "prompt_token_ids": ids,
-        "multi_modal_data": {"image": [each.image for each in prompt.pictures]},
-        "multi_modal_uuids": {"image": [each.digest for each in prompt.pictures]},
+        "multi_modal_data": {"image": [each.image for each in prompt.images]},
+        "multi_modal_uuids": {"image": [each.digest for each in prompt.images]},
     }
 
 
-def charged(answer: Answer, reply: Any, submitted: int) -> Answer:
+def charged(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
     """An answer with the tokens that it cost; a failure if vLLM read other ones than were asked."""
     if len(reply.prompt_token_ids) != submitted:
-        return Answer(failure=RETOKENISED)
+        return EngineReply(failure=RETOKENISED)
     computed = submitted - (reply.num_cached_tokens or 0)
     decoded = len(reply.outputs[0].token_ids)
     return replace(answer, submitted=submitted, computed=computed, decoded=decoded)
 
 
-def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) -> Answer:
+def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) -> EngineReply:
     """Masses of labels whose tokens were all asked for.
 
     A token that is missing, or minus infinity (vllm#51789), was not computed; it may be likely.
     """
     found = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
     if not all(i in found for ids in tokens for i in ids):
-        return Answer(failure=INCOMPLETE)
-    return Answer(masses=tuple(label_masses(found, tokens)))
+        return EngineReply(failure=INCOMPLETE)
+    return EngineReply(masses=tuple(label_masses(found, tokens)))
 
 
 def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:

@@ -10,12 +10,12 @@ from typing import Any
 from posh_reward.errors import JudgeError
 from posh_reward.models.ask import BLIND
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import Sizes, settled_picture
-from posh_reward.models.vllm.answers import Answer, read
+from posh_reward.models.images import Sizes, settled_image
 from posh_reward.models.vllm.environment import boot_command
 from posh_reward.models.vllm.sight import portions, request_of
+from posh_reward.models.vllm.wire import EngineReply, read
 from posh_reward.process import ChildProcess
-from posh_reward.types import Failure, Picture
+from posh_reward.types import Failure, PromptImage
 
 SILENCE = 60.0
 """Seconds without a sign of life after which the child counts as stuck."""
@@ -57,7 +57,7 @@ class EngineProcess:
 
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]
-    ) -> Iterator[tuple[int, Answer]]:
+    ) -> Iterator[tuple[int, EngineReply]]:
         """(place, answer) of each prompt as they come.
 
         Args:
@@ -69,23 +69,21 @@ class EngineProcess:
         """
         for portion in portions(prompts):
             shown = {
-                picture: self._settled(picture)
-                for place in portion
-                for picture in prompts[place].pictures
+                image: self._settled(image) for place in portion for image in prompts[place].images
             }
             sound = []
             for place in portion:
-                failures = [shown[each] for each in prompts[place].pictures]
+                failures = [shown[each] for each in prompts[place].images]
                 failure = next((each for each in failures if isinstance(each, Failure)), None)
                 if failure is None:
                     sound.append(place)
                 else:
-                    yield place, Answer(failure=failure)
+                    yield place, EngineReply(failure=failure)
             request = {**what, **request_of([prompts[place] for place in sound], shown)}
             for place, answer in self._answers(request):
                 yield sound[place], answer
 
-    def _answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, Answer]]:
+    def _answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, EngineReply]]:
         """(place, answer) of each prompt of one request."""
         labels = len(request.get("labels", ()))
         missing = set(range(len(request["prompts"])))
@@ -101,9 +99,9 @@ class EngineProcess:
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
-    def _settled(self, picture: Picture) -> Any:
-        """The picture as the model is to see it, or why it cannot."""
-        return BLIND if self._sizes is None else settled_picture(picture, self._sizes)
+    def _settled(self, image: PromptImage) -> Any:
+        """The image as the model is to see it, or why it cannot."""
+        return BLIND if self._sizes is None else settled_image(image, self._sizes)
 
     def tell(self, what: str) -> None:
         """Tells it to "sleep" or "wake", which have no answer.

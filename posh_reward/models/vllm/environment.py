@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.pictures import SEEING
+from posh_reward.models.images import SEEING
 from posh_reward.process.environment import card_of, passed_on, secrets_of, without
 
 BOOT = Path(__file__).with_name("boot.py")
@@ -38,7 +38,7 @@ class About:
     revision: str
     """The model's commit; for a local folder, ``sha256-`` and the start of its fingerprint."""
     sees: bool
-    """Whether the model takes pictures."""
+    """Whether the model takes images."""
 
 
 @lru_cache(maxsize=32)

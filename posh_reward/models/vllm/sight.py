@@ -1,4 +1,4 @@
-"""Pictures on their way to the child, and how its model is shown them."""
+"""Images on their way to the child, and how its model is shown them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import NO_PLACE, Sizes, check_max_pixels, size_of
-from posh_reward.types import Failure, Picture
+from posh_reward.models.images import NO_PLACE, Sizes, check_max_pixels, size_of
+from posh_reward.types import Failure, PromptImage
 
 AT_ONCE = 16
-"""Pictures in one request, of a few megabytes each."""
+"""Images in one request, of a few megabytes each."""
 MOST = 8
-"""Pictures in one prompt."""
+"""Images in one prompt."""
 PATCHES_GB = 1.0
-"""GiB of the host's memory for pictures in patches: forty of a megapixel. Questions about one
-picture come together, so vLLM's default of 4 would only be missing elsewhere."""
-TOO_MANY = Failure("prompt", f"the prompt has more than {MOST} pictures")
+"""GiB of the host's memory for images in patches: forty of a megapixel. Questions about one
+image come together, so vLLM's default of 4 would only be missing elsewhere."""
+TOO_MANY = Failure("prompt", f"the prompt has more than {MOST} images")
 RETOKENISED = Failure(
-    "engine", "vLLM made another number of tokens of the pictures than they have parts"
+    "engine", "vLLM made another number of tokens of the images than they have parts"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How a model in vLLM is shown pictures: in which sizes, and in place of which token."""
+    """How a model in vLLM is shown images: in which sizes, and in place of which token."""
 
     sizes: Sizes
     placeholder: int
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments of the engine. It leaves pictures as they are, since they are settled."""
+        """Arguments of the engine. It leaves images as they are, since they are settled."""
         least, most = self.sizes.factor**2, self.sizes.max_pixels
         return {
             "limit_mm_per_prompt": {"image": MOST, "video": 0},
@@ -44,14 +44,14 @@ class Sight:
 
     def failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
         """Why a prompt cannot be asked; None if it can."""
-        if len(prompt.pictures) > MOST:
+        if len(prompt.images) > MOST:
             return TOO_MANY
         places = sum(token == self.placeholder for token in ids)
-        return None if places == len(prompt.pictures) else NO_PLACE
+        return None if places == len(prompt.images) else NO_PLACE
 
     def tokens(self, prompt: Prompt) -> int:
-        """How many tokens its pictures, which are settled, add to the placeholder of each."""
-        pixels = (math.prod(size_of(each)) for each in prompt.pictures)
+        """How many tokens its images, which are settled, add to the placeholder of each."""
+        pixels = (math.prod(size_of(each)) for each in prompt.images)
         return sum(each // self.sizes.factor**2 - 1 for each in pixels)
 
 
@@ -70,45 +70,45 @@ def sight_of(model: str, revision: str | None, max_pixels: int) -> Sight:
 
 
 def portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
-    """The places of prompts, in order, in requests of up to ``AT_ONCE`` pictures."""
+    """The places of prompts, in order, in requests of up to ``AT_ONCE`` images."""
     portion: list[int] = []
-    seen: set[Picture] = set()
+    seen: set[PromptImage] = set()
     for place, prompt in enumerate(prompts):
-        new = seen.union(prompt.pictures)
+        new = seen.union(prompt.images)
         if portion and len(new) > len(seen) and len(new) > AT_ONCE:
             yield portion
-            portion, new = [], set(prompt.pictures)
+            portion, new = [], set(prompt.images)
         portion.append(place)
         seen = new
     if portion:
         yield portion
 
 
-def request_of(prompts: Sequence[Prompt], shown: Mapping[Picture, Any]) -> dict[str, Any]:
-    """Prompts as JSON, with each of their pictures once: its width, height and RGB bytes.
+def request_of(prompts: Sequence[Prompt], shown: Mapping[PromptImage, Any]) -> dict[str, Any]:
+    """Prompts as JSON, with each of their images once: its width, height and RGB bytes.
 
     Args:
         prompts: to be asked.
-        shown: their pictures as PIL images, settled.
+        shown: their images as PIL images, settled.
     """
-    written = [[p.prefix, p.suffix, *(each.digest for each in p.pictures)] for p in prompts]
-    pictures = {
+    written = [[p.prefix, p.suffix, *(each.digest for each in p.images)] for p in prompts]
+    images = {
         each.digest: [*shown[each].size, b64encode(shown[each].tobytes()).decode()]
         for prompt in prompts
-        for each in prompt.pictures
+        for each in prompt.images
     }
-    return {"prompts": written, **({"pictures": pictures} if pictures else {})}
+    return {"prompts": written, **({"images": images} if images else {})}
 
 
 def prompts_of(request: Mapping[str, Any]) -> list[Prompt]:
-    """Undoes ``request_of``; pictures are PIL images again."""
-    pictures = {}
-    for digest, (width, height, written) in request.get("pictures", {}).items():
+    """Undoes ``request_of``; images are PIL images again."""
+    images = {}
+    for digest, (width, height, written) in request.get("images", {}).items():
         from PIL import Image
 
         image = Image.frombytes("RGB", (width, height), b64decode(written))
-        pictures[digest] = Picture(digest, image)
+        images[digest] = PromptImage(digest, image)
     return [
-        Prompt(prefix, suffix, tuple(pictures[digest] for digest in digests))
+        Prompt(prefix, suffix, tuple(images[digest] for digest in digests))
         for prefix, suffix, *digests in request["prompts"]
     ]

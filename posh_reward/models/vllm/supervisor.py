@@ -9,8 +9,8 @@ from typing import Any
 
 from posh_reward.errors import JudgeError
 from posh_reward.models.base import Prompt
-from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine_process import EngineProcess
+from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.process import ChildFailureError
 from posh_reward.types import Failure
 
@@ -59,14 +59,14 @@ class Supervisor:
         self._lost = 0  # batches in a row
         self._deadly: dict[Prompt, Failure] = {}
 
-    def answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[Answer]:
+    def answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[EngineReply]:
         """One answer per prompt, in order. ``what`` is the rest of the request.
 
         Raises:
             JudgeError: a child has never started, and does not.
         """
         answers = {
-            place: Answer(failure=self._deadly[prompt])
+            place: EngineReply(failure=self._deadly[prompt])
             for place, prompt in enumerate(prompts)
             if prompt in self._deadly
         }
@@ -89,7 +89,7 @@ class Supervisor:
                 self.end()
                 raise
         self._note_end(len(answers), len(prompts))
-        unanswered = Answer(failure=GIVEN_UP if self._given_up else ENDED)
+        unanswered = EngineReply(failure=GIVEN_UP if self._given_up else ENDED)
         return [answers.get(place, unanswered) for place in range(len(prompts))]
 
     def wake(self) -> None:
@@ -124,7 +124,7 @@ class Supervisor:
         prompts: Sequence[Prompt],
         places: Sequence[int],
         what: Mapping[str, Any],
-        answers: dict[int, Answer],
+        answers: dict[int, EngineReply],
     ) -> None:
         """Fills in the answers to some of the prompts, as they come."""
         assert self._process is not None
@@ -149,9 +149,9 @@ class Supervisor:
                 self._count(failure, answered)
         return self._process is not None
 
-    def _convict(self, prompt: Prompt, failure: ChildFailureError) -> Answer:
+    def _convict(self, prompt: Prompt, failure: ChildFailureError) -> EngineReply:
         self._deadly[prompt] = STICKING if failure.slow else DEADLY
-        return Answer(failure=self._deadly[prompt])
+        return EngineReply(failure=self._deadly[prompt])
 
     def _count(self, failure: ChildFailureError, answered: int) -> None:
         """Ends the child that failed, and the batch if that was one failure too many."""

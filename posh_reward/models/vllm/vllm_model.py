@@ -11,12 +11,12 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.models.base import Prompt
+from posh_reward.models.images import MAX_PIXELS
 from posh_reward.models.labels import LabelReading, check_reading, verdict
-from posh_reward.models.pictures import MAX_PIXELS
-from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.models.vllm.environment import About, child_environment, probe
 from posh_reward.models.vllm.supervisor import Supervisor
+from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.types import Reply, Usage, Verdict
 
 
@@ -35,7 +35,7 @@ class VllmModel:
         memory_gb: GiB of the card for the cache of prefixes. The weights come on top of it.
         max_model_len: longest prompt with its reply, in tokens; a longer one fails.
         reading: how probabilities of labels are read; see ``models.labels.LabelReading``.
-        max_pixels: larger pictures are shrunk to so many pixels before a model that sees gets them.
+        max_pixels: larger images are shrunk to so many pixels before a model that sees gets them.
         batch_invariant: make answers independent of what else is in a batch, at a cost.
         sleep: between batches move the weights to the host's memory (28 GB per rank for 14
             billion parameters in bfloat16) and drop the cache, where vLLM can.
@@ -97,7 +97,7 @@ class VllmModel:
 
     @property
     def sees(self) -> bool:
-        """Whether the checkpoint is of a kind that takes pictures (``models.pictures.SEEING``).
+        """Whether the checkpoint is of a kind that takes images (``models.images.SEEING``).
 
         Raises:
             JudgeError: there is no vLLM, or no such model.
@@ -164,7 +164,7 @@ class VllmModel:
         with self._mine():
             self._supervisor.end()
 
-    def _answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[Answer]:
+    def _answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[EngineReply]:
         with self._mine():
             answers = self._supervisor.answers(prompts, what)
             for answer in answers:

@@ -14,14 +14,14 @@ from typing import IO, Any, Protocol
 
 from posh_reward.errors import PoshError
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import Sizes
-from posh_reward.models.vllm.answers import Answer, written
+from posh_reward.models.images import Sizes
 from posh_reward.models.vllm.sight import prompts_of
+from posh_reward.models.vllm.wire import EngineReply, written
 
 BEAT = 0.5
 """Seconds between signs of life."""
 
-Answers = Iterator[list[tuple[int, Answer]]]
+Answers = Iterator[list[tuple[int, EngineReply]]]
 """Answers as they come, each with the place of its prompt."""
 
 
@@ -30,7 +30,7 @@ class Engine(Protocol):
 
     @property
     def sizes(self) -> Sizes | None:
-        """The sizes in which it wants pictures; None if it does not see."""
+        """The sizes in which it wants images; None if it does not see."""
         ...
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:

@@ -1,4 +1,4 @@
-"""CapArena: battles of models' descriptions of web pictures (paper, section 5; Table 6).
+"""CapArena: battles of models' descriptions of web images (paper, section 5; Table 6).
 
 Pairs with a text by a human are left out. Descriptions: accuracy over better, tie and worse,
 overall and in each cluster, with one tie threshold for all. Models: rank correlations of their Elo

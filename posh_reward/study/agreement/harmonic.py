@@ -16,7 +16,7 @@ NAME = "HarmonicEval"
 
 
 class HarmonicMeasure:
-    """HarmonicEval of captions; it looks at the pair's picture and not at its reference.
+    """HarmonicEval of captions; it looks at the pair's image and not at its reference.
 
     Correctness stands for mistakes and completeness for omissions. Where one of them is not asked
     about, the overall score stands for it.

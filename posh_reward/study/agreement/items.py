@@ -35,7 +35,7 @@ class Pair:
     generation: str
     reference: str
     image: str | None = None
-    """Path of the picture, for metrics that see."""
+    """Path of the image, for metrics that see."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ TASK: dict[str, Task] = {"REG": "reg", "VQA": "vqa", "VDU": "vdu", "IC": "captio
 """What the paper and its tables call a task -> what HarmonicEval does."""
 MEAN = "Avg."
 """The mean over the tasks, as in the paper's Table 2."""
-PICTURE = "\0picture"
-"""Where an item's row has its picture: not the name of any column."""
+IMAGE = "\0image"
+"""Where an item's row has its image: not the name of any column."""
 NOBODY = -1
 """Instead of a second text, in rows that rate one."""
 
@@ -47,7 +47,7 @@ class MmheColumns:
     references: str = "references"
     """A text or a list of texts, for metrics that need them; may be missing."""
     image: str = "image"
-    """A path or a picture. Texts of one image, task and question were shown together."""
+    """A path or an image. Texts of one image, task and question were shown together."""
     question: str = "question"
     """In the tasks VQA and VDU."""
     best: str = "best"
@@ -123,7 +123,7 @@ def judged(
         rows: of the table.
         columns: what its columns are called.
         name: what messages call the table.
-        images: folder that paths of pictures are relative to.
+        images: folder that paths of images are relative to.
 
     Raises:
         InputError: a column is missing, or a cell cannot be used; the message has the row.
@@ -200,7 +200,7 @@ def harmonic_scores(mmhe: Mmhe, harmonic: HarmonicEval) -> list[HarmonicScores]:
         asked = [mmhe.questions[place] for place in own] if TASK[task] in ANSWERS else None
         scores = harmonic.score(
             [mmhe.items[place].generation for place in own],
-            [mmhe.items[place].row[PICTURE] for place in own],
+            [mmhe.items[place].row[IMAGE] for place in own],
             TASK[task],
             questions=asked,
         )
@@ -231,11 +231,11 @@ def _item(row: Row, columns: MmheColumns, where: str, images: Path | None) -> It
     listed = as_list(row.get(columns.references))
     texts = [row.get(columns.references)] if listed is None else listed
     references = tuple(text for text in texts if isinstance(text, str)) or ("",)
-    image, picture = image_of(row, columns.image), row.get(columns.image)
-    if images is not None and isinstance(picture, str):
-        image = picture = str(images / picture)
+    image, content = image_of(row, columns.image), row.get(columns.image)
+    if images is not None and isinstance(content, str):
+        image = content = str(images / content)
     candidate = text_of(row, columns.candidate, where)
-    return Item(candidate, references, image, {**row, PICTURE: picture})
+    return Item(candidate, references, image, {**row, IMAGE: content})
 
 
 def _ratings(given: list[float], raters: Raters) -> list[float]:

@@ -1,4 +1,4 @@
-"""A report as one HTML page without scripts, and its plot as a picture file."""
+"""A report as one HTML page without scripts, and its plot as an image file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(-
 th:first-child, td:first-child { text-align: left; }
 .scroll { overflow-x: auto; }
 """
-PICTURES = (".png", ".svg", ".pdf")
+IMAGES = (".png", ".svg", ".pdf")
 INK, LINE = "#1f2328", "#eaeef2"
 
 
@@ -83,11 +83,11 @@ def check_plot(path: str) -> None:
     """Makes sure that a plot can be drawn, before anything is scored.
 
     Raises:
-        InputError: the ending is not that of a picture.
+        InputError: the ending is not that of an image.
         MissingDependencyError: Matplotlib is not installed.
     """
-    if not path.lower().endswith(PICTURES):
-        raise InputError(f"{path!r} does not end in {', '.join(PICTURES)}")
+    if not path.lower().endswith(IMAGES):
+        raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

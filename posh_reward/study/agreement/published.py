@@ -1,6 +1,6 @@
 """The paper's tables, to print with our figures: ``tables/tableN.csv``, numbers as printed there.
 
-Table 6 has GPT4o and GPT5 three times; what each was shown (picture, reference, both) is told by
+Table 6 has GPT4o and GPT5 three times; what each was shown (image, reference, both) is told by
 symbols that our copy of the paper lacks, so they are numbered in its order. Table 3 is a choice
 from it, with GPT4o (3) and GPT5 (2).
 """

@@ -130,7 +130,7 @@ def text_of(row: Row, column: str, where: str) -> str:
 
 
 def image_of(row: Row, column: str) -> str | None:
-    """A row's picture: its path, name or number; None if the row has none."""
+    """A row's image: its path, name or number; None if the row has none."""
     value = row.get(column)
     if isinstance(value, Mapping):
         value = value.get("path")

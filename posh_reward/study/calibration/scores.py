@@ -14,7 +14,7 @@ from posh_reward.study.rows import pairs
 from posh_reward.study.rows.files import open_table
 from posh_reward.study.rows.formats import format_of
 from posh_reward.study.rows.journal import Journal, Row
-from posh_reward.study.rows.score import Metric, score_pairs, wants_pictures
+from posh_reward.study.rows.score import Metric, score_pairs, wants_images
 from posh_reward.study.rows.scored import elements_in, scores_of, typed
 from posh_reward.types import Scores
 
@@ -87,16 +87,16 @@ def score_missing(
 
     Raises:
         InputError: the metric is not the one that scored the rows that were kept, or needs
-            pictures, or more rows cannot be added to their file.
+            images, or more rows cannot be added to their file.
         JudgeError: the judge cannot work.
     """
     distinct = dict.fromkeys((pair.generation, pair.reference) for pair in wanted)
     missing = sorted((each for each in distinct if each not in kept.scores), key=lambda p: p[::-1])
     if missing:
         used = metric()
-        if wants_pictures(used):
+        if wants_images(used):
             raise InputError(
-                "calibration grades texts without their pictures, which a witness needs: leave the "
+                "calibration grades texts without their images, which a witness needs: leave the "
                 "witness out"
             )
         check_same(kept, used.signature)

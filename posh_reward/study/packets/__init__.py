@@ -4,7 +4,7 @@
 
     records     what passes between the files here       wording   every word that a rater reads
     items       rows of generations -> items             words     where words begin and end
-    draw        items -> each rater's tasks, seeded      album     pictures, without metadata
+    draw        items -> each rater's tasks, seeded      album     images, without metadata
     html_form   tasks -> one page a rater                label_studio   tasks <-> Label Studio
     potato      tasks <-> Potato
     make        items -> a folder to hand over, and a key kept apart

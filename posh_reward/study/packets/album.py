@@ -1,4 +1,4 @@
-"""Items -> pictures for raters: small JPEGs in data URIs, without names and without metadata."""
+"""Items -> images for raters: small JPEGs in data URIs, without names and without metadata."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.study.packets.records import Item
-from posh_reward.study.pages.pictures import as_jpeg, small_copy
+from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
 from posh_reward.study.rows.numbered import Numbered, number_of
 
 SIDE = 1024
-"""Pixels of a picture's longer side: 100 to 250 kB each."""
+"""Pixels of an image's longer side: 100 to 250 kB each."""
 
 
 class Album:
-    """Finds the pictures of items.
+    """Finds the images of items.
 
     Args:
         folders: where relative paths may begin.
@@ -33,24 +33,24 @@ class Album:
         try:
             import PIL  # noqa: F401
         except ImportError:
-            raise MissingDependencyError("pictures need Pillow: pip install pillow") from None
+            raise MissingDependencyError("images need Pillow: pip install pillow") from None
         self._folders = (Path(), *folders)
         self._dataset = dataset
         self._side = side
 
     def uri(self, item: Item) -> str:
-        """An item's picture as a data URI.
+        """An item's image as a data URI.
 
         Raises:
-            InputError: there is no such picture.
-            ConfigError: the dataset's picture is of something else.
+            InputError: there is no such image.
+            ConfigError: the dataset's image is of something else.
         """
         copy = self._copy(item)
         if copy is None:
             raise InputError(
-                f"the picture {item.image!r} of {item.id!r} cannot be found or read: run the "
+                f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
                 "command in the folder that the path is relative to, or name the dataset whose "
-                "rows image numbers (--dataset, --split), or leave pictures out (--no-pictures)"
+                "rows image numbers (--dataset, --split), or leave images out (--no-images)"
             )
         return "data:image/jpeg;base64," + base64.b64encode(copy).decode("ascii")
 
@@ -64,7 +64,7 @@ class Album:
         return next(filter(None, (small_copy(file, self._side) for file in files)), None)
 
     def _row(self, number: int, item: Item) -> bytes | None:
-        """Raters would judge texts by another picture if the dataset were another one."""
+        """Raters would judge texts by another image if the dataset were another one."""
         if self._dataset is None or self._dataset.row(number, item.id, item.reference) is None:
             return None
-        return as_jpeg(self._dataset.picture(number), self._side)
+        return as_jpeg(self._dataset.image(number), self._side)

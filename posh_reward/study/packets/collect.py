@@ -11,7 +11,7 @@ from posh_reward.study.packets.answers import Sheet, sheets
 from posh_reward.study.packets.records import Answer, Key
 
 LARGEST = 1_000_000_000
-"""Bytes of a file that is read: a Label Studio export repeats the pictures."""
+"""Bytes of a file that is read: a Label Studio export repeats the images."""
 NAMED = 5
 """Unfinished tasks that a reason names."""
 

@@ -23,7 +23,7 @@ SCRIPTS = ("sha256.js", "coarse.js", "granular.js", "rater.js")
 
 
 def rater_page(
-    packet: str, name: str, rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]
+    packet: str, name: str, rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]
 ) -> str:
     """One HTML document for one rater.
 
@@ -32,10 +32,10 @@ def rater_page(
         name: the rater's.
         rater: what the rater is given.
         items: by id.
-        pictures: data URIs by the item's id; empty for a study without pictures.
+        images: data URIs by the item's id; empty for a study without images.
     """
     suggested = any(items[task.item].suggested for task in rater.tasks)
-    steps = wording.instructions(rater.form, pictures=bool(pictures), suggested=suggested)
+    steps = wording.instructions(rater.form, images=bool(images), suggested=suggested)
     marking = f"<p>{escape(wording.HOW_TO_MARK)}</p>" if rater.form == "granular" else ""
     values = {
         "title": escape(wording.TITLES[rater.form]),
@@ -44,16 +44,16 @@ def rater_page(
         "keeping": escape(wording.KEEPING),
         "style": template("rater.css", HERE),
         "script": "\n".join(template(name, HERE) for name in SCRIPTS),
-        "packet": script_json(_contents(packet, name, rater, items, pictures)),
+        "packet": script_json(_contents(packet, name, rater, items, images)),
     }
     hashes = {f"{name}_hash": policy_hash(values[name]) for name in ("script", "style")}
     return filled(template("rater.html", HERE), {**values, **hashes})
 
 
 def _contents(
-    packet: str, name: str, rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]
+    packet: str, name: str, rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]
 ) -> Row:
-    shown = list(dict.fromkeys(task.item for task in rater.tasks)) if pictures else []
+    shown = list(dict.fromkeys(task.item for task in rater.tasks)) if images else []
     places = {item: place for place, item in enumerate(shown)}
     return {
         "format": ANSWERS_FORMAT,
@@ -66,15 +66,15 @@ def _contents(
         "choices": list(wording.CHOICES.items()),
         "sides": wording.SIDES,
         "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
-        "pictures": [pictures[item] for item in shown],
+        "pictures": [images[item] for item in shown],
     }
 
 
-def _task(task: Task, item: Item, picture: int | None) -> Row:
+def _task(task: Task, item: Item, image: int | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     row: Row = {
         "id": task.id,
-        "picture": picture,
+        "picture": image,
         "reference": item.reference,
         "texts": texts,
     }

@@ -38,7 +38,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
 
     Raises:
         InputError: fewer than two models; a row lacks something, or is there twice; or rows of one
-            id differ in their reference or their picture.
+            id differ in their reference or their image.
     """
     found: dict[str, dict[str, Item]] = {}
     models: dict[str, None] = {}
@@ -96,8 +96,8 @@ def _join(group: dict[str, Item], item: Item, model: str) -> None:
             )
         if other.image != item.image:
             raise InputError(
-                f"the id {item.id!r} has the picture {item.image!r}, and before {other.image!r}: "
-                "raters are shown one picture"
+                f"the id {item.id!r} has the image {item.image!r}, and before {other.image!r}: "
+                "raters are shown one image"
             )
     group[model] = item
 

@@ -24,11 +24,11 @@ STYLE = (
 LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 
 
-def config(form: Form, *, pictures: bool) -> str:
+def config(form: Form, *, images: bool) -> str:
     """The labelling configuration of a project."""
-    picture = '  <Image name="picture" value="$picture" maxWidth="600px"/>\n' if pictures else ""
+    image = '  <Image name="image" value="$image" maxWidth="600px"/>\n' if images else ""
     body = _coarse_config() if form == "coarse" else _granular_config()
-    return f"<View>\n  <Style>{STYLE}</Style>\n{picture}{body}</View>\n"
+    return f"<View>\n  <Style>{STYLE}</Style>\n{image}{body}</View>\n"
 
 
 def _coarse_config() -> str:
@@ -80,12 +80,12 @@ def _header(text: str) -> str:
     return f'<Header size="5" value={quoteattr(text)}/>'
 
 
-def tasks_json(rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]) -> list[Row]:
+def tasks_json(rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]) -> list[Row]:
     """The tasks of one rater's project, to import. ``data`` is visible to raters."""
-    return [_task(task, items[task.item], pictures.get(task.item)) for task in rater.tasks]
+    return [_task(task, items[task.item], images.get(task.item)) for task in rater.tasks]
 
 
-def _task(task: Task, item: Item, picture: str | None) -> Row:
+def _task(task: Task, item: Item, image: str | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     names = ("first", "second") if len(texts) == 2 else ("generation",)
     data: Row = {
@@ -93,8 +93,8 @@ def _task(task: Task, item: Item, picture: str | None) -> Row:
         "reference": item.reference,
         **dict(zip(names, texts, strict=True)),
     }
-    if picture is not None:
-        data["picture"] = picture
+    if image is not None:
+        data["picture"] = image
     marks = item.suggested.get(task.models[0]) if len(texts) == 1 else None
     if marks is None:
         return {"data": data}

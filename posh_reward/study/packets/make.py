@@ -76,12 +76,12 @@ def make_packet(
     Args:
         items: what is compared.
         design: how, and the seed.
-        album: finds the pictures; None for a study without them.
+        album: finds the images; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
         with_potato: add a project for Potato for each rater.
 
     Raises:
-        InputError: too few raters, a picture is missing, or marks are to be suggested in Potato.
+        InputError: too few raters, an image is missing, or marks are to be suggested in Potato.
     """
     by_id = {item.id: item for item in items.items}
     raters = draw(items.items, design)
@@ -104,16 +104,16 @@ def make_packet(
         dict(inputs),
     )
     shown = dict.fromkeys(task.item for rater in raters.values() for task in rater.tasks)
-    pictures = {item: album.uri(by_id[item]) for item in shown} if album else {}
+    images = {item: album.uri(by_id[item]) for item in shown} if album else {}
     files: dict[str, bytes] = {}
     for rater_name, rater in raters.items():
-        page = rater_page(name, rater_name, rater, by_id, pictures)
+        page = rater_page(name, rater_name, rater, by_id, images)
         files[f"{rater_name}.html"] = page.encode("utf-8")
-        tasks = label_studio.tasks_json(rater, by_id, pictures)
+        tasks = label_studio.tasks_json(rater, by_id, images)
         files[f"label-studio/{rater_name}.json"] = as_json(tasks)
-        form = label_studio.config(rater.form, pictures=bool(pictures))
+        form = label_studio.config(rater.form, images=bool(images))
         files[f"label-studio/{rater.form}.xml"] = form.encode("utf-8")
-        for path, data in _project(rater_name, key, by_id, pictures) if with_potato else ():
+        for path, data in _project(rater_name, key, by_id, images) if with_potato else ():
             files[path] = data
     files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
     packet = Packet(key, files)
@@ -122,9 +122,9 @@ def make_packet(
 
 
 def _project(
-    name: str, key: Key, items: Mapping[str, Item], pictures: Mapping[str, str]
+    name: str, key: Key, items: Mapping[str, Item], images: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
-    for path, data in potato.project(name, key.raters[name], items, pictures).items():
+    for path, data in potato.project(name, key.raters[name], items, images).items():
         yield f"potato/{name}/{path}", data
 
 
@@ -134,7 +134,7 @@ def as_json(content: object, indent: int | None = None) -> bytes:
 
 
 def _guide(key: Key, with_potato: bool) -> str:
-    title = "A comparison of picture descriptions by people"
+    title = "A comparison of image descriptions by people"
     forms = {form: [n for n, r in key.raters.items() if r.form == form] for form in wording.STEPS}
     files, steps = "", ""
     for form, names in forms.items():
@@ -148,7 +148,7 @@ def _guide(key: Key, with_potato: bool) -> str:
             for name in names
         )
         told = wording.instructions(
-            form, pictures=key.pictures, suggested=key.suggested and form == "granular"
+            form, images=key.images, suggested=key.suggested and form == "granular"
         )
         steps += f"{wording.TITLES[form]}\n"
         steps += "".join(f"  {number}. {step}\n" for number, step in enumerate(told, 1)) + "\n"

@@ -50,7 +50,7 @@ def places(text: str) -> list[int]:
 
 
 def project(
-    name: str, rater: Rater, items: Mapping[str, Item], pictures: Mapping[str, str]
+    name: str, rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]
 ) -> dict[str, bytes]:
     """One rater's project, by path in its folder. Raters see what is in it."""
     import yaml
@@ -61,9 +61,9 @@ def project(
         texts = dict(zip(_texts(rater.form), (item.texts[m] for m in task.models), strict=True))
         row = {"id": task.id, **{k: shown(text) for k, text in texts.items()},
                "reference": shown(item.reference)}  # fmt: skip
-        tasks.append(row | ({"picture": pictures[task.item]} if pictures else {}))
+        tasks.append(row | ({"picture": images[task.item]} if images else {}))
     config = yaml.safe_dump(
-        _config(name, rater.form, pictures=bool(pictures)), sort_keys=False, allow_unicode=True
+        _config(name, rater.form, images=bool(images)), sort_keys=False, allow_unicode=True
     )
     return {"config.yaml": config.encode("utf-8"), "tasks.jsonl": b"".join(map(as_line, tasks))}
 
@@ -72,16 +72,16 @@ def _texts(form: Form) -> tuple[str, ...]:
     return ("first", "second") if form == "coarse" else ("generation",)
 
 
-def _config(name: str, form: Form, *, pictures: bool) -> Row:
+def _config(name: str, form: Form, *, images: bool) -> Row:
     """The settings of a project; ``potato validate --strict`` finds nothing to say of them."""
-    steps = wording.instructions(form, pictures=pictures, suggested=False)
+    steps = wording.instructions(form, images=images, suggested=False)
     titles = {
         "reference": wording.REFERENCE,
         "generation": wording.GENERATION,
         "first": f"{wording.GENERATION} #1",
         "second": f"{wording.GENERATION} #2",
     }
-    fields: list[Row] = [{"key": "picture", "type": "image", "label": "Picture"}] * pictures
+    fields: list[Row] = [{"key": "picture", "type": "image", "label": "Image"}] * images
     for key in ("reference", *_texts(form)):
         target = {"span_target": True} if form == "granular" else {}
         fields.append({"key": key, "type": "text", "label": titles[key], **target})

@@ -28,14 +28,14 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One picture with its reference and what each model wrote about it."""
+    """One image with its reference and what each model wrote about it."""
 
     id: str
     reference: str
     texts: dict[str, str]
     """By model, in the order of the models."""
     image: str | int | None = None
-    """Path of a picture, or row of a dataset."""
+    """Path of an image, or row of a dataset."""
     suggested: dict[str, Marks] = field(default_factory=dict)
     """By model, what POSH takes for mistakes and omissions; only if it is to be shown."""
 
@@ -80,7 +80,7 @@ class Key:
     """In the order of the input. Preferences say how much better the later of two is."""
     suggested: bool
     """Whether raters saw the marks of POSH before they made theirs."""
-    pictures: bool
+    images: bool
     items: dict[str, Shown]
     raters: dict[str, Rater]
     identical: tuple[Task, ...]

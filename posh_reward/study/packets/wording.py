@@ -8,7 +8,7 @@ from posh_reward.study.packets.records import Form
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RaterQuestion:
     """One question about two generations."""
 
     axis: str
@@ -18,18 +18,18 @@ class Question:
 
 
 QUESTIONS = (
-    Question(
+    RaterQuestion(
         "mistakes",
         "Significant mistakes",
         "Which description makes fewer significant mistakes?",
     ),
-    Question(
+    RaterQuestion(
         "omissions",
         "Missing details",
         "With the mistakes corrected in your mind: which description leaves out less of the "
         "correct description?",
     ),
-    Question(
+    RaterQuestion(
         "overall",
         "Overall quality",
         "Which description would you rather have in place of the correct description?",
@@ -50,7 +50,7 @@ CHOICES = {
 }
 """By preference; 2 means that the first is much better."""
 SIDES = {
-    "mistakes": ("Mark the words that are not true of the picture.", "Mistakes",
+    "mistakes": ("Mark the words that are not true of the image.", "Mistakes",
                  "There are no mistakes"),
     "omissions": ("Mark the words whose detail the generated description leaves out.",
                   "Missing details", "Nothing is missing"),
@@ -59,29 +59,29 @@ SIDES = {
 nothing."""
 REFERENCE, GENERATION = "Correct description", "Generated description"
 TITLES: dict[Form, str] = {
-    "coarse": "Compare two descriptions of a picture",
+    "coarse": "Compare two descriptions of an image",
     "granular": "Mark mistakes and missing details",
 }
 STEPS: dict[Form, tuple[str, ...]] = {
     "coarse": (
-        "Look at the picture: who and what is in it, what happens, where.",
+        "Look at the image: who and what is in it, what happens, where.",
         "Read the correct description. Treat it as true and complete.",
         "Read the two generated descriptions, #1 and #2. Either may come from any program, and "
         "which of them is #1 changes from task to task.",
-        "Significant mistakes: details that are not true of the picture, such as a wrong thing, a "
+        "Significant mistakes: details that are not true of the image, such as a wrong thing, a "
         "wrong colour, or the right thing in the wrong place.",
         "Missing details: details of the correct description that a generated description leaves "
         "out. Correct its mistakes in your mind first: calling a woman a man is a mistake, but the "
         "person is not missing.",
-        "Overall quality: which of the two would serve someone better who cannot see the picture. "
+        "Overall quality: which of the two would serve someone better who cannot see the image. "
         "This one is for you to weigh.",
     ),
     "granular": (
-        "Look at the picture: who and what is in it, what happens, where.",
+        "Look at the image: who and what is in it, what happens, where.",
         "Read the correct description. Treat it as true and complete.",
         "Read the generated description.",
         "Mark the mistakes in the generated description: the fewest words that are not true of the "
-        "picture, such as a wrong thing, a wrong colour, or a wrong place.",
+        "image, such as a wrong thing, a wrong colour, or a wrong place.",
         "Mark what is missing in the correct description: the fewest words whose detail the "
         "generated description does not have. Correct its mistakes in your mind first: calling a "
         "woman a man is a mistake, but the person is not missing.",
@@ -97,7 +97,7 @@ SUGGESTED = (
     "Some words are marked already: a program suggests them. It is often wrong. Remove what you "
     "do not agree with, and add what it has not seen."
 )
-NO_PICTURE = "There are no pictures in this study: judge by the correct description alone."
+NO_IMAGE = "There are no images in this study: judge by the correct description alone."
 KEEPING = (
     "Your answers stay in this browser as you go. You can close the page and go on later, in the "
     "same browser. When you are done, save them to a file and send that file back. Nothing is sent "
@@ -105,9 +105,9 @@ KEEPING = (
 )
 
 
-def instructions(form: Form, *, pictures: bool, suggested: bool) -> tuple[str, ...]:
+def instructions(form: Form, *, images: bool, suggested: bool) -> tuple[str, ...]:
     """What a rater is told to do, step by step."""
     steps = STEPS[form]
-    if not pictures:
-        steps = (NO_PICTURE, *steps[1:])
+    if not images:
+        steps = (NO_IMAGE, *steps[1:])
     return (*steps, SUGGESTED) if suggested else steps

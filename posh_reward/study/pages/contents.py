@@ -11,10 +11,10 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.study.pages.marks import Stretch, names, stretches, wording, worst_first
 from posh_reward.study.pages.page import TITLES
-from posh_reward.study.pages.pictures import Pictures
+from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.comparison import Gain, Item, baseline_of, gains
 from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.numbered import OTHER_PICTURES
+from posh_reward.study.rows.numbered import OTHER_IMAGES
 from posh_reward.study.rows.scored import AXES, elements_in, scores_of, typed
 from posh_reward.study.rows.standings import Tally
 from posh_reward.types import Element, Scores
@@ -37,7 +37,7 @@ class Group:
 class Contents:
     """What a page shows, collected row by row."""
 
-    pictures: Pictures | None
+    images: Images | None
     groups: list[Group] = field(default_factory=list)
     by_id: dict[str, Group] = field(default_factory=dict)
     """The last group of each id that has a model."""
@@ -55,7 +55,7 @@ class Contents:
 
         Raises:
             InputError: it is not a scored row.
-            ConfigError: the dataset's picture is of something else.
+            ConfigError: the dataset's image is of something else.
         """
         row = typed(row)
         scores = scores_of(row)
@@ -65,17 +65,17 @@ class Contents:
         axes = [_rounded(getattr(scores, axis.field)) for axis in AXES]
         group = self._group(name, model)
         group.members[model] = [*axes, count, scores.generation[:START], number]
-        pair = [*_pair(scores, self.wordings), self._picture(row, model)]
+        pair = [*_pair(scores, self.wordings), self._image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
         self.tally.add({**row, "model": model, "id": name})
         self.signatures[scores.signature] = None
         self.marked = self.marked or bool(scores.elements)
 
-    def _picture(self, row: Row, model: str) -> int | None:
-        """The place of a row's picture; a text about another picture than its id's has none."""
-        if self.pictures is None or model.endswith(OTHER_PICTURES):
+    def _image(self, row: Row, model: str) -> int | None:
+        """The place of a row's image; a text about another image than its id's has none."""
+        if self.images is None or model.endswith(OTHER_IMAGES):
             return None
-        return self.pictures.place(row.get("image"), row.get("id"), row.get("reference"))
+        return self.images.place(row.get("image"), row.get("id"), row.get("reference"))
 
     def _group(self, name: str, model: str) -> Group:
         """The group that a row joins: the one with its id, unless it has this model already."""
@@ -102,18 +102,18 @@ class Contents:
         return gains(items, self.models, baseline_of(self.models, baseline))
 
 
-def contents_of(rows: Iterable[Row], pictures: Pictures | None = None) -> Contents:
+def contents_of(rows: Iterable[Row], images: Images | None = None) -> Contents:
     """Collects what a page shows.
 
     Args:
         rows: as ``posh-reward score`` writes them; read once, one at a time.
-        pictures: makes the small copies of what ``image`` names; None shows no pictures.
+        images: makes the small copies of what ``image`` names; None shows no images.
 
     Raises:
         InputError: a row is not a scored row, or there is none.
-        ConfigError: the pictures' dataset is not what the rows were generated from.
+        ConfigError: the images' dataset is not what the rows were generated from.
     """
-    contents = Contents(pictures)
+    contents = Contents(images)
     for number, row in enumerate(rows, start=1):
         try:
             contents.add(row)

@@ -16,7 +16,7 @@ from posh_reward.types import (
     Direction,
     Element,
     Kind,
-    Request,
+    Question,
     SceneGraph,
     Scores,
     Seen,
@@ -30,13 +30,13 @@ UNASKED = {
 }
 FAILED = '"{text}" could not be judged: {failure}'
 NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
-"""What a wording names: of an element, and the grades of the reference and of the picture."""
+"""What a wording names: of an element, and the grades of the reference and of the image."""
 SUPPORTED = 3.0
 """The grade from which on a witness bears an element out, if the signature names none."""
-SHOWN = "In the picture, not in the reference (reference {stated}, picture {looked}). "
-NOT_SHOWN = "Neither in the reference nor in the picture (reference {stated}, picture {looked}). "
-UNTOLD = "Not in the reference ({stated}), and the picture does not tell. "
-"""What was found out about an element that a picture was asked about."""
+SHOWN = "In the image, not in the reference (reference {stated}, image {looked}). "
+NOT_SHOWN = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
+UNTOLD = "Not in the reference ({stated}), and the image does not tell. "
+"""What was found out about an element that an image was asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _verdict(seen: Seen, supported: float) -> str:
 @cache
 def _question(kind: Kind, direction: Direction, preset: str) -> str:
     nothing = Description("", SceneGraph((), ()))
-    request = Request(
+    request = Question(
         direction, kind, "{identifier}", nothing, nothing, 0, text="{text}", other="{other}"
     )
     whole = question(request, preset)

@@ -160,13 +160,13 @@ def _wanted(each: Row) -> Named:
 
 def _claim(each: Row) -> Named:
     """A claim with its two witnesses; the one that bears it out better comes first."""
-    caption, picture = _number(each, "caption"), _number(each, "picture")
+    caption, image = _number(each, "caption"), _number(each, "picture")
     said = {}
     if caption is not None:
         closest = _joined(each.get("closest"))
         said["caption"] = f"caption {caption:.2f} (closest: {closest or 'nothing'})"
-    if picture is not None:
-        said["picture"] = f"picture {picture:.2f}"
+    if image is not None:
+        said["picture"] = f"image {image:.2f}"
     better = said.pop(str(each.get("witness")), None)
     parts = [*([f"best witness: {better}"] if better else []), *said.values()]
     failure = _failure(each)
@@ -176,7 +176,7 @@ def _claim(each: Row) -> Named:
 
 KINDS = {
     "harmonic": Kind(
-        "HarmonicEval: five criteria of texts about pictures",
+        "HarmonicEval: five criteria of texts about images",
         "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria",
         _harmonic,
     ),
@@ -188,7 +188,7 @@ KINDS = {
     "prove": Kind(
         "PROVE: helpful and truthful responses",
         "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
-        "response says; truthfulness: how much of the response the caption, or the picture, bears "
+        "response says; truthfulness: how much of the response the caption, or the image, bears "
         "out; average: the mean of the two",
         _prove,
     ),

@@ -43,7 +43,7 @@ KEY = (
     "{seen}<li>unmarked: clear (4, 5), or not an element</li></ul>"
 )
 SEEN_KEY = (
-    '<li><mark class="seen">seen<sup>*</sup></mark> clear in the picture, not in the reference</li>'
+    '<li><mark class="seen">seen<sup>*</sup></mark> clear in the image, not in the reference</li>'
 )
 
 
@@ -53,9 +53,9 @@ class Item:
 
     title: str
     scores: Scores
-    picture: bytes | None = None
+    image: bytes | None = None
     """A PNG or a JPEG, shown above the texts."""
-    picture_text: str = "The picture that is described"
+    image_text: str = "The image that is described"
 
 
 def page(
@@ -99,7 +99,7 @@ def fragment(scores: Scores) -> str:
 
 
 def key(signatures: Iterable[str]) -> str:
-    """What the marks mean; those of a picture only where one was asked."""
+    """What the marks mean; those of an image only where one was asked."""
     witnessed = any(field_of(each, "witness") is not None for each in signatures)
     return filled(KEY, {"seen": SEEN_KEY if witnessed else ""})
 
@@ -115,11 +115,11 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def _article(item: Item) -> str:
-    return f"<article><h2>{escape(item.title)}</h2>{_picture(item)}{_body(item.scores)}</article>"
+    return f"<article><h2>{escape(item.title)}</h2>{_image(item)}{_body(item.scores)}</article>"
 
 
-def _picture(item: Item) -> str:
-    return _figure(item.picture, item.picture_text)
+def _image(item: Item) -> str:
+    return _figure(item.image, item.image_text)
 
 
 def _figure(content: bytes | None, text: str) -> str:

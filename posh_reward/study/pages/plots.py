@@ -131,4 +131,4 @@ def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     axes.set_ylabel(SCALE, fontsize=9, color=INK)
     axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3)
-    axes.set_title("Held-out pictures", loc="left", fontsize=11, color=INK)
+    axes.set_title("Held-out images", loc="left", fontsize=11, color=INK)

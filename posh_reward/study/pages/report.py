@@ -16,7 +16,7 @@ from posh_reward.metrics.wording import filled
 from posh_reward.study.pages.contents import Contents, contents_of, script_json
 from posh_reward.study.pages.overview import overview
 from posh_reward.study.pages.page import NAMES, key, template
-from posh_reward.study.pages.pictures import Pictures
+from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.comparison import baseline_of
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.scored import EXPLAINED
@@ -27,7 +27,7 @@ TITLE = "POSH: mistakes and omissions"
 def report(
     rows: Iterable[Row],
     title: str = TITLE,
-    pictures: Pictures | None = None,
+    images: Images | None = None,
     baseline: str | None = None,
 ) -> str:
     """One HTML document about scored rows, as ``posh-reward score`` writes them.
@@ -36,13 +36,13 @@ def report(
         rows: read once, one at a time. Without ``elements`` they are shown unmarked. Those of
             one ``id`` by several models are shown side by side.
         title: its heading.
-        pictures: makes the small copies of what ``image`` names; None shows no pictures.
+        images: makes the small copies of what ``image`` names; None shows no images.
         baseline: the model that the others are compared with; by default the first.
 
     Raises:
         InputError: a row is not a scored row, there is none, or no row is of the baseline.
     """
-    return report_of(contents_of(rows, pictures), title, baseline)
+    return report_of(contents_of(rows, images), title, baseline)
 
 
 def report_of(
@@ -64,8 +64,8 @@ def report_of(
     """
     models = contents.models
     base = baseline_of(models, baseline)
-    pictures = contents.pictures
-    copies = pictures.copies if pictures else []
+    images = contents.images
+    copies = images.copies if images else []
     groups = [[g.name, [g.members.get(model) for model in models]] for g in contents.groups]
     values = {
         "title": escape(title),
@@ -93,7 +93,7 @@ def report_of(
 
 
 def _plots(plots: Sequence[tuple[str, bytes]]) -> str:
-    """Pictures that a page carries with it; nothing in them can run or be fetched."""
+    """Images that a page carries with it; nothing in them can run or be fetched."""
     if not plots:
         return ""
     images = "".join(
@@ -124,11 +124,11 @@ def _lead(contents: Contents) -> str:
         lead += "Open a pair to see its mistakes and omissions in the texts."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."
-    if contents.pictures and contents.pictures.left_out:
-        lead += f" Only the first {len(contents.pictures.copies):,} pictures are shown."
-    dataset = contents.pictures.dataset if contents.pictures else None
+    if contents.images and contents.images.left_out:
+        lead += f" Only the first {len(contents.images.copies):,} images are shown."
+    dataset = contents.images.dataset if contents.images else None
     if dataset and dataset.beyond:
-        lead += f" Without a picture: {dataset.too_far}."
+        lead += f" Without an image: {dataset.too_far}."
     if len(contents.signatures) > 1:
         lead += (
             f" These scores have {len(contents.signatures)} signatures: they are not comparable."

@@ -1,4 +1,4 @@
-"""Scored rows of POSH's siblings -> one page: picture, texts, and each named score with its reason.
+"""Scored rows of POSH's siblings -> one page: image, texts, and each named score with its reason.
 
 One layout for every metric: a row is texts and groups of named scores (``named`` reads them). The
 page has no scripts, and every text on it is escaped.
@@ -14,23 +14,23 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.wording import filled
 from posh_reward.study.pages.named import KINDS, Group, Named, Sheet, sheet_of
 from posh_reward.study.pages.page import number, template
-from posh_reward.study.pages.pictures import Pictures
+from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.statistics import bootstrap_mean
 
 
 @dataclass(slots=True)
 class Item:
-    """One picture, or one id, with what each model wrote about it."""
+    """One image, or one id, with what each model wrote about it."""
 
     name: str
-    picture: int | None = None
+    image: int | None = None
     """Its place among the copies."""
     sheets: list[Sheet] = field(default_factory=list)
 
 
 def sheets_page(
-    rows: Iterable[Row], metric: str, title: str | None = None, pictures: Pictures | None = None
+    rows: Iterable[Row], metric: str, title: str | None = None, images: Images | None = None
 ) -> str:
     """One HTML document about the scored rows of a metric; it needs no other file.
 
@@ -39,18 +39,18 @@ def sheets_page(
             ``id`` by several models are shown side by side.
         metric: one of ``KINDS``.
         title: its heading; by default the metric's.
-        pictures: makes the small copies of what ``image`` names; None shows no pictures.
+        images: makes the small copies of what ``image`` names; None shows no images.
 
     Raises:
         InputError: a row is not a scored row of this metric, or there is none.
     """
-    items = _items(rows, metric, pictures)
+    items = _items(rows, metric, images)
     if not items:
         raise InputError("there are no rows to report on")
     kind = KINDS[metric]
     sheets = [sheet for item in items for sheet in item.sheets]
     signatures = dict.fromkeys(sheet.signature for sheet in sheets)
-    copies = pictures.copies if pictures else []
+    copies = images.copies if images else []
     values = {
         "title": escape(title or kind.title),
         "lead": escape(_lead(sheets, kind.explained, len(signatures))),
@@ -64,7 +64,7 @@ def sheets_page(
     return page.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
 
 
-def _items(rows: Iterable[Row], metric: str, pictures: Pictures | None) -> list[Item]:
+def _items(rows: Iterable[Row], metric: str, images: Images | None) -> list[Item]:
     items: list[Item] = []
     by_name: dict[str, Item] = {}
     for place, row in enumerate(rows, start=1):
@@ -77,8 +77,8 @@ def _items(rows: Iterable[Row], metric: str, pictures: Pictures | None) -> list[
             item = Item(sheet.name or str(place))
             items.append(item)
             by_name[sheet.name] = item
-        if item.picture is None and pictures is not None:
-            item.picture = pictures.place(row.get("image"), row.get("id"), row.get("reference"))
+        if item.image is None and images is not None:
+            item.image = images.place(row.get("image"), row.get("id"), row.get("reference"))
         item.sheets.append(sheet)
     return items
 
@@ -129,15 +129,13 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _article(item: Item, copies: Sequence[str]) -> str:
-    picture = ""
-    if item.picture is not None:
-        source = escape(copies[item.picture])
-        picture = (
-            f'<figure><img src="{source}" alt="The picture that the texts are about"></figure>'
-        )
+    image = ""
+    if item.image is not None:
+        source = escape(copies[item.image])
+        image = f'<figure><img src="{source}" alt="The image that the texts are about"></figure>'
     sheets = "".join(_sheet(sheet, several=len(item.sheets) > 1) for sheet in item.sheets)
     return (
-        f'<article class="sheet"><h2>{escape(item.name)}</h2><div class="beside">{picture}'
+        f'<article class="sheet"><h2>{escape(item.name)}</h2><div class="beside">{image}'
         f'<div class="sides">{sheets}</div></div></article>'
     )
 

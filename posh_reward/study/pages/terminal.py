@@ -87,7 +87,7 @@ def _key(scores: Scores) -> list[Paragraph]:
     for level, digit in marks.items():
         pieces += [(digit, COLORS[level]), (f" {level}, ", DIM)]
     if field_of(scores.signature, "witness") is not None:
-        pieces += [("*", COLORS["seen"]), (" clear in the picture, not in the reference, ", DIM)]
+        pieces += [("*", COLORS["seen"]), (" clear in the image, not in the reference, ", DIM)]
     return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 
 

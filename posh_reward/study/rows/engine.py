@@ -17,7 +17,7 @@ from posh_reward.errors import InputError, JudgeError
 from posh_reward.study.rows.files import check_apart, open_table, shown, sink
 from posh_reward.study.rows.formats import STANDARD, format_of
 from posh_reward.study.rows.journal import Row, Sink
-from posh_reward.study.rows.pairs import Columns, Item, checked, items_of, survey, with_pictures
+from posh_reward.study.rows.pairs import Columns, Item, checked, items_of, survey, with_images
 from posh_reward.study.rows.writing import write_table
 
 PATIENCE = 3
@@ -39,8 +39,8 @@ class Work(Protocol):
         ...
 
     @property
-    def wants_pictures(self) -> bool:
-        """Whether the table needs a column of pictures."""
+    def wants_images(self) -> bool:
+        """Whether the table needs a column of images."""
         ...
 
     def rows(self, items: Sequence[Item]) -> list[Row]:
@@ -103,7 +103,7 @@ def go_through(work: Work, source: str, output: str, how: How, counter: Counter)
     format = format_of(output)
     check_apart(source, output)
     with (
-        open_items(source, how, pictures=work.wants_pictures) as (items, total),
+        open_items(source, how, images=work.wants_images) as (items, total),
         sink(output, format, how.overwrite) as out,
     ):
         fill(out, work, items, output, how, counter, total)
@@ -114,7 +114,7 @@ def go_through(work: Work, source: str, output: str, how: How, counter: Counter)
 
 @contextmanager
 def open_items(
-    source: str, how: How, *, pictures: bool = False
+    source: str, how: How, *, images: bool = False
 ) -> Iterator[tuple[Iterator[Item], int | None]]:
     """The items of a table, and how many there are, while the block lasts.
 
@@ -125,7 +125,7 @@ def open_items(
     """
     format = format_of(source, how.format, how.delimiter)
     columns = how.columns
-    if pictures:  # otherwise a column of them may be missing
+    if images:  # otherwise a column of them may be missing
         columns = replace(columns, image=columns.image or "image")
     total = None
     if source != STANDARD:
@@ -133,7 +133,7 @@ def open_items(
             total = survey(rows, shown(source), columns)
     with open_table(source, format) as rows:
         new = rows if total is not None else checked(rows, shown(source), columns)
-        yield with_pictures(items_of(new, columns), Path(source).parent), total
+        yield with_images(items_of(new, columns), Path(source).parent), total
 
 
 def fill(

@@ -1,4 +1,4 @@
-"""Rows that name their picture by its number in a dataset -> that picture, once it is theirs."""
+"""Rows that name their image by its number in a dataset -> that image, once it is theirs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from PIL import Image
 
-OTHER_PICTURES = " (other pictures)"
-"""Ends the name of a model that ``recipes/generate.py --shuffle_images`` showed other pictures."""
+OTHER_IMAGES = " (other images)"
+"""Ends the name of a model that ``recipes/generate.py --shuffle_images`` showed other images."""
 DIGITS = 18
 """Of a row's number at most; Python refuses to read thousands of them."""
 SHOWN = 60
@@ -21,7 +21,7 @@ SHOWN = 60
 
 
 class Looking(Protocol):
-    """A metric that looks at pictures, such as ``PoSh`` with a witness."""
+    """A metric that looks at images, such as ``PoSh`` with a witness."""
 
     @property
     def signature(self) -> str:
@@ -46,15 +46,15 @@ def number_of(image: object) -> int | None:
 
 
 class Numbered:
-    """The pictures of a dataset, for rows that number them as ``recipes/generate.py`` does.
+    """The images of a dataset, for rows that number them as ``recipes/generate.py`` does.
 
-    Another dataset, or the same one with other options, has other pictures under the same numbers.
-    So a row gets a picture only if the dataset's row is about the same thing: it has the same
+    Another dataset, or the same one with other options, has other images under the same numbers.
+    So a row gets an image only if the dataset's row is about the same thing: it has the same
     reference, or the row's id is its uuid. A uuid that only counts rows (``test-00003``) is the
     same in many datasets, so there the reference decides, if the row has one.
 
     Args:
-        dataset: with the columns uuid, image and reference (``load_pictures``).
+        dataset: with the columns uuid, image and reference (``load_images``).
         name: what errors call it.
     """
 
@@ -71,14 +71,14 @@ class Numbered:
 
     @property
     def too_far(self) -> str:
-        """How many rows name pictures that the dataset does not have, in words."""
+        """How many rows name images that the dataset does not have, in words."""
         return (
             f"{self.beyond:,} row{'s' * (self.beyond != 1)} beyond the end of {self.name!r}, which "
             f"has {len(self):,}"
         )
 
     def row(self, number: int, name: object, reference: object) -> int | None:
-        """The number again, once the picture is known to be the row's own.
+        """The number again, once the image is known to be the row's own.
 
         Args:
             number: what the row has as ``image``.
@@ -102,27 +102,27 @@ class Numbered:
         if not same and not (named and (reference is None or not counted)):
             text = "a text" if name is None else repr(name)
             raise ConfigError(
-                f"{text} is not about picture {number} of {self.name!r}, whose uuid is {uuid!r} "
+                f"{text} is not about image {number} of {self.name!r}, whose uuid is {uuid!r} "
                 f"and whose reference begins {stated[:SHOWN]!r}: name the dataset that the rows "
                 "were generated from, with all its options (--dataset, --split)"
             )
         return number
 
-    def picture(self, row: int) -> Image.Image:
-        """The picture of a row that ``row`` has let pass."""
-        picture: Image.Image = self._dataset[row]["image"]
-        return picture
+    def image(self, row: int) -> Image.Image:
+        """The image of a row that ``row`` has let pass."""
+        image: Image.Image = self._dataset[row]["image"]
+        return image
 
 
 class WithDataset:
-    """A metric that looks at pictures, given those that the images number in a dataset.
+    """A metric that looks at images, given those that the images number in a dataset.
 
     Args:
         metric: ``PoSh`` with a witness, say.
-        dataset: where the pictures are. Each has to have its pair's reference.
+        dataset: where the images are. Each has to have its pair's reference.
     """
 
-    wants_pictures = True
+    wants_images = True
 
     def __init__(self, metric: Looking, dataset: Numbered) -> None:
         self.metric = metric
@@ -139,10 +139,10 @@ class WithDataset:
         references: Sequence[str | None],
         images: Sequence[object] | None = None,
     ) -> list[Scores]:
-        """The metric's scores; a pair whose picture the dataset does not have fails.
+        """The metric's scores; a pair whose image the dataset does not have fails.
 
         Raises:
-            ConfigError: the dataset's picture is of something else.
+            ConfigError: the dataset's image is of something else.
         """
         pairs = zip(images or [], references, strict=True)
         return self.metric.score(generations, references, [self._shown(*pair) for pair in pairs])
@@ -152,9 +152,9 @@ class WithDataset:
         if number is None or not _words(reference):  # without a reference there is no score anyway
             return image
         if self.dataset.row(number, None, reference) is None:
-            return Failure("text", f"its picture is beyond the end of {self.dataset.name!r}, which "
+            return Failure("text", f"its image is beyond the end of {self.dataset.name!r}, which "
                            f"has {len(self.dataset):,} rows")  # fmt: skip
-        return self.dataset.picture(number)
+        return self.dataset.image(number)
 
 
 def _words(text: object) -> str:

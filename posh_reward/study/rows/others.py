@@ -58,15 +58,15 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def wants_pictures(self) -> bool:
-        """Whether the judge looks at pictures."""
+    def wants_images(self) -> bool:
+        """Whether the judge looks at images."""
 
     @abstractmethod
     def rows(self, items: Sequence[Item]) -> list[Row]:
         """One result row for each item, in order."""
 
     def asked(self, row: Row) -> bool:
-        """Whether the judge was asked: not about a text or a picture that cannot be used."""
+        """Whether the judge was asked: not about a text or an image that cannot be used."""
         return bool(row["failure_kind"] != "text")
 
     def check(self, row: Row) -> None:
@@ -78,7 +78,7 @@ class Rows(ABC):
 
 
 class HarmonicRows(Rows):
-    """Texts about pictures -> rows with HarmonicEval's scores.
+    """Texts about images -> rows with HarmonicEval's scores.
 
     Args:
         metric: what scores.
@@ -104,15 +104,15 @@ class HarmonicRows(Rows):
         return self.metric.signature_for(self.task)
 
     @property
-    def wants_pictures(self) -> bool:
-        """Whether any criterion is about the picture."""
+    def wants_images(self) -> bool:
+        """Whether any criterion is about the image."""
         return any(each in SEEN for each in self.metric.criteria)
 
     def rows(self, items: Sequence[Item]) -> list[Row]:
         """One scored row for each text."""
-        texts, pictures = column(items, "generation"), [item.picture for item in items]
+        texts, images = column(items, "generation"), [item.content for item in items]
         questions = column(items, "question") if "question" in self.texts else None
-        scores = self.metric.score(texts, pictures, self.task, questions=questions)
+        scores = self.metric.score(texts, images, self.task, questions=questions)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
 
     def _row(self, item: Item, scores: HarmonicScores) -> Row:
@@ -167,8 +167,8 @@ class RubricRows(Rows):
         return self.judge.signature
 
     @property
-    def wants_pictures(self) -> bool:
-        """Never: the reference says what is in the picture."""
+    def wants_images(self) -> bool:
+        """Never: the reference says what is in the image."""
         return False
 
     def rows(self, items: Sequence[Item]) -> list[Row]:

@@ -27,7 +27,7 @@ class Columns:
     model: str | None = None
     """Who wrote the generation; carried along. None: a column ``model``, if there is one."""
     image: str | None = None
-    """The picture's path or row; carried along, and shown to a metric that looks at pictures. None:
+    """The image's path or row; carried along, and shown to a metric that looks at images. None:
     a column ``image``, if there is one."""
 
 
@@ -40,8 +40,8 @@ class Item:
     """By name; a value that is not a text has no score."""
     model: str | None = None
     image: str | int | None = None
-    picture: Any = None
-    """What the table has of the picture, for a metric that looks at it; not carried along."""
+    content: Any = None
+    """What the table has of the image, for a metric that looks at it; not carried along."""
 
     @property
     def head(self) -> Row:
@@ -64,14 +64,14 @@ class Pair:
     reference: Any
     model: str | None = None
     image: str | int | None = None
-    picture: Any = None
-    """What the table has of the picture, for a metric that looks at it; not carried along."""
+    content: Any = None
+    """What the table has of the image, for a metric that looks at it; not carried along."""
 
     @property
     def item(self) -> Item:
         """The same, as any metric takes it."""
         texts = {"generation": self.generation, "reference": self.reference}
-        return Item(self.id, texts, self.model, self.image, self.picture)
+        return Item(self.id, texts, self.model, self.image, self.content)
 
     @property
     def head(self) -> Row:
@@ -79,7 +79,7 @@ class Pair:
         return self.item.head
 
 
-Pictured = TypeVar("Pictured", Item, Pair)
+WithImage = TypeVar("WithImage", Item, Pair)
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
@@ -166,7 +166,7 @@ def items_of(rows: Iterable[Row], columns: Columns) -> Iterator[Item]:
         InputError: an id or a model cannot be used.
     """
     for number, row in enumerate(rows, start=1):
-        picture = row.get(columns.image or "image")
+        content = row.get(columns.image or "image")
         yield Item(
             number if columns.id is None else _id(row.get(columns.id)),
             {
@@ -174,8 +174,8 @@ def items_of(rows: Iterable[Row], columns: Columns) -> Iterator[Item]:
                 for name, column in columns.texts.items()
             },
             _model(row, columns),
-            _place(picture),
-            picture,
+            _place(content),
+            content,
         )
 
 
@@ -183,7 +183,7 @@ def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
     """The pairs of a table, as ``items_of``."""
     for item in items_of(rows, columns):
         generation, reference = item.texts["generation"], item.texts["reference"]
-        yield Pair(item.id, generation, reference, item.model, item.image, item.picture)
+        yield Pair(item.id, generation, reference, item.model, item.image, item.content)
 
 
 def _id(value: object) -> str | int:
@@ -204,18 +204,18 @@ def _model(row: Row, columns: Columns) -> str | None:
 
 
 def _place(value: object) -> str | int | None:
-    """Where a picture is; its pixels, as datasets hold them, are not carried along."""
+    """Where an image is; its pixels, as datasets hold them, are not carried along."""
     if isinstance(value, Mapping):
         value = value.get("path")
     return value if isinstance(value, str | int) else None
 
 
-def with_pictures(items: Iterable[Pictured], folder: Path) -> Iterator[Pictured]:
-    """The items, each with its picture's path from here or, if it is there, from a folder."""
+def with_images(items: Iterable[WithImage], folder: Path) -> Iterator[WithImage]:
+    """The items, each with its image's path from here or, if it is there, from a folder."""
     for item in items:
-        path = item.picture.get("path") if isinstance(item.picture, Mapping) else item.picture
-        held = isinstance(item.picture, Mapping) and item.picture.get("bytes") is not None
+        path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
+        held = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
         if not held and isinstance(path, str) and path and not is_there(path):
             there = folder / path
-            item = replace(item, picture=str(there if is_there(there) else path))
+            item = replace(item, content=str(there if is_there(there) else path))
         yield item

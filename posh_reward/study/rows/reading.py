@@ -19,7 +19,7 @@ LONGEST = 64_000_000
 """Bytes of the longest line of JSON, and characters of the longest line or cell of CSV: a small
 gzip file can hold a line larger than the memory."""
 AT_ONCE = 64
-"""Rows of Parquet that are read at a time. They may hold pictures."""
+"""Rows of Parquet that are read at a time. They may hold images."""
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:

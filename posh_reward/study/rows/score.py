@@ -15,7 +15,7 @@ from posh_reward.study.rows.scored import elements_in, scored_row, scores_of
 from posh_reward.study.rows.standings import Tally
 from posh_reward.types import Scores
 
-__all__ = ["How", "Metric", "PoshRows", "score_pairs", "score_table", "wants_pictures"]
+__all__ = ["How", "Metric", "PoshRows", "score_pairs", "score_table", "wants_images"]
 
 
 class Metric(Protocol):
@@ -31,14 +31,14 @@ class Metric(Protocol):
     ) -> list[Scores]:
         """One record for each pair, in order.
 
-        A metric that ``wants_pictures`` is given them too, as ``PoSh`` with a witness is.
+        A metric that ``wants_images`` is given them too, as ``PoSh`` with a witness is.
         """
         ...
 
 
-def wants_pictures(metric: object) -> bool:
-    """Whether a metric has to be given the pictures, too."""
-    return bool(getattr(metric, "wants_pictures", False))
+def wants_images(metric: object) -> bool:
+    """Whether a metric has to be given the images, too."""
+    return bool(getattr(metric, "wants_images", False))
 
 
 class PoshRows:
@@ -61,17 +61,17 @@ class PoshRows:
         return self.metric.signature
 
     @property
-    def wants_pictures(self) -> bool:
-        """Whether the metric has a witness, who looks at pictures."""
-        return wants_pictures(self.metric)
+    def wants_images(self) -> bool:
+        """Whether the metric has a witness, who looks at images."""
+        return wants_images(self.metric)
 
     def rows(self, items: Sequence[Item]) -> list[Row]:
         """One scored row for each pair."""
         given: list[list[Any]] = [
             [item.texts[name] for item in items] for name in ("generation", "reference")
         ]
-        if self.wants_pictures:
-            given.append([item.picture for item in items])
+        if self.wants_images:
+            given.append([item.content for item in items])
         scores = self.metric.score(*given)
         return [
             scored_row(item, each, elements=self.elements)

@@ -173,14 +173,14 @@ def _element(row: object) -> Element:
 
 
 def _seen(row: object) -> Seen | None:
-    """What the picture said, if it was asked."""
+    """What the image said, if it was asked."""
     if row is None:
         return None
     if not isinstance(row, dict):
-        raise InputError(f"what the picture said is {short(row)}")
+        raise InputError(f"what the image said is {short(row)}")
     stated = _grade(row.get("stated"))
     if stated is None:
-        raise InputError("what the picture said lacks the reference's grade (stated)")
+        raise InputError("what the image said lacks the reference's grade (stated)")
     return Seen(_grade(row.get("grade")), stated, _failure(row))
 
 

@@ -270,22 +270,22 @@ def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:
 
 
 def conversations(inputs: Sequence[Row]) -> list[Any]:
-    """The prompts of some rows with their pictures, as TRL makes them.
+    """The prompts of some rows with their images, as TRL makes them.
 
     ``DapoTrainer._generate`` checks that TRL's are the same.
     """
     prompts = [row["prompt"] for row in inputs]
     if "images" in inputs[0]:
-        pictures = [row.get("images") for row in inputs]
+        images = [row.get("images") for row in inputs]
     elif "image" in inputs[0]:
-        pictures = [[row["image"]] if row.get("image") is not None else None for row in inputs]
+        images = [[row["image"]] if row.get("image") is not None else None for row in inputs]
     else:
         return prompts
-    if all(each == [] for each in pictures):
+    if all(each == [] for each in images):
         return prompts
     return [
         prepare_multimodal_messages(prompt, images=each)
-        for prompt, each in zip(prompts, pictures, strict=True)
+        for prompt, each in zip(prompts, images, strict=True)
     ]
 
 

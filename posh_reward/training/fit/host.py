@@ -7,7 +7,7 @@ from posh_reward.training.fit.run import Run
 from posh_reward.training.fit.states import MASTER, MOMENTS, states
 
 PROCESS = 12.0
-"""GiB of one trainer: Python, CUDA's libraries, two workers that decode pictures."""
+"""GiB of one trainer: Python, CUDA's libraries, two workers that decode images."""
 ENGINE = 4.0
 """GiB of a process with an engine, besides the weights that sleep there."""
 READER = 3.0

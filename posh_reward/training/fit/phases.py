@@ -27,7 +27,7 @@ LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
 """Parameters, by DeepSpeed's defaults for ZeRO-3: whole at a time (stage3_max_live_parameters), in
 one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
 KEPT_BY_VISION = 4
-"""Patches behind one token of a picture."""
+"""Patches behind one token of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def activations(run: Run) -> float:
     """
     shape, size = run.shape, min(size_of(run), 2)
     tokens = run.batch * run.length
-    patches = run.batch * run.picture * KEPT_BY_VISION
+    patches = run.batch * run.image * KEPT_BY_VISION
     text_layer = tokens * (10 * shape.width + 4 * shape.inner) * size
     vision_layer = patches * 26 * shape.vision_width * size
     if not run.checkpointing:

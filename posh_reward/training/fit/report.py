@@ -104,7 +104,7 @@ def _train(run: Run, phase: Phase, card: float) -> Iterator[str]:
         yield "halve per_device_train_batch_size and double gradient_accumulation_steps"
     if not run.checkpointing:
         yield "set gradient_checkpointing: true"
-    if run.picture > 1280:
+    if run.image > 1280:
         yield "lower max_pixels (1003520 are 1,280 tokens)"
     yield from _sleep(run)
     yield from _spread(run)
@@ -127,7 +127,7 @@ def assumptions(card: float = CARD) -> list[str]:
         f"  on the card the parser takes {PARSER} GiB and Maverick {COREF}",
         f"  activations: each layer's input, one layer computed again, {SPARE - 1:.0%} fragments",
         f"  the head's logits are computed in tiles, in at most {HEAD} GiB",
-        f"  a picture has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
+        f"  an image has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
         f"{REFERENCE_TOKENS} at most",
         "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",
         f"  a machine's memory: {host.PROCESS:g} GiB a trainer, {host.ENGINE:g} and the sleeping "

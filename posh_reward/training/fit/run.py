@@ -16,7 +16,7 @@ from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
 UNCAPPED = 16384
-"""Tokens of a picture without ``max_pixels``: Qwen2.5-VL's own cap."""
+"""Tokens of an image without ``max_pixels``: Qwen2.5-VL's own cap."""
 REFERENCE_TOKENS = 512
 """Of the longest references, for SFT."""
 
@@ -43,8 +43,8 @@ class Run:
     """Rows of one forward pass."""
     generated: int
     """Completions that a process generates at a time; 0 in SFT."""
-    picture: int
-    """Tokens of the largest picture."""
+    image: int
+    """Tokens of the largest image."""
     text: int
     """Tokens of prompt and completion, or of prompt and reference."""
     checkpointing: bool
@@ -68,7 +68,7 @@ class Run:
     @property
     def length(self) -> int:
         """Tokens of a row."""
-        return self.picture + self.text
+        return self.image + self.text
 
 
 def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
@@ -89,7 +89,7 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
         parameters=parameters_of(shape, BYTES[model.dtype], there),
         batch=args.per_device_train_batch_size,
         generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
-        picture=script.max_pixels // PATCH if script.max_pixels else UNCAPPED,
+        image=script.max_pixels // PATCH if script.max_pixels else UNCAPPED,
         text=PROMPT_TOKENS + (args.max_completion_length if generates else REFERENCE_TOKENS),
         checkpointing=bool(args.gradient_checkpointing),
         share=args.vllm_gpu_memory_utilization if colocated else None,

@@ -47,15 +47,15 @@ def test_five_criteria_and_their_mean() -> None:
     assert score.signature.startswith("harmonic|model:fake-model-1|gamma:0.75|replies:")
 
 
-def test_only_correctness_and_completeness_see_the_picture() -> None:
+def test_only_correctness_and_completeness_see_the_image() -> None:
     model = judge()
     HarmonicEval(model).score([CAPTION], [RED])
-    assert {criterion(p): len(p.pictures) for p in model.prompts} == {
+    assert {criterion(p): len(p.images) for p in model.prompts} == {
         name: int(name in SEEN) for name in CRITERIA
     }
 
 
-def test_questions_are_seen_where_the_picture_is() -> None:
+def test_questions_are_seen_where_the_image_is() -> None:
     model = judge()
     HarmonicEval(model).score(["A square."], [RED], "vqa", questions=["What is this?"])
     for prompt in model.prompts:
@@ -110,7 +110,7 @@ def test_what_cannot_be_asked_fails_with_its_reason(tmp_path: Path) -> None:
         [RED, RED, RED, RED, None, tmp_path / "none.png"],
     )
     assert scores[0].overall is not None
-    reasons = ["text is missing", "type int", "surrogate", "no picture", "cannot be read"]
+    reasons = ["text is missing", "type int", "surrogate", "no image", "cannot be read"]
     for score, reason in zip(scores[1:], reasons, strict=True):
         assert score.overall is None
         assert reason in str(score.failure)
@@ -125,26 +125,26 @@ def test_a_reply_without_a_label_is_a_failure_and_not_a_sure_1() -> None:
     assert "no label" in str(score.failure)
 
 
-def test_a_blind_model_is_refused_where_a_criterion_needs_the_picture() -> None:
-    with pytest.raises(InputError, match="fake-model-1 does not take pictures"):
+def test_a_blind_model_is_refused_where_a_criterion_needs_the_image() -> None:
+    with pytest.raises(InputError, match="fake-model-1 does not take images"):
         HarmonicEval(FakeModel(by_criterion), criteria=["fluency", "correctness"])
     [score] = HarmonicEval(FakeModel(by_criterion), criteria=["fluency"]).score([CAPTION], [None])
     assert score.overall == 4.5
 
 
-def test_equal_texts_about_equal_pictures_are_asked_once(tmp_path: Path) -> None:
+def test_equal_texts_about_equal_images_are_asked_once(tmp_path: Path) -> None:
     model = judge()
     harmonic = HarmonicEval(model, store=tmp_path / "store")
     first, again, other = harmonic.score([CAPTION] * 3, [RED, RED.copy(), BLUE])
     assert first == again
-    assert len(model.prompts) == 5 + 2, "what sees no picture is the same question"
+    assert len(model.prompts) == 5 + 2, "what sees no image is the same question"
     many = harmonic.score([CAPTION] * 200, [RED] * 200)
     assert len(model.prompts) == 7
     assert many == [first] * 200
     assert other.overall == first.overall
 
 
-def test_few_pictures_are_in_memory_at_a_time() -> None:
+def test_few_images_are_in_memory_at_a_time() -> None:
     column = LazyColumn(["red", "blue"] * 100)
     together = HarmonicEval(judge()).score([CAPTION] * 200, column)
     assert together == HarmonicEval(judge()).score([CAPTION] * 200, [RED, BLUE] * 100)

@@ -14,7 +14,7 @@ from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, w
 from posh_reward.metrics.posh.judges.fake import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from posh_reward.types import Description, Failure, Kind, Request
+from posh_reward.types import Description, Failure, Kind, Question
 from tests.graphs import description
 
 GENERATION = "A tall man in a red coat holds a cup beside a sailboat."
@@ -30,14 +30,14 @@ def read() -> dict[str, Description]:
 
 def ask(
     read: dict[str, Description], identifier: str, kind: Kind = "entity", text: str | None = None
-) -> Request:
+) -> Question:
     source = read[GENERATION]
     entity = next(i for i, e in enumerate(source.graph.entities) if e.head in identifier)
-    return Request("precision", kind, identifier, source, read[REFERENCE], entity, text)
+    return Question("precision", kind, identifier, source, read[REFERENCE], entity, text)
 
 
 def test_only_what_is_not_plain_reaches_the_full_judge(read: dict[str, Description]) -> None:
-    full = FakeJudge(lambda request: 3.0)
+    full = FakeJudge(lambda question: 3.0)
     judge = Cascade(full)
     asked = [
         ask(read, "the tall man"),
@@ -50,11 +50,11 @@ def test_only_what_is_not_plain_reaches_the_full_judge(read: dict[str, Descripti
     assert grades[0] == grades[4] == VERBATIM.grade
     assert grades[3] == 3.0, "other words may say what an attribute says"
     assert ABSENT.grade in grades[1:3]
-    assert judge.settled == len(asked) - len(full.requests) > 0
+    assert judge.settled == len(asked) - len(full.questions) > 0
 
 
 def test_a_failure_of_the_full_judge_stays_one(read: dict[str, Description]) -> None:
-    judge = Cascade(FakeJudge(lambda request: BROKEN))
+    judge = Cascade(FakeJudge(lambda question: BROKEN))
     plain, hard = judge.grade([ask(read, "the tall man"), ask(read, "man", "attribute", "grim")])
     assert plain == VERBATIM
     assert hard.failure == BROKEN
@@ -107,8 +107,8 @@ def test_words_are_compared_whole_to_be_there_and_in_part_to_be_absent(
     identifier: str, text: str, wording: str
 ) -> None:
     source = description("A boat.")
-    request = Request("recall", "entity", identifier, source, description(text), 0)
-    assert wording_of(request) == wording
+    question = Question("recall", "entity", identifier, source, description(text), 0)
+    assert wording_of(question) == wording
 
 
 def test_it_pickles() -> None:

@@ -17,7 +17,7 @@ from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
-from posh_reward.types import Clusters, Description, Failure, Reply, Request, RewriteRequest
+from posh_reward.types import Clusters, Description, Failure, Phrase, Question, Reply
 from tests.parses import VOCAB, columns
 
 SENTENCES = (
@@ -55,16 +55,16 @@ def clusters(draw: st.DrawFn, size: int) -> Clusters:
     return tuple(map(tuple, draw(st.lists(st.lists(mention, max_size=4), max_size=4))))
 
 
-def grade(request: Request) -> float:
+def grade(question: Question) -> float:
     """Any grade, but always the same for one question."""
-    asked = f"{request.kind}|{request.identifier}|{request.text}|{request.other}"
+    asked = f"{question.kind}|{question.identifier}|{question.text}|{question.other}"
     return 1.0 + sha256(asked.encode()).digest()[0] / 64
 
 
-def grade_or_fail(request: Request) -> float | Failure:
+def grade_or_fail(question: Question) -> float | Failure:
     """As ``grade``, but one question in eight fails."""
-    drawn = grade(request)
-    return Failure("reply", request.identifier) if drawn * 64 % 8 == 0 else drawn
+    drawn = grade(question)
+    return Failure("reply", question.identifier) if drawn * 64 % 8 == 0 else drawn
 
 
 class Failing(FakeJudge):
@@ -73,9 +73,9 @@ class Failing(FakeJudge):
     def __init__(self) -> None:
         super().__init__(grade_or_fail)
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         failed = Reply(None, Failure("reply", "too long"))
-        return [failed if len(r.text) % 8 == 0 else Reply(f"the {r.text}") for r in requests]
+        return [failed if len(r.text) % 8 == 0 else Reply(f"the {r.text}") for r in questions]
 
 
 def examined(

@@ -11,7 +11,7 @@ from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT
 from posh_reward.metrics.posh.judges.embedded.likeness import Vocabulary, likeness
-from posh_reward.types import Description, Kind, Request, RewriteRequest
+from posh_reward.types import Description, Kind, Phrase, Question
 from tests.parses import parse
 
 SHAWL = "A/DET/det/1 {who}/NOUN/nsubj/2 wears/VERB/ROOT/2 a/DET/det/5 {what}/ADJ/amod/5 shawl/NOUN/dobj/2 ./PUNCT/punct/2"  # noqa: E501
@@ -55,11 +55,11 @@ def grade(
 ) -> float:
     """Grade of an entity, or of its attribute, or of its relation to another entity."""
     kind: Kind = "relation" if other else "attribute" if text else "entity"
-    request = Request(
+    question = Question(
         "precision", kind, identifier or head, source, target, find(source, head), text,
         other, find(source, other) if other else None,
     )  # fmt: skip
-    (verdict,) = EmbeddedJudge().grade([request])
+    (verdict,) = EmbeddedJudge().grade([question])
     assert verdict.grade is not None
     return verdict.grade
 
@@ -210,11 +210,11 @@ def test_a_ladder_is_no_more_of_a_lad() -> None:
 def test_more_pairs_than_are_kept_are_judged_the_same() -> None:
     texts = [read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(KEPT + 10)]
     target = read(SHAWL.format(who="woman", what="w3"))
-    requests = [Request("recall", "attribute", "shawl", t, target, 1, "red") for t in texts]
+    questions = [Question("recall", "attribute", "shawl", t, target, 1, "red") for t in texts]
     judge = EmbeddedJudge()
-    first = judge.grade(requests)
+    first = judge.grade(questions)
     judge.sleep()
-    assert judge.grade(requests) == first
+    assert judge.grade(questions) == first
 
 
 def test_an_absent_thing_is_absent_and_its_attributes_are_not_asked_for() -> None:
@@ -278,7 +278,7 @@ def test_time_grows_with_the_length_of_a_story_not_with_its_square() -> None:
         )
         ends = [(r.subject, r.text, r.object) for r in story.graph.relations]
         ask = [
-            Request("recall", "relation", "he", story, story, a, text, "her", b)
+            Question("recall", "relation", "he", story, story, a, text, "her", b)
             for a, text, b in ends
         ]
         start = time.process_time()
@@ -298,7 +298,7 @@ def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:
 
 def test_verdicts_are_distributions_over_the_labels() -> None:
     source = read(SHAWL.format(who="woman", what="red"))
-    (verdict,) = EmbeddedJudge().grade([Request("recall", "entity", "shawl", source, source, 1)])
+    (verdict,) = EmbeddedJudge().grade([Question("recall", "entity", "shawl", source, source, 1)])
     assert verdict.probabilities is not None
     assert len(verdict.probabilities) == 5
     assert sum(verdict.probabilities) == pytest.approx(1)
@@ -308,20 +308,22 @@ def test_verdicts_are_distributions_over_the_labels() -> None:
 def test_neither_order_nor_company_changes_a_verdict() -> None:
     source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
     target = read(HAT.format(who="boy", what="red"), SHAWL.format(who="girl", what="blue"))
-    requests = [
-        Request("precision", "entity", entity.head, source, target, index)
+    questions = [
+        Question("precision", "entity", entity.head, source, target, index)
         for index, entity in enumerate(source.graph.entities)
-    ] + [Request("recall", "entity", "hat", target, source, find(target, "hat"))]
-    together = EmbeddedJudge().grade(requests)
-    assert EmbeddedJudge().grade(requests[::-1]) == together[::-1]
-    assert [EmbeddedJudge().grade([request])[0] for request in requests] == together
+    ] + [Question("recall", "entity", "hat", target, source, find(target, "hat"))]
+    together = EmbeddedJudge().grade(questions)
+    assert EmbeddedJudge().grade(questions[::-1]) == together[::-1]
+    assert [EmbeddedJudge().grade([question])[0] for question in questions] == together
 
 
 def test_the_same_text_read_otherwise_is_judged_otherwise() -> None:
     judge = EmbeddedJudge()
     source = read(SHAWL.format(who="woman", what="red"))
     unparsed = Description(source.text, type(source.graph)((), ()))
-    ask = [Request("recall", "attribute", "shawl", source, t, 1, "red") for t in (source, unparsed)]
+    ask = [
+        Question("recall", "attribute", "shawl", source, t, 1, "red") for t in (source, unparsed)
+    ]
     assert [judge.grade([a]) for a in ask] == [EmbeddedJudge().grade([a]) for a in ask]
 
 
@@ -336,24 +338,24 @@ def test_a_target_without_a_parse_is_searched_by_its_words() -> None:
 def test_a_text_that_repeats_itself_is_judged_in_bounded_time() -> None:
     source = read(*[SHAWL.format(who="woman", what="red")] * 200)
     target = read(*[SHAWL.format(who="woman", what="blue")] * 200)
-    requests = [
-        Request("precision", "attribute", "shawl", source, target, index, "red")
+    questions = [
+        Question("precision", "attribute", "shawl", source, target, index, "red")
         for index, entity in enumerate(source.graph.entities)
         if entity.head == "shawl"
     ]
     start = time.perf_counter()
-    grades = {verdict.grade for verdict in EmbeddedJudge().grade(requests)}
+    grades = {verdict.grade for verdict in EmbeddedJudge().grade(questions)}
     assert time.perf_counter() - start < 20
     assert max(grade_ or 0 for grade_ in grades) < 1.5
 
 
 def test_rewrites_and_what_was_used() -> None:
     judge = EmbeddedJudge()
-    (rewrite,) = judge.rewrite([RewriteRequest("small dog", "attribute")])
+    (rewrite,) = judge.rewrite([Phrase("small dog", "attribute")])
     assert rewrite.text == "the small dog"
     source = read(SHAWL.format(who="woman", what="red"))
     judge.wake()
-    judge.grade([Request("recall", "entity", "shawl", source, source, 1)])
+    judge.grade([Question("recall", "entity", "shawl", source, source, 1)])
     judge.sleep()
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})

@@ -8,7 +8,7 @@ from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
-from posh_reward.types import Failure, Request
+from posh_reward.types import Failure, Question
 from tests.graphs import attribute, description, entity, relation
 
 SOURCE = description(
@@ -35,7 +35,7 @@ def graded(examination: Examination) -> list[tuple[str, float | None]]:
 
 
 def test_elements_stand_by_entity_with_attributes_and_relations() -> None:
-    examination, _ = run(lambda request: 5.0)
+    examination, _ = run(lambda question: 5.0)
     assert [(e.kind, e.text) for e in examination.elements] == [
         ("entity", "woman"),
         ("attribute", "tall"),
@@ -50,33 +50,33 @@ def test_elements_stand_by_entity_with_attributes_and_relations() -> None:
 
 
 def test_what_belongs_to_an_absent_entity_gets_the_lowest_grade_unasked() -> None:
-    examination, judge = run(lambda request: 1.0 if "dog" in request.identifier else 4.0)
+    examination, judge = run(lambda question: 1.0 if "dog" in question.identifier else 4.0)
     assert dict(graded(examination))["sleeps"] == 1.0
     assert dict(graded(examination))["beside"] == 1.0
-    assert not [request for request in judge.requests if request.text in ("sleeps", "beside")]
+    assert not [question for question in judge.questions if question.text in ("sleeps", "beside")]
 
 
 def test_a_later_name_wins_only_with_a_higher_rounded_grade() -> None:
-    def grader(request: Request) -> float:
-        return {"woman": 3.6, "the tall woman": 4.4}.get(request.identifier, 5.0)
+    def grader(question: Question) -> float:
+        return {"woman": 3.6, "the tall woman": 4.4}.get(question.identifier, 5.0)
 
     examination, _ = run(grader)
     assert examination.found[1].identifier == "woman"
 
 
 def test_asking_stops_when_no_candidate_can_win_and_the_result_is_the_same() -> None:
-    lazy, few = run(lambda request: 4.6)
-    eager, many = run(lambda request: 4.6, pace="eager")
+    lazy, few = run(lambda question: 4.6)
+    eager, many = run(lambda question: 4.6, pace="eager")
     assert lazy.elements == eager.elements
-    assert len(few.requests) < len(many.requests)
-    assert "the tall woman" not in [request.identifier for request in few.requests]
+    assert len(few.questions) < len(many.questions)
+    assert "the tall woman" not in [question.identifier for question in few.questions]
 
 
 def test_a_candidate_that_cannot_win_cannot_fail_either() -> None:
     """Asked at once with the others, it is not heard once an earlier one has the top grade."""
 
-    def grader(request: Request) -> float | Failure:
-        other = request.kind == "entity" and request.identifier.startswith("the")
+    def grader(question: Question) -> float | Failure:
+        other = question.kind == "entity" and question.identifier.startswith("the")
         return Failure("engine", "timed out") if other else 5.0
 
     for pace in get_args(Pace):
@@ -86,8 +86,8 @@ def test_a_candidate_that_cannot_win_cannot_fail_either() -> None:
 
 
 def test_a_failed_judgment_is_none_and_spares_the_rest() -> None:
-    def grader(request: Request) -> float | Failure:
-        return Failure("engine", "timed out") if request.identifier.endswith("dog") else 4.0
+    def grader(question: Question) -> float | Failure:
+        return Failure("engine", "timed out") if question.identifier.endswith("dog") else 4.0
 
     examination, _ = run(grader)
     grades = dict(graded(examination))
@@ -97,8 +97,8 @@ def test_a_failed_judgment_is_none_and_spares_the_rest() -> None:
 
 
 def test_a_part_is_asked_for_after_its_whole() -> None:
-    _, judge = run(lambda request: 4.0)
-    asked = [request.identifier for request in judge.requests if request.kind == "entity"]
+    _, judge = run(lambda question: 4.0)
+    asked = [question.identifier for question in judge.questions if question.kind == "entity"]
     assert asked.index("woman") < asked.index("hat")
     assert "hat of woman" in asked
 
@@ -110,16 +110,16 @@ PART = description(
 )
 
 
-def asked(*, mended: bool) -> list[Request]:
-    judge = FakeJudge(lambda request: 2.0 if request.identifier == "hand" else 4.0)
+def asked(*, mended: bool) -> list[Question]:
+    judge = FakeJudge(lambda question: 2.0 if question.identifier == "hand" else 4.0)
     steps = examine(PART, TARGET, "recall", mended=mended)
     run_together([steps], judge, Rewriter(judge))
-    return judge.requests
+    return judge.questions
 
 
 def test_only_the_release_cuts_a_part_s_name_short_in_the_question_about_its_whole() -> None:
-    def named(requests: list[Request]) -> str:
-        return next(each.identifier for each in requests if each.text == "part of")
+    def named(questions: list[Question]) -> str:
+        return next(each.identifier for each in questions if each.text == "part of")
 
     assert named(asked(mended=False)) == "hand"
     assert named(asked(mended=True)) == "hand of man]"

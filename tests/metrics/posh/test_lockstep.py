@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.metrics.posh.lockstep import Rewriter
-from posh_reward.types import Failure, Reply, RewriteRequest
+from posh_reward.types import Failure, Phrase, Reply
 
 ODD = Failure("reply", "too odd")
 
@@ -19,13 +19,13 @@ class Writer(FakeJudge):
         super().__init__()
         self.phrases: list[str] = []
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
-        self.phrases += [request.text for request in requests]
-        return [Reply(None, ODD) if r.text == "bad" else Reply(f"the {r.text}") for r in requests]
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
+        self.phrases += [question.text for question in questions]
+        return [Reply(None, ODD) if r.text == "bad" else Reply(f"the {r.text}") for r in questions]
 
 
-def phrases(*texts: str) -> list[RewriteRequest]:
-    return [RewriteRequest(text, "attribute") for text in texts]
+def phrases(*texts: str) -> list[Phrase]:
+    return [Phrase(text, "attribute") for text in texts]
 
 
 def test_a_phrase_is_rewritten_once() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from posh_reward import InputError, PoSh, Scores
 from posh_reward.metrics.posh.judges.fake import FakeJudge
-from posh_reward.types import Failure, Request
+from posh_reward.types import Failure, Question
 
 REFERENCE = (
     "A tall woman in a red dress stands to our left, holding a yellow basket. To her right, a "
@@ -142,8 +142,8 @@ def test_unknown_names_list_the_known_ones(wrong: dict[str, str]) -> None:
 
 
 def test_one_failed_judgment_fails_its_direction_and_no_other_pair() -> None:
-    def grader(request: Request) -> float | Failure:
-        return Failure("engine", "broken pipe") if request.source.text == MISTAKEN else 3.0
+    def grader(question: Question) -> float | Failure:
+        return Failure("engine", "broken pipe") if question.source.text == MISTAKEN else 3.0
 
     posh = PoSh(FakeJudge(grader))
     bad, good = posh.score([MISTAKEN, FAITHFUL], [REFERENCE, REFERENCE])
@@ -153,8 +153,8 @@ def test_one_failed_judgment_fails_its_direction_and_no_other_pair() -> None:
 
 
 def test_a_judge_that_raises_fails_only_the_pair_that_it_stumbled_over() -> None:
-    def grader(request: Request) -> float:
-        return 1 / (request.source.text != MISTAKEN) + 2.0
+    def grader(question: Question) -> float:
+        return 1 / (question.source.text != MISTAKEN) + 2.0
 
     bad, good = PoSh(FakeJudge(grader)).score([MISTAKEN, FAITHFUL], [REFERENCE, REFERENCE])
     assert str(bad.failure) == "the judge raised ZeroDivisionError: division by zero"
@@ -213,9 +213,9 @@ def test_any_text_scores_within_bounds_and_roles_are_symmetric(
 
 
 def test_a_judge_sees_each_text_as_it_was_given_and_spans_point_into_the_stripped_one() -> None:
-    judge = FakeJudge(lambda request: 4.0)
+    judge = FakeJudge(lambda question: 4.0)
     (scores,) = PoSh(judge).score(["  A dog.\n"], ["A dog."])
-    assert {(r.source.given, r.target.given) for r in judge.requests} == {
+    assert {(r.source.given, r.target.given) for r in judge.questions} == {
         ("  A dog.\n", None),
         (None, "  A dog.\n"),
     }

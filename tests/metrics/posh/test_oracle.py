@@ -1,4 +1,4 @@
-"""The oracle answers about drawn pictures from their drawing, and never guesses."""
+"""The oracle answers about drawn images from their drawing, and never guesses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posh_reward.datasets.scenes.subjects import Scene, Subject
 from posh_reward.datasets.scenes.things import things
 from posh_reward.metrics.posh.judges.oracle.grounding import ground
 from posh_reward.metrics.posh.judges.oracle.oracle import Oracle, tell
-from posh_reward.types import Description, Request, SceneGraph
+from posh_reward.types import Description, Question, SceneGraph
 
 WOMAN = Subject("woman", "red", pose="stands", hat="white", held="fan", held_color="blue")
 MAN = Subject("man", "green", pose="sits", behind="house", behind_color="yellow")
@@ -47,14 +47,14 @@ def told(posh: PoSh, text: str, scene: Scene = SHOWN) -> dict[str, bool | None]:
     nothing = Description("", SceneGraph((), ()))
     answers: dict[str, bool | None] = {}
     for place, entity in enumerate(graph.entities):
-        ask = Request("precision", "entity", entity.head, source, nothing, place)
+        ask = Question("precision", "entity", entity.head, source, nothing, place)
         answers[entity.head] = tell(seen, ask)
         for attribute in entity.attributes:
             asked = replace(ask, kind="attribute", text=attribute.text)
             answers[f"{attribute.text} {entity.head}"] = tell(seen, asked)
     for relation in graph.relations:
         ends = graph.entities[relation.subject].head, graph.entities[relation.object].head
-        ask = Request(
+        ask = Question(
             "precision", "relation", ends[0], source, nothing, relation.subject, relation.text,
             ends[1], relation.object,
         )  # fmt: skip
@@ -131,13 +131,13 @@ def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene
     assert all((scores.precision or 0) > 0.9 for scores in scored)
 
 
-def test_a_picture_that_the_oracle_does_not_know_fails_its_pair(posh: PoSh) -> None:
+def test_an_image_that_the_oracle_does_not_know_fails_its_pair(posh: PoSh) -> None:
     scores = posh.score(["A red dog."], ["A cat."], [draw(SHOWN)])[0]
     assert scores.precision is None
     assert "as they were loaded" in str(scores.failure)
 
 
-def test_a_picture_of_one_colour_is_not_known_either(posh: PoSh) -> None:
+def test_an_image_of_one_colour_is_not_known_either(posh: PoSh) -> None:
     plain = Image.new("RGB", (60, 60), "white")
     assert "as they were loaded" in str(posh.score(["A red dog."], ["A cat."], [plain])[0].failure)
 

@@ -7,14 +7,14 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.presets import PRESETS, prompt, question, rewrite_prompt
 from posh_reward.models.base import Prompt
-from posh_reward.types import Request, RewriteRequest
+from posh_reward.types import Phrase, Question
 from tests.graphs import description
 
 GENERATION = description("A dog.")
 REFERENCE = description("A brown dog.")
 
 
-def request(**changes: object) -> Request:
+def make_question(**changes: object) -> Question:
     values: dict[str, object] = {
         "direction": "precision",
         "kind": "entity",
@@ -24,11 +24,11 @@ def request(**changes: object) -> Request:
         "entity": 0,
         **changes,
     }
-    return Request(**values)  # type: ignore[arg-type]
+    return Question(**values)  # type: ignore[arg-type]
 
 
 def test_the_released_precision_prompt_word_for_word() -> None:
-    assert prompt(request()).text == (
+    assert prompt(make_question()).text == (
         "DESCRIPTION 1: A brown dog.\n\nDESCRIPTION 2: A dog.\n\n"
         'Q: Is "dog" from DESCRIPTION 2 mentioned in DESCRIPTION 1? '
         "Consider synonyms & paraphrases but do NOT infer unstated details.\n\n"
@@ -38,7 +38,7 @@ def test_the_released_precision_prompt_word_for_word() -> None:
 
 
 def test_the_released_recall_prompt_shows_the_generation_alone() -> None:
-    ask = request(
+    ask = make_question(
         direction="recall", kind="attribute", text="brown", source=REFERENCE, target=GENERATION
     )
     text = prompt(ask).text
@@ -49,8 +49,8 @@ def test_the_released_recall_prompt_shows_the_generation_alone() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("direction", ["precision", "recall"])
 def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: str) -> None:
-    first = prompt(request(direction=direction), preset)
-    ask = request(direction=direction, kind="relation", text="chases", other="cat")
+    first = prompt(make_question(direction=direction), preset)
+    ask = make_question(direction=direction, kind="relation", text="chases", other="cat")
     second = prompt(ask, preset)
     assert first.prefix is second.prefix  # one object, hashed once
     assert '"chases"' in second.suffix
@@ -58,11 +58,11 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
 
 
 def test_the_mended_preset_asks_as_the_release_does() -> None:
-    assert prompt(request(), "mended") == prompt(request(), "released")
+    assert prompt(make_question(), "mended") == prompt(make_question(), "released")
 
 
 def test_questions_about_another_pair_have_their_own_prefix() -> None:
-    first, other = prompt(request()), prompt(request(source=description("A cat.")))
+    first, other = prompt(make_question()), prompt(make_question(source=description("A cat.")))
     assert "DESCRIPTION 2: A dog." in first.prefix
     assert "DESCRIPTION 2: A cat." in other.prefix
 
@@ -73,22 +73,24 @@ def test_prompts_sort_by_what_they_share() -> None:
 
 
 def test_prefix_first_leaves_only_the_question_behind_the_prefix() -> None:
-    asked = prompt(request(), "prefix-first")
+    asked = prompt(make_question(), "prefix-first")
     assert asked.suffix == 'Q: Is "dog" from DESCRIPTION 2 mentioned in DESCRIPTION 1?'
     assert asked.prefix.startswith("Answer the question about what is described below.")
     assert "do NOT infer unstated details." in asked.prefix
 
 
 def test_a_description_cannot_inject_a_field() -> None:
-    ask = request(source=description('{identifier} "{text}" {question}'), identifier="{other}")
+    ask = make_question(
+        source=description('{identifier} "{text}" {question}'), identifier="{other}"
+    )
     text = prompt(ask).text
     assert 'DESCRIPTION 2: {identifier} "{text}" {question}' in text
     assert 'Is "{other}" from' in text
 
 
 def test_rewrites_have_an_instruction_for_each_kind() -> None:
-    attribute = rewrite_prompt(RewriteRequest("dog brown", "attribute")).text
-    relation = rewrite_prompt(RewriteRequest("dog chases cat", "relation")).text
+    attribute = rewrite_prompt(Phrase("dog brown", "attribute")).text
+    relation = rewrite_prompt(Phrase("dog chases cat", "relation")).text
     assert attribute.startswith('Rewrite "dog brown" into a grammatically correct noun phrase')
     assert "the small dog" in attribute
     assert "the cat jumping on the window" in relation
@@ -96,35 +98,35 @@ def test_rewrites_have_an_instruction_for_each_kind() -> None:
 
 def test_an_unknown_preset_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first, mended"):
-        prompt(request(), "mine")
+        prompt(make_question(), "mine")
 
 
 def test_a_rewrite_replaces_the_last_place_where_the_raw_phrase_stands() -> None:
-    ask = request(identifier="the small dog", raw="small dog")
+    ask = make_question(identifier="the small dog", raw="small dog")
     for preset in PRESETS:
-        assert question(ask, preset) == question(request(identifier="the small dog"), preset)
+        assert question(ask, preset) == question(make_question(identifier="the small dog"), preset)
 
 
 @pytest.mark.parametrize("preset", ["released", "paper"])
 def test_the_release_rewrites_its_scoring_guide(preset: str) -> None:
     """Q13: "A weak hint glows" is asked about as it stands."""
-    text = prompt(request(identifier="the weak hint", raw="weak hint"), preset).text
+    text = prompt(make_question(identifier="the weak hint", raw="weak hint"), preset).text
     assert '"weak hint" from DESCRIPTION' in text
     assert "2: the weak hint; 3: partial" in text
 
 
 def test_the_mended_question_is_about_the_rewrite() -> None:
-    ask = request(identifier="the weak hint", raw="weak hint")
+    ask = make_question(identifier="the weak hint", raw="weak hint")
     assert question(ask, "mended").startswith('Q: Is "the weak hint" from')
     assert "2: weak hint; 3: partial" in prompt(ask, "mended").text
 
 
 def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
-    ask = request(identifier="the unstated details", raw="unstated details")
+    ask = make_question(identifier="the unstated details", raw="unstated details")
     assert question(ask).endswith("do NOT infer the unstated details.")
 
 
 def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:
-    ask = request(source=replace(GENERATION, given=" A dog.\n"))
+    ask = make_question(source=replace(GENERATION, given=" A dog.\n"))
     assert "DESCRIPTION 2:  A dog.\n\n\nQ:" in prompt(ask).text
     assert "DESCRIPTION 2: A dog.\n\nQ:" in prompt(ask, "mended").text

@@ -22,9 +22,9 @@ from posh_reward.types import (
     Description,
     Element,
     Failure,
+    Phrase,
+    Question,
     Reply,
-    Request,
-    RewriteRequest,
     SceneGraph,
     Verdict,
 )
@@ -39,9 +39,9 @@ TEXTS = (
 TOO_LONG = Failure("prompt", "too long")
 
 
-def ask(identifier: str, text: str | None = None) -> Request:
+def ask(identifier: str, text: str | None = None) -> Question:
     kind = "attribute" if text else "entity"
-    return Request("precision", kind, identifier, SOURCE, TARGET, 0, text)  # type: ignore[arg-type]
+    return Question("precision", kind, identifier, SOURCE, TARGET, 0, text)  # type: ignore[arg-type]
 
 
 def test_equal_prompts_are_asked_once_and_sorted() -> None:
@@ -66,7 +66,7 @@ def test_a_failure_is_its_own_and_is_counted() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_rewrites_carry_the_raw_phrase(preset: str) -> None:
     judge = PromptJudge(fake_model(), preset)
-    [rewrite] = judge.rewrite([RewriteRequest("dog small", "attribute")])
+    [rewrite] = judge.rewrite([Phrase("dog small", "attribute")])
     assert rewrite.text == "the dog small"
 
 
@@ -81,10 +81,10 @@ def test_a_phrase_is_rewritten_once_in_the_life_of_a_metric() -> None:
 
 
 def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
-    def graded(*requests: Request) -> tuple[list[float | None], int]:
+    def graded(*questions: Question) -> tuple[list[float | None], int]:
         model = fake_model(lambda prompt: TOO_LONG if '"dog"' in prompt.suffix else 4.25)
         store = Store(str(tmp_path / "store.sqlite"))
-        verdicts = PromptJudge(model, store=store).grade(requests)
+        verdicts = PromptJudge(model, store=store).grade(questions)
         return [verdict.grade for verdict in verdicts], len(model.prompts)
 
     assert graded(ask("cat"), ask("dog")) == ([4.25, None], 2)
@@ -180,7 +180,7 @@ class Silent(FakeModel):
 
 def test_an_empty_phrase_is_a_failure_and_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    asked = [RewriteRequest("dog small", "attribute")]
+    asked = [Phrase("dog small", "attribute")]
     [rewrite] = PromptJudge(Silent(), store=store).rewrite(asked)
     assert (rewrite.text, str(rewrite.failure)) == (None, "the model wrote nothing")
     assert PromptJudge(fake_model(), store=store).rewrite(asked)[0].text == "the dog small"
@@ -188,7 +188,7 @@ def test_an_empty_phrase_is_a_failure_and_is_not_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", ['""', "7", "null", "["])
 def test_unreadable_stored_phrases_are_asked_again(tmp_path: Path, kept: str) -> None:
-    store, asked = Store(tmp_path / "store"), [RewriteRequest("dog small", "attribute")]
+    store, asked = Store(tmp_path / "store"), [Phrase("dog small", "attribute")]
     text = rewrite_prompt(asked[0]).text
     store.put("rewrite", f"fake-model-1|{READING_VERSION}", {text: kept})
     judge = PromptJudge(fake_model(), store=store)

@@ -20,7 +20,7 @@ from posh_reward.models.base import NO_REASON, NOT_A_DISTRIBUTION, NOT_A_VERDICT
 from posh_reward.models.fake import FakeModel
 from posh_reward.models.labels import verdict as read_masses
 from posh_reward.store import Store
-from posh_reward.types import LABELS, Failure, Reply, Request, RewriteRequest, Verdict
+from posh_reward.types import LABELS, Failure, Phrase, Question, Reply, Verdict
 
 GOOD = (0.1, 0.2, 0.3, 0.4, 0.0)
 UNSOUND: dict[str, Any] = {
@@ -79,11 +79,11 @@ class Unsound(FakeJudge):
         super().__init__()
         self._bad = bad
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
-        verdicts = super().grade(requests)
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        verdicts = super().grade(questions)
         return [
-            self._bad if "cup" in request.identifier else verdict
-            for request, verdict in zip(requests, verdicts, strict=True)
+            self._bad if "cup" in question.identifier else verdict
+            for question, verdict in zip(questions, verdicts, strict=True)
         ]
 
 
@@ -100,10 +100,11 @@ def test_an_unsound_verdict_costs_its_own_pair_alone(name: str) -> None:
 class UnsoundWriter(FakeJudge):
     """Gives one bad phrase."""
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         bad: Any = "the tall man"
         return [
-            bad if "tall" in request.text else Reply(f"the {request.text}") for request in requests
+            bad if "tall" in question.text else Reply(f"the {question.text}")
+            for question in questions
         ]
 
 

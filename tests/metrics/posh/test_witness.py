@@ -1,4 +1,4 @@
-"""The picture as second witness: asked about what the reference does not support, and only that."""
+"""The image as second witness: asked about what the reference does not support, and only that."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from posh_reward.metrics.posh.witness import Look
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
 from posh_reward.store import Store
-from posh_reward.types import Element, Failure, Picture, Request, Scores, Verdict
+from posh_reward.types import Element, Failure, PromptImage, Question, Scores, Verdict
 from tests.columns import LazyColumn
 from tests.graphs import attribute, description, entity, relation
 
-PICTURE = Picture("a", None)
-OTHER_PICTURE = Picture("b", None)
+IMAGE = PromptImage("a", None)
+OTHER_IMAGE = PromptImage("b", None)
 SOURCE = description(
     "A tall woman holds a red fan. A dog sleeps.",
     [
@@ -41,10 +41,10 @@ SOURCE = description(
 TARGET = description("A woman.")
 
 
-def stated(request: Request) -> float:
+def stated(question: Question) -> float:
     """A reference that has the woman, and half of what she is like."""
-    if request.kind == "entity":
-        return 5.0 if "woman" in request.identifier else 1.0
+    if question.kind == "entity":
+        return 5.0 if "woman" in question.identifier else 1.0
     return 3.5
 
 
@@ -53,14 +53,14 @@ class Watcher(FakeJudge):
 
     calls = 0
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         self.calls += 1
-        return super().grade(requests)
+        return super().grade(questions)
 
 
 def run(sees: Grader, *, pairs: int = 1, below: float = 3.0) -> tuple[Examination, Watcher]:
     judge, witness = FakeJudge(stated), Watcher(sees)
-    look = Look(PICTURE, below)
+    look = Look(IMAGE, below)
     steps = [examine(SOURCE, TARGET, "precision", look=look) for _ in range(pairs)]
     return run_together(steps, judge, Rewriter(judge), witness)[0], witness
 
@@ -70,7 +70,7 @@ def by_text(examination: Examination) -> dict[str, Element]:
 
 
 def test_the_larger_of_the_two_grades_counts_and_the_element_keeps_both() -> None:
-    elements = by_text(run(lambda request: 4.5 if "fan" in request.identifier else 1.0)[0])
+    elements = by_text(run(lambda question: 4.5 if "fan" in question.identifier else 1.0)[0])
     fan, dog, woman = elements["fan"], elements["dog"], elements["woman"]
     assert (fan.grade, fan.witness) == (4.5, "picture")
     assert fan.seen is not None
@@ -79,33 +79,33 @@ def test_the_larger_of_the_two_grades_counts_and_the_element_keeps_both() -> Non
     assert (woman.grade, woman.witness, woman.seen) == (5.0, None, None)
 
 
-def test_what_the_reference_supports_is_not_asked_of_the_picture() -> None:
-    _, witness = run(lambda request: 5.0)
-    asked = {request.text or request.identifier for request in witness.requests}
+def test_what_the_reference_supports_is_not_asked_of_the_image() -> None:
+    _, witness = run(lambda question: 5.0)
+    asked = {question.text or question.identifier for question in witness.questions}
     assert asked == {"fan", "dog", "near", "red", "beside", "sleeps"}
 
 
 def test_things_are_asked_about_before_what_belongs_to_them() -> None:
-    _, witness = run(lambda request: 5.0)
-    assert [request.kind == "entity" for request in witness.requests] == [True] * 2 + [False] * 4
+    _, witness = run(lambda question: 5.0)
+    assert [question.kind == "entity" for question in witness.questions] == [True] * 2 + [False] * 4
 
 
 def test_a_higher_bar_asks_more() -> None:
-    few, many = (len(run(lambda r: 5.0, below=bar)[1].requests) for bar in (3.0, 4.0))
+    few, many = (len(run(lambda r: 5.0, below=bar)[1].questions) for bar in (3.0, 4.0))
     assert (few, many) == (6, 7)
 
 
-def test_what_belongs_to_a_thing_that_only_the_picture_shows_is_asked_of_the_picture() -> None:
-    elements = by_text(run(lambda request: 1.0 if "dog" in request.identifier else 5.0)[0])
+def test_what_belongs_to_a_thing_that_only_the_image_shows_is_asked_of_the_image() -> None:
+    elements = by_text(run(lambda question: 1.0 if "dog" in question.identifier else 5.0)[0])
     assert (elements["red"].grade, elements["red"].witness) == (5.0, "picture")
     assert (elements["near"].grade, elements["near"].asked) == (5.0, False)
     assert (elements["sleeps"].grade, elements["sleeps"].seen) == (1.0, None)
     assert (elements["beside"].grade, elements["beside"].seen) == (1.0, None)
 
 
-def test_a_picture_that_does_not_tell_leaves_the_reference_s_grade() -> None:
+def test_an_image_that_does_not_tell_leaves_the_reference_s_grade() -> None:
     untold = Failure("reply", "cannot tell")
-    examination, _ = run(lambda request: untold)
+    examination, _ = run(lambda question: untold)
     fan = by_text(examination)["fan"]
     assert (fan.grade, fan.witness, fan.failure) == (1.0, "reference", None)
     assert fan.seen is not None
@@ -118,17 +118,17 @@ def test_a_picture_that_does_not_tell_leaves_the_reference_s_grade() -> None:
     [
         Failure("engine", "timed out"),
         Failure("error", "it raised"),
-        Failure("prompt", "the picture is too long and thin"),
+        Failure("prompt", "the image is too long and thin"),
     ],
 )
-def test_a_picture_that_was_not_asked_is_a_failure_and_not_a_low_grade(unheard: Failure) -> None:
-    examination, _ = run(lambda request: unheard)
+def test_an_image_that_was_not_asked_is_a_failure_and_not_a_low_grade(unheard: Failure) -> None:
+    examination, _ = run(lambda question: unheard)
     assert by_text(examination)["fan"].grade is None
     assert examination.failure == unheard
 
 
 def test_all_pairs_share_two_calls() -> None:
-    _, witness = run(lambda request: 5.0, pairs=20)
+    _, witness = run(lambda question: 5.0, pairs=20)
     assert witness.calls == 2
 
 
@@ -136,21 +136,21 @@ GENERATION = "A woman in a red coat stands near a dog."
 REFERENCE = "A woman stands."
 
 
-def sighted(sees: Grader = lambda request: 5.0) -> PoSh:
+def sighted(sees: Grader = lambda question: 5.0) -> PoSh:
     return PoSh(witness=FakeJudge(sees, "eyes-1"))
 
 
-def score(posh: PoSh, image: object = PICTURE) -> Scores:
+def score(posh: PoSh, image: object = IMAGE) -> Scores:
     return posh.score([GENERATION], [REFERENCE], [image])[0]
 
 
-def test_without_a_witness_pictures_are_not_looked_at() -> None:
+def test_without_a_witness_images_are_not_looked_at() -> None:
     posh = PoSh()
     assert posh.score([GENERATION], [REFERENCE], [object()]) == posh.score(
         [GENERATION], [REFERENCE]
     )
     assert "witness" not in posh.signature
-    assert not posh.wants_pictures
+    assert not posh.wants_images
 
 
 def test_precision_rises_and_recall_stays() -> None:
@@ -162,7 +162,7 @@ def test_precision_rises_and_recall_stays() -> None:
     assert "|witness:eyes-1|supported:3|" in seeing.signature
 
 
-def test_a_picture_that_shows_none_of_it_changes_no_score() -> None:
+def test_an_image_that_shows_none_of_it_changes_no_score() -> None:
     [blind], seeing = PoSh().score([GENERATION], [REFERENCE]), score(sighted(lambda r: 1.0))
     assert (blind.precision, blind.recall, blind.f1) == (
         seeing.precision,
@@ -171,37 +171,37 @@ def test_a_picture_that_shows_none_of_it_changes_no_score() -> None:
     )
 
 
-def test_a_missing_picture_fails_its_pair_alone() -> None:
+def test_a_missing_image_fails_its_pair_alone() -> None:
     posh = sighted()
-    scores = posh.score([GENERATION] * 3, [REFERENCE] * 3, [None, PICTURE, "no such file.png"])
+    scores = posh.score([GENERATION] * 3, [REFERENCE] * 3, [None, IMAGE, "no such file.png"])
     assert [each.precision is None for each in scores] == [True, False, True]
-    assert str(scores[0].failure) == "there is no picture"
+    assert str(scores[0].failure) == "there is no image"
     assert scores[2].failure is not None
     assert scores[2].failure.kind == "text"
 
 
-def test_few_pictures_of_a_lazy_column_are_in_memory_at_a_time() -> None:
+def test_few_images_of_a_lazy_column_are_in_memory_at_a_time() -> None:
     column = LazyColumn(["red", "blue", "red", "blue", "red"])
-    posh = PoSh(witness=FakeJudge(lambda request: 5.0, "eyes-1"), pairs_at_once=2)
+    posh = PoSh(witness=FakeJudge(lambda question: 5.0, "eyes-1"), pairs_at_once=2)
     scores = posh.score([GENERATION] * 5, [REFERENCE] * 5, column)
     assert scores == [score(sighted())] * 5
     assert column.most <= 2
 
 
-def test_one_text_about_two_pictures_is_asked_of_each() -> None:
-    posh = sighted(lambda r: 5.0 if r.picture is not None and r.picture.digest == "a" else 1.0)
+def test_one_text_about_two_images_is_asked_of_each() -> None:
+    posh = sighted(lambda r: 5.0 if r.image is not None and r.image.digest == "a" else 1.0)
     first, second, third = posh.score(
-        [GENERATION] * 3, [REFERENCE] * 3, [PICTURE, OTHER_PICTURE, PICTURE]
+        [GENERATION] * 3, [REFERENCE] * 3, [IMAGE, OTHER_IMAGE, IMAGE]
     )
     assert first == third
     assert first.precision != second.precision
 
 
-def test_the_questions_about_pictures_are_counted() -> None:
+def test_the_questions_about_images_are_counted() -> None:
     posh = sighted()
     scores = score(posh)
     seen = sum(element.seen is not None for element in scores.elements)
-    assert posh.usage.pictures == seen > 0
+    assert posh.usage.images == seen > 0
     assert posh.usage.requests > seen
     logged = posh.figures([scores])
     assert logged["picture_asked"] == seen
@@ -212,8 +212,8 @@ def test_the_questions_about_pictures_are_counted() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_picture_is_asked_about_in_words_with_the_picture_before_them(preset: str) -> None:
-    ask = partial(Request, "precision", source=SOURCE, target=TARGET, entity=0, picture=PICTURE)
+def test_an_image_is_asked_about_in_words_with_the_image_before_them(preset: str) -> None:
+    ask = partial(Question, "precision", source=SOURCE, target=TARGET, entity=0, image=IMAGE)
     thing = prompt(ask("entity", "tall woman"), preset)
     red = prompt(ask("attribute", "fan", text="red"), preset)
     near = prompt(ask("relation", "woman", text="near", other="fan"), preset)
@@ -221,7 +221,7 @@ def test_a_picture_is_asked_about_in_words_with_the_picture_before_them(preset: 
     assert 'Q: Is "fan" shown as "red" in the picture?' in red.text
     assert 'between "woman" and "fan" shown as "near" in the picture?' in near.text
     for each in (thing, red, near):
-        assert each.pictures == (PICTURE,)
+        assert each.images == (IMAGE,)
         assert each.prefix == thing.prefix
         assert SOURCE.text not in each.text
         assert TARGET.text not in each.text
@@ -232,11 +232,11 @@ def seeing_model(grade: Callable[[Prompt], float] = lambda prompt: 5.0) -> FakeM
 
 
 def test_a_judge_that_sees_is_its_own_witness_and_is_counted_once() -> None:
-    model = seeing_model(lambda prompt: 5.0 if prompt.pictures else 2.5)
+    model = seeing_model(lambda prompt: 5.0 if prompt.images else 2.5)
     posh = PoSh(PromptJudge(model), witness="judge")
     assert score(posh).precision == 1.0
     assert posh.usage is model.usage
-    assert 0 < model.usage.pictures < model.usage.requests
+    assert 0 < model.usage.images < model.usage.requests
     assert model.events == ["wake", "sleep"]
 
 
@@ -256,13 +256,13 @@ def test_a_judge_that_cannot_see_is_refused_as_a_witness(
         PoSh(witness=blind)
 
 
-@pytest.mark.parametrize("images", [None, [PICTURE, PICTURE]])
-def test_a_witness_needs_one_picture_for_each_pair(images: list[object] | None) -> None:
+@pytest.mark.parametrize("images", [None, [IMAGE, IMAGE]])
+def test_a_witness_needs_one_image_for_each_pair(images: list[object] | None) -> None:
     with pytest.raises(InputError, match="images"):
         sighted().score([GENERATION], [REFERENCE], images)
 
 
-def test_pictures_may_be_decoded_anew_at_each_look() -> None:
+def test_images_may_be_decoded_anew_at_each_look() -> None:
     class Column(Sequence[Image.Image]):
         """As a column of a dataset."""
 
@@ -293,17 +293,17 @@ def test_a_metric_with_a_witness_reaches_worker_processes() -> None:
 
 def test_neither_order_nor_batch_changes_a_score() -> None:
     texts = [GENERATION, "A dog near a red cat.", "A woman."] * 2
-    pictures = [PICTURE] * 3 + [OTHER_PICTURE] * 3
+    prompt_images = [IMAGE] * 3 + [OTHER_IMAGE] * 3
 
     def scored(pairs_at_once: int, step: int) -> list[Scores]:
-        sees = FakeJudge(lambda r: 4.0 if r.picture == PICTURE else 2.0, "eyes-1")
+        sees = FakeJudge(lambda r: 4.0 if r.image == IMAGE else 2.0, "eyes-1")
         posh = PoSh(witness=sees, pairs_at_once=pairs_at_once)
-        return posh.score(texts[::step], [REFERENCE] * 6, pictures[::step])[::step]
+        return posh.score(texts[::step], [REFERENCE] * 6, prompt_images[::step])[::step]
 
     assert scored(1, 1) == scored(256, 1) == scored(4, -1)
 
 
-def test_what_the_picture_said_is_kept_in_the_store(tmp_path: Path) -> None:
+def test_what_the_image_said_is_kept_in_the_store(tmp_path: Path) -> None:
     models = [seeing_model(), seeing_model()]
     for model in models:
         store = Store(tmp_path / "kept.sqlite")

@@ -27,7 +27,7 @@ ANGLES = {"dress": 0, "dress, red": 30, "dress, crimson": 60, "hat": 90, "hat, b
 """Tuples as directions in the plane, in degrees."""
 Q, A = "What color is the dress?", "The dress is red."
 CAPTION = "A red dress and a hat."
-PICTURE = Image.new("RGB", (8, 8), "red")
+IMAGE = Image.new("RGB", (8, 8), "red")
 
 
 def plane(texts: list[str]) -> np.ndarray[Any, Any]:
@@ -74,32 +74,32 @@ def test_truthfulness_is_equation_2_by_hand() -> None:
     assert scores.average == pytest.approx((scores.helpfulness + scores.truthfulness) / 2)  # type: ignore[operator]
 
 
-def test_the_better_of_caption_and_picture_counts() -> None:
-    scores = one(Prove(plane, sees(0.7)), "The hat is blue.", image=PICTURE)
+def test_the_better_of_caption_and_image_counts() -> None:
+    scores = one(Prove(plane, sees(0.7)), "The hat is blue.", image=IMAGE)
     hat, blue = scores.claims
-    assert (hat.witness, hat.picture) == ("caption", None), "certain already: nobody was asked"
+    assert (hat.witness, hat.image) == ("caption", None), "certain already: nobody was asked"
     assert blue.witness == "picture"
     assert blue.score == pytest.approx(0.7)
     assert scores.truthfulness == pytest.approx((1 + 0.7) / 2)
-    doubter = one(Prove(plane, sees(0.2)), "The hat is blue.", image=PICTURE).claims[1]
+    doubter = one(Prove(plane, sees(0.2)), "The hat is blue.", image=IMAGE).claims[1]
     assert doubter.witness == "caption"
     assert doubter.score == pytest.approx(cos(60))
-    assert doubter.picture == pytest.approx(0.2)
+    assert doubter.image == pytest.approx(0.2)
 
 
-def test_the_judge_sees_the_picture_and_the_claim() -> None:
+def test_the_judge_sees_the_image_and_the_claim() -> None:
     model = sees()
-    one(Prove(plane, model), "The hat is blue.", image=PICTURE)
+    one(Prove(plane, model), "The hat is blue.", image=IMAGE)
     (prompt,) = model.prompts
     assert '"hat" can be described as "blue"' in prompt.suffix
-    assert len(prompt.pictures) == 1
+    assert len(prompt.images) == 1
     assert model.events == ["wake", "sleep"]
 
 
 def test_a_failed_judgment_is_no_low_score_and_spares_the_neighbours() -> None:
     prove = Prove(plane, sees(only="blue"))
     responses = ["The hat is blue.", "The dress is red."]
-    broken, sound = prove.score(responses, [A] * 2, [Q] * 2, [CAPTION] * 2, [PICTURE] * 2)
+    broken, sound = prove.score(responses, [A] * 2, [Q] * 2, [CAPTION] * 2, [IMAGE] * 2)
     assert broken.truthfulness is None
     assert broken.failure == Failure("engine", "it broke")
     assert broken.helpfulness is not None
@@ -108,12 +108,12 @@ def test_a_failed_judgment_is_no_low_score_and_spares_the_neighbours() -> None:
 
 
 def test_a_reply_without_a_label_is_a_failure_and_not_a_sure_no() -> None:
-    scores = one(Prove(plane, Mumbler(sees=True)), "A hat.", caption=None, image=PICTURE)
+    scores = one(Prove(plane, Mumbler(sees=True)), "A hat.", caption=None, image=IMAGE)
     assert scores.truthfulness is None
     assert "no label" in str(scores.failure)
 
 
-def test_few_pictures_are_in_memory_at_a_time() -> None:
+def test_few_images_are_in_memory_at_a_time() -> None:
     column = LazyColumn(["red"] * 5)
     prove = Prove(plane, sees(), items_at_once=2)
     scores = prove.score(["A hat."] * 5, [A] * 5, [Q] * 5, [CAPTION] * 5, column)
@@ -121,19 +121,19 @@ def test_few_pictures_are_in_memory_at_a_time() -> None:
     assert column.most <= 2
 
 
-def test_a_picture_that_cannot_be_read_fails_its_own_item() -> None:
+def test_an_image_that_cannot_be_read_fails_its_own_item() -> None:
     prove = Prove(plane, sees())
-    both = prove.score(["The hat is blue."] * 2, [A] * 2, [Q] * 2, [CAPTION] * 2, [None, PICTURE])
+    both = prove.score(["The hat is blue."] * 2, [A] * 2, [Q] * 2, [CAPTION] * 2, [None, IMAGE])
     assert both[0].truthfulness is None
-    assert "there is no picture" in str(both[0].failure)
+    assert "there is no image" in str(both[0].failure)
     assert both[1].failure is None
 
 
-def test_pictures_come_in_any_form() -> None:
+def test_images_come_in_any_form() -> None:
     file = io.BytesIO()
-    PICTURE.save(file, "png")
+    IMAGE.save(file, "png")
     prove = Prove(plane, sees(0.9))
-    given = [PICTURE, file.getvalue(), {"bytes": file.getvalue(), "path": None}]
+    given = [IMAGE, file.getvalue(), {"bytes": file.getvalue(), "path": None}]
     n = len(given)
     scores = prove.score(["The hat is blue."] * n, [A] * n, [Q] * n, [CAPTION] * n, given)
     assert len({each.truthfulness for each in scores}) == 1
@@ -181,9 +181,9 @@ def test_a_missing_response_has_no_score() -> None:
     assert scores.failure == Failure("text", "the response is missing")
 
 
-def test_without_a_caption_only_the_picture_counts() -> None:
+def test_without_a_caption_only_the_image_counts() -> None:
     assert "no caption" in str(one(Prove(plane), "A hat.", caption=None).failure)
-    scores = one(Prove(plane, sees(0.6)), "A hat.", caption=None, image=PICTURE)
+    scores = one(Prove(plane, sees(0.6)), "A hat.", caption=None, image=IMAGE)
     assert scores.truthfulness == pytest.approx(0.6)
 
 
@@ -215,10 +215,10 @@ def test_wrong_arguments_name_the_remedy() -> None:
     with pytest.raises(InputError, match="responses is one string: pass a list"):
         prove.score("a", "b", "c", "d")
     with pytest.raises(InputError, match="pass entailment="):
-        prove.score(["a"], [A], [Q], [CAPTION], [PICTURE])
+        prove.score(["a"], [A], [Q], [CAPTION], [IMAGE])
     with pytest.raises(InputError, match="pass images="):
         Prove(embedded, sees()).score(["a"], [A], [Q], [CAPTION])
-    with pytest.raises(InputError, match="fake-model-1 does not take pictures"):
+    with pytest.raises(InputError, match="fake-model-1 does not take images"):
         Prove(embedded, FakeModel())
     with pytest.raises(InputError, match="give a number from 1"):
         Prove(embedded, items_at_once=0)
@@ -256,7 +256,7 @@ def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> Non
 def test_half_a_surrogate_pair_in_a_models_tuples_can_be_saved_and_asked_about() -> None:
     reply = r'[["dress"], ["dress", "red\ud83d"]]'
     prove = Prove(plane, sees(), tuples=FakeModel(writer=lambda prompt: reply))
-    scores = one(prove, "A dress.", image=PICTURE)
+    scores = one(prove, "A dress.", image=IMAGE)
     assert [each.tuple for each in scores.claims] == [("dress",), ("dress", "red?")]
 
 

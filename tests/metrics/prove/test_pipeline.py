@@ -32,7 +32,7 @@ from tests.metrics.prove.hostile import REFUSED, STOPPED, body
 from tests.metrics.prove.scripted import Mumbler, Question, extractor, questions, scripted_writer
 
 CAPTION = "A woman in a red dress holds two white flowers. A dog sits on a rug."
-PICTURE = Image.new("RGB", (8, 8))
+IMAGE = Image.new("RGB", (8, 8))
 PROGRAMS = Confined(seconds=0.2)
 """One process for most tests; it ends with this one."""
 GOOD = {
@@ -54,7 +54,7 @@ def writes(*rows: object) -> FakeModel:
 def made(*rows: object, **others: Any) -> Made:
     maker = PairMaker(writes(*rows), **others)
     maker.programs = PROGRAMS
-    return maker.make([CAPTION], [PICTURE] if "entailment" in others else None)[0]
+    return maker.make([CAPTION], [IMAGE] if "entailment" in others else None)[0]
 
 
 def truths(
@@ -205,9 +205,9 @@ def test_a_broken_process_says_nothing_of_a_program() -> None:
     assert maker.make([CAPTION])[0].drops == {"unjudged": 1}
 
 
-def test_a_judge_that_sees_drops_what_the_picture_does_not_show() -> None:
+def test_a_judge_that_sees_drops_what_the_image_does_not_show() -> None:
     def look(prompt: Prompt) -> float:
-        assert len(prompt.pictures) == 1
+        assert len(prompt.images) == 1
         return 1.9 if "two" in prompt.suffix else 1.1
 
     found = made(GOOD, COUNT, entailment=FakeModel(look, sees=True))
@@ -236,11 +236,11 @@ def test_answers_are_kept_in_the_store(tmp_path: Path) -> None:
     assert again.prompts == []
 
 
-def test_pictures_go_with_a_judge_that_sees() -> None:
+def test_images_go_with_a_judge_that_sees() -> None:
     with pytest.raises(InputError, match="images is one string: pass a list"):
         PairMaker(writes(), entailment=FakeModel(sees=True)).make(["a"], "b")
     with pytest.raises(InputError, match="pass entailment="):
-        PairMaker(writes()).make([CAPTION], [PICTURE])
+        PairMaker(writes()).make([CAPTION], [IMAGE])
     with pytest.raises(InputError, match="pass images="):
         PairMaker(writes(), entailment=FakeModel(sees=True)).make([CAPTION])
 

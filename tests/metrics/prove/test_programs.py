@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.programs import confined as module
-from posh_reward.metrics.prove.programs.confined import Answer, Confined, run_programs
+from posh_reward.metrics.prove.programs.confined import Confined, ProgramResult, run_programs
 from posh_reward.metrics.prove.programs.language import refusal
 from posh_reward.metrics.prove.programs.scene import Nodes, Scene, Value, plain
 from posh_reward.types import Failure
@@ -76,7 +76,7 @@ def confined() -> Iterator[Confined]:
 
 def test_programs_like_the_papers_give_their_answers(confined: Confined) -> None:
     answers = run_programs(confined, [program for program, _ in HONEST], PLANES)
-    assert answers == [Answer(value) for _, value in HONEST]
+    assert answers == [ProgramResult(value) for _, value in HONEST]
 
 
 def test_there_are_enough_hostile_programs() -> None:
@@ -105,7 +105,7 @@ def test_the_process_alone_survives_every_program(confined: Confined, tmp_path: 
     }
     assert canary.read_text() == "alive"
     assert [path.name for path in tmp_path.iterdir()] == ["canary"]
-    assert confined.run(COLOR, PLANES) == Answer("blue, white")
+    assert confined.run(COLOR, PLANES) == ProgramResult("blue, white")
     engine = [n for n, a in got.items() if isinstance(a, Failure) and a.kind == "engine"]
     assert engine == [], "the worker itself was lost"
     assert all(isinstance(got[name], Failure) for name in STOPPED)
@@ -117,13 +117,13 @@ def test_the_process_alone_survives_every_program(confined: Confined, tmp_path: 
 
 
 def test_a_forged_answer_is_only_a_value(confined: Confined) -> None:
-    assert confined.run(HOSTILE["answer for itself"], PLANES) == Answer("forged")
+    assert confined.run(HOSTILE["answer for itself"], PLANES) == ProgramResult("forged")
 
 
 def test_a_hostile_program_fails_alone(confined: Confined) -> None:
     programs = [COLOR, REFUSED["import"], STOPPED["loops in loops"], COLOR]
     first, refused, stopped, last = run_programs(confined, programs, PLANES)
-    assert first == last == Answer("blue, white")
+    assert first == last == ProgramResult("blue, white")
     assert refused == Failure(
         "reply", "the program is not run: it uses Import, which is not allowed"
     )
@@ -137,12 +137,12 @@ def test_an_exception_comes_without_its_traceback(confined: Confined) -> None:
 
 def test_a_killed_process_is_restarted(caplog: pytest.LogCaptureFixture) -> None:
     runner = Confined()
-    assert runner.run(COLOR, PLANES) == Answer("blue, white")
+    assert runner.run(COLOR, PLANES) == ProgramResult("blue, white")
     worker = runner._worker
     assert worker is not None
     worker._keeper.kill()
     with caplog.at_level(logging.WARNING):
-        assert runner.run(COLOR, PLANES) == Answer("blue, white")
+        assert runner.run(COLOR, PLANES) == ProgramResult("blue, white")
     assert "died" in caplog.text
     keeper = runner._worker._keeper.pid if runner._worker else 0
     runner.close()
@@ -178,7 +178,9 @@ def test_programs_get_copies_of_the_graph() -> None:
 
 def test_no_address_comes_out(confined: Confined) -> None:
     """It differs from run to run, so that the same program would not give the same again."""
-    assert confined.run(body("return str(sg)"), PLANES) == Answer(f"Scene({', '.join(PLANES)})")
+    assert confined.run(body("return str(sg)"), PLANES) == ProgramResult(
+        f"Scene({', '.join(PLANES)})"
+    )
     error = confined.run(body("return {}[lambda: 1]"), PLANES)
     assert error == Failure(
         "error", "the program failed: KeyError: <function verify.<locals>.<lambda>>"

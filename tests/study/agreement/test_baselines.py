@@ -146,14 +146,14 @@ def test_a_language_model_is_asked_by_the_papers_prompts(tmp_path: Path) -> None
         [prompt] = model.prompts
         assert "Generated Detailed Description: A dog {reference}.\n" in prompt.text
         assert ("Reference Detailed Description: A cat." in prompt.text) == (shown != "image")
-        assert len(prompt.pictures) == (shown != "reference")
+        assert len(prompt.images) == (shown != "reference")
         assert "keys 'precision', 'recall', and 'overall_quality'" in prompt.text
         again = FakeModel(sees=True)
         assert llm.LlmScores(again, shown, store).score([pair]) == [Given(4, 2, 3)]
         assert again.prompts == []
     blind = llm.LlmScores(FakeModel(), "image").score([pair, Pair("a", "b")])
-    assert "does not take pictures" in str(blind[0].failure)
-    assert "no picture" in str(blind[1].failure)
+    assert "does not take images" in str(blind[0].failure)
+    assert "no image" in str(blind[1].failure)
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_each_task_is_asked_in_its_own_words(images: Path) -> None:
     model = FakeModel(lambda prompt: 3.0, sees=True)
     measure = HarmonicMeasure(HarmonicEval(model))
     mmhe_report(judged(rows(), COLUMNS, "r", images), replace(QUIET, measures=[measure]))
-    seen = [prompt for prompt in model.prompts if prompt.pictures]
+    seen = [prompt for prompt in model.prompts if prompt.images]
     assert {"How many?" in p.text for p in seen if "candidate answer" in p.prefix} == {True}
     assert {"Caption: " in p.text for p in seen if "candidate caption" in p.prefix} == {True}
 
@@ -218,4 +218,4 @@ def test_in_a_table_of_ratings_criteria_stand_for_mistakes_and_omissions(images:
     assert (given.mistakes, given.omissions) == (2.0, 4.0)
     assert given.overall == pytest.approx(3.6)
     assert failed.overall is None
-    assert "no picture" in str(failed.failure)
+    assert "no image" in str(failed.failure)

@@ -178,7 +178,7 @@ def test_folds_need_images() -> None:
         calibrate(judged(nobody), scores, replace(QUICK, folds=2))
 
 
-def test_texts_are_not_graded_with_a_witness_whose_pictures_are_not_at_hand() -> None:
+def test_texts_are_not_graded_with_a_witness_whose_images_are_not_at_hand() -> None:
     metric = PoSh(judge="fake", witness=FakeJudge())
     with pytest.raises(InputError, match="leave the witness out"):
         score_missing([Pair("A dog.", "A cat.")], Kept(), lambda: metric, lambda _: print)

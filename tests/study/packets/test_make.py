@@ -30,15 +30,15 @@ FIELDS = re.compile(rb"data:image/jpeg;base64,([A-Za-z0-9+/=]+)")
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """Pictures whose metadata tell a name: EXIF, a comment, a colour profile."""
-    image = pytest.importorskip("PIL.Image")
+def images(tmp_path: Path) -> Path:
+    """Images whose metadata tell a name: EXIF, a comment, a colour profile."""
+    pillow = pytest.importorskip("PIL.Image")
     for n in range(4):
-        picture = image.new("RGB", (60, 40), (60 * n, 90, 30))
-        exif = picture.getexif()
+        image = pillow.new("RGB", (60, 40), (60 * n, 90, 30))
+        exif = image.getexif()
         exif[0x010E] = f"{SECRETS[0]} {SECRETS[2]}"  # ImageDescription
         path = tmp_path / f"secret-file-{n}.jpg"
-        picture.save(path, exif=exif, comment=SECRETS[1].encode(), icc_profile=SECRETS[3].encode())
+        image.save(path, exif=exif, comment=SECRETS[1].encode(), icc_profile=SECRETS[3].encode())
     return tmp_path
 
 
@@ -57,18 +57,18 @@ def secret_items() -> Items:
     )  # fmt: skip
 
 
-def test_no_byte_that_goes_to_raters_tells_a_side(pictures: Path) -> None:
+def test_no_byte_that_goes_to_raters_tells_a_side(images: Path) -> None:
     design = Design(seed=1234567890123, coarse=2, granular=2, repeated=0)
-    made = make_packet(secret_items(), design, Album([pictures]), {"in-sft.jsonl": "0" * 64})
+    made = make_packet(secret_items(), design, Album([images]), {"in-sft.jsonl": "0" * 64})
     assert any(FIELDS.search(data) for data in made.files.values())
     for name, data in made.files.items():
         unpacked = [base64.b64decode(found) for found in FIELDS.findall(data)]
         for text in (name.encode(), data, *unpacked):
             for secret in (*SECRETS, str(design.seed)):
                 assert secret.encode() not in text, (name, secret)
-        for picture in unpacked:
-            assert b"Exif" not in picture
-            assert b"ICC_PROFILE" not in picture
+        for image in unpacked:
+            assert b"Exif" not in image
+            assert b"ICC_PROFILE" not in image
     assert all(secret.encode() in made.sealed for secret in SECRETS if secret != "secret-file")
 
 
@@ -79,9 +79,9 @@ def test_opaque_names_say_nothing_without_the_seed() -> None:
     assert one.token != other.token
 
 
-def test_equal_arguments_make_equal_bytes(pictures: Path) -> None:
+def test_equal_arguments_make_equal_bytes(images: Path) -> None:
     design = Design(seed=5, coarse=2, granular=1, repeated=0)
-    made = [make_packet(secret_items(), design, Album([pictures]), {}) for _ in range(2)]
+    made = [make_packet(secret_items(), design, Album([images]), {}) for _ in range(2)]
     assert made[0].files == made[1].files
     assert made[0].sealed == made[1].sealed
 
@@ -192,13 +192,13 @@ def test_marks_are_suggested_only_on_request_and_said_to_be() -> None:
     assert b"predictions" not in plain.files["label-studio/rater-03.json"]
 
 
-def test_a_picture_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_image_that_is_not_there_is_named(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
-    with pytest.raises(InputError, match=r"the picture 'secret-file-\d.jpg' of .* cannot be found"):
+    with pytest.raises(InputError, match=r"the image 'secret-file-\d.jpg' of .* cannot be found"):
         make_packet(secret_items(), Design(0, coarse=1, repeated=0), Album([tmp_path]), {})
 
 
-def test_a_pipe_and_a_number_without_end_are_not_pictures(tmp_path: Path) -> None:
+def test_a_pipe_and_a_number_without_end_are_not_images(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     os.mkfifo(tmp_path / "pipe.jpg")
     for image in ("pipe.jpg", "9" * 5000):
@@ -206,11 +206,11 @@ def test_a_pipe_and_a_number_without_end_are_not_pictures(tmp_path: Path) -> Non
             Album([tmp_path]).uri(replace(items(1).items[0], image=image))
 
 
-def test_pictures_are_shrunk_and_upright(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
-    wide = image.new("RGB", (3000, 1000), "red")
+def test_images_are_shrunk_and_upright(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    wide = pillow.new("RGB", (3000, 1000), "red")
     exif = wide.getexif()
     exif[0x0112] = 6  # turn by a quarter
     wide.save(tmp_path / "secret-file-0.jpg", exif=exif)
     uri = Album([tmp_path]).uri(secret_items().items[0])
-    assert image.open(BytesIO(base64.b64decode(uri.partition(",")[2]))).size == (341, 1024)
+    assert pillow.open(BytesIO(base64.b64decode(uri.partition(",")[2]))).size == (341, 1024)

@@ -120,13 +120,13 @@ def test_a_mark_says_which_witness() -> None:
     html = page([Item("one", scores)])
     assert outline(html).marks[-3:] == ["seen", "weak", "absent"]
     for said in (
-        "In the picture, not in the reference (reference 1.2, picture 4.5). Is &quot;fan&quot;",
-        "Neither in the reference nor in the picture (reference 1.2, picture 2.1). Is &quot;dog",
-        "Not in the reference (1.2), and the picture does not tell. Is &quot;sky&quot;",
+        "In the image, not in the reference (reference 1.2, image 4.5). Is &quot;fan&quot;",
+        "Neither in the reference nor in the image (reference 1.2, image 2.1). Is &quot;dog",
+        "Not in the reference (1.2), and the image does not tell. Is &quot;sky&quot;",
     ):
         assert said in html
-    assert "clear in the picture, not in the reference" in html
-    assert "the picture" not in page([Item("one", SCORES)])
+    assert "clear in the image, not in the reference" in html
+    assert "the image" not in page([Item("one", SCORES)])
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
-    assert "* clear in the picture" in shown
+    assert "* clear in the image" in shown

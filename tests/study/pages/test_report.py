@@ -11,8 +11,8 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.pages.contents import contents_of
 from posh_reward.study.pages.histogram import axis_card, counts
-from posh_reward.study.pages.pictures import Pictures
 from posh_reward.study.pages.report import report, report_of
+from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import AXES, scored_row
@@ -50,10 +50,10 @@ def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
     assert unfilled(html) == []
     assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0]]]
-    written, reference, elements, failure, picture = data(html, "pair-0")
+    written, reference, elements, failure, image = data(html, "pair-0")
     assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
     assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
-    assert (failure, picture) == (None, None)
+    assert (failure, image) == (None, None)
     wording, side, kind, grade, *names = elements[0]
     assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
     assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
@@ -66,15 +66,15 @@ def seen_row() -> Row:
     return {**made, "signature": "posh|preset:released|witness:eyes-1|version:1"}
 
 
-def test_what_only_the_picture_shows_is_marked_as_seen() -> None:
+def test_what_only_the_image_shows_is_marked_as_seen() -> None:
     html = report([seen_row()])
     written, _, elements, *_ = data(html, "pair-0")
     assert written == [["A "], ["red", 5.0, [0], 1], [" dog 🐶."]]
     wording = data(html, "wordings")[elements[0][0]]
-    assert wording.startswith("In the picture, not in the reference (reference {stated}, picture ")
+    assert wording.startswith("In the image, not in the reference (reference {stated}, image ")
     assert elements[0][4:] == ["red", "dog", None, None, "1.2", "5.0"]
-    assert "clear in the picture" in html
-    assert "clear in the picture" not in report(ROWS)
+    assert "clear in the image" in html
+    assert "clear in the image" not in report(ROWS)
 
 
 def test_texts_cannot_end_their_element() -> None:
@@ -223,7 +223,7 @@ def test_a_click_opens_a_pair_and_pointing_asks_why(opened: Browser) -> None:
     assert opened.run(sheet) is None
 
 
-def test_a_mark_of_the_picture_has_a_star(chromium: Browser, tmp_path: Path) -> None:
+def test_a_mark_of_the_image_has_a_star(chromium: Browser, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(report([seen_row()]), encoding="utf-8")
     chromium.open(tmp_path / "page.html")
     chromium.point("tr.pair button", click=True)
@@ -291,7 +291,7 @@ def test_the_policy_stops_a_script_that_is_not_ours(opened: Browser) -> None:
 
 @pytest.fixture
 def compared(chromium: Browser, tmp_path: Path) -> Browser:
-    """A page about two models and a picture."""
+    """A page about two models and an image."""
     image = pytest.importorskip("PIL.Image").new("RGB", (800, 600), "red")
     image.save(tmp_path / "red.png")
     scores: dict[str, list[tuple[str, float | None]]] = {
@@ -303,7 +303,7 @@ def compared(chromium: Browser, tmp_path: Path) -> Browser:
         for model, pairs in scores.items()
         for name, overall in pairs
     ]
-    html = report(rows, pictures=Pictures(tmp_path))
+    html = report(rows, images=Images(tmp_path))
     (tmp_path / "report.html").write_text(html, encoding="utf-8")
     chromium.resize(1280, 900)
     chromium.open(tmp_path / "report.html")

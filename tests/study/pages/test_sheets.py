@@ -34,7 +34,7 @@ class Judge(FakeModel):
 
 
 class Reader(HTMLParser):
-    """All words of a page, its elements, and where its pictures come from."""
+    """All words of a page, its elements, and where its images come from."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table(folder: Path, *texts: str | None) -> Path:
-    """Two models about one picture, and so on."""
+    """Two models about one image, and so on."""
     Image.new("RGB", (16, 16), "red").save(folder / "red.png")
     rows: list[Row] = [
         {"id": f"p{place // 2}", "model": "ab"[place % 2], "image": "red.png",
@@ -86,7 +86,7 @@ def check_safe(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-def test_models_are_side_by_side_under_one_picture(tmp_path: Path) -> None:
+def test_models_are_side_by_side_under_one_image(tmp_path: Path) -> None:
     source = table(tmp_path, "A red square.", "A blue square.", "Red.", "Blue.")
     page = reported(scored(tmp_path, "harmonic", source))
     read = Reader(page)
@@ -142,7 +142,7 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
     check_safe(page)
     words = " ".join(Reader(page).words.split())
     assert "best witness: caption 1.00 (closest: dress, red)" in words
-    assert "best witness: picture" in words
+    assert "best witness: image" in words
     assert "No score: the response is missing" in words
     assert "0 to 1, higher is better" in words
 

@@ -1,4 +1,4 @@
-"""When a picture that a row names by number is the row's own."""
+"""When an image that a row names by number is the row's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ datasets = pytest.importorskip("datasets")
 
 
 def numbered(*uuids: str) -> Numbered:
-    """Pictures of a vase, a dog, and nothing that was described."""
+    """Images of a vase, a dog, and nothing that was described."""
     columns = {"uuid": list(uuids), "image": [None] * 3, "reference": ["A vase.", "A dog.", ""]}
     return Numbered(datasets.Dataset.from_dict(columns), "mine")
 
@@ -30,7 +30,7 @@ COUNTED = ("test-00000", "test-00001", "test-00002")
         (COUNTED, 1, "test-00001", None),  # for metrics that need no reference
     ],
 )
-def test_a_row_with_the_same_reference_or_uuid_gets_its_picture(
+def test_a_row_with_the_same_reference_or_uuid_gets_its_image(
     uuids: tuple[str, ...], number: int, name: object, reference: object
 ) -> None:
     assert numbered(*uuids).row(number, name, reference) == number
@@ -48,14 +48,14 @@ def test_a_row_with_the_same_reference_or_uuid_gets_its_picture(
 def test_any_other_row_is_refused(
     uuids: tuple[str, ...], number: int, name: object, reference: object
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{name!r} is not about picture {number} of 'mine'"):
+    with pytest.raises(ConfigError, match=f"{name!r} is not about image {number} of 'mine'"):
         numbered(*uuids).row(number, name, reference)
 
 
 def test_rows_beyond_the_end_are_counted() -> None:
-    pictures = numbered(*MUSEUM)
-    assert [pictures.row(number, "NG-1", "A vase.") for number in (3, -1, 0)] == [None, None, 0]
-    assert pictures.too_far == "2 rows beyond the end of 'mine', which has 3"
+    images = numbered(*MUSEUM)
+    assert [images.row(number, "NG-1", "A vase.") for number in (3, -1, 0)] == [None, None, 0]
+    assert images.too_far == "2 rows beyond the end of 'mine', which has 3"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.rows.comparison import Item, baseline_of, gains, gains_table, verdict
 from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.pairs import Pair, with_pictures
+from posh_reward.study.rows.pairs import Pair, with_images
 from posh_reward.study.rows.scored import scored_row, scores_of
 from posh_reward.study.rows.standings import best_first, difference, leaderboard, standings
 from posh_reward.study.statistics import (
@@ -30,7 +30,7 @@ ELEMENTS = (
     Element("precision", "attribute", "red", 1.5, ((2, 5),), "dog"),
     Element("precision", "entity", "dog", None, ((6, 9),), "dog", failure=LOST),
 )
-PAIR = Pair("1", "A red dog.", "A dog.", "sft", "pictures/1.png")
+PAIR = Pair("1", "A red dog.", "A dog.", "sft", "images/1.png")
 SHOWN = Element("precision", "entity", "fan", 4.5, ((2, 5),), "fan", seen=Seen(4.5, 1.5))
 UNTOLD = Element("precision", "entity", "sky", 1.5, ((6, 9),), "sky", seen=Seen(None, 1.5, LOST))
 WITNESSED = Scores(0.6, 0.9, 0.7, "s", (SHOWN, UNTOLD), None, 0, "A fan sky.", "A dog.")
@@ -46,7 +46,7 @@ ELEMENT = scored_row(PAIR, SCORES, elements=True)["elements"][0]
 def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> None:
     path = tmp_path / "rows.jsonl"
     texts = scores.generation, scores.reference
-    pair = Pair("1", *texts, "sft", "pictures/1.png") if scores.elements else Pair("1", "", "")
+    pair = Pair("1", *texts, "sft", "images/1.png") if scores.elements else Pair("1", "", "")
     with closing(Journal(path)) as journal:
         journal.append([scored_row(pair, scores, elements=True)])
     [row] = read_journal(path)
@@ -64,7 +64,7 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
         ({"generation": 7}, "generation is 7, not a text"),
         ({"elements": [{**ELEMENT, "seen": {"grade": 6, "stated": 1}}]}, "the grade 6, which is"),
         ({"elements": [{**ELEMENT, "seen": {"grade": 2}}]}, "lacks the reference's grade"),
-        ({"elements": [{**ELEMENT, "seen": 2}]}, "what the picture said is 2"),
+        ({"elements": [{**ELEMENT, "seen": 2}]}, "what the image said is 2"),
     ],
 )
 def test_a_row_with_broken_scores_says_why(change: dict[str, object], why: str) -> None:
@@ -167,11 +167,11 @@ def test_a_row_without_a_witness_is_as_it_was_before_there_were_any() -> None:
     assert "seen" not in ELEMENT
 
 
-def test_pictures_are_found_next_to_the_table(tmp_path: Path) -> None:
+def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     kept = [{"bytes": b"x", "path": "a.png"}, "gone.png", None, 7, ""]
-    pairs = [Pair(1, "", "", picture=each) for each in ("a.png", {"path": "a.png"}, *kept)]
-    found = [pair.picture for pair in with_pictures(pairs, tmp_path)]
+    pairs = [Pair(1, "", "", content=each) for each in ("a.png", {"path": "a.png"}, *kept)]
+    found = [pair.content for pair in with_images(pairs, tmp_path)]
     assert found == [str(tmp_path / "a.png")] * 2 + kept
 
 

@@ -19,7 +19,7 @@ from posh_reward.training.dapo.sampling import (
     kept_groups,
     spreads,
 )
-from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, pictures, rows
+from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, images, make, rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
@@ -129,7 +129,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "case", ["dapo", *(pytest.param(case, marks=pytest.mark.slow) for case in [*SETTINGS][1:])]
 )
 def test_a_chosen_batch_is_the_batch_of_its_groups_alone(tiny: Path, case: str) -> None:
-    """Pictures, masks, advantages, old log-probabilities and the normaliser of the loss."""
+    """Images, masks, advantages, old log-probabilities and the normaliser of the loss."""
     ours, trl, batch, alone = chosen_batch(tiny, **SETTINGS[case])
     assert batch.keys() == alone.keys() >= {"pixel_values", "num_items_in_batch", "advantages"}
     assert ("old_per_token_logps" in batch) == (case == "stale samples")
@@ -163,12 +163,12 @@ def test_a_run_trains_on_wide_groups_and_says_so(tiny: Path) -> None:
         for line in steps[:1]
     )
     assert all(line["frac_reward_zero_std"] == 0 for line in steps)
-    # 8 pictures, 4 of them generated for a step: an epoch is two steps, not four.
+    # 8 images, 4 of them generated for a step: an epoch is two steps, not four.
     assert [line["epoch"] for line in steps] == [0.5, 1.0]
 
 
 @pytest.mark.slow
-def test_each_picture_is_drawn_once_an_epoch_whatever_is_dropped(tiny: Path) -> None:
+def test_each_image_is_drawn_once_an_epoch_whatever_is_dropped(tiny: Path) -> None:
     seen: list[int] = []
 
     def reward(completions: list[Any], index: list[int], **columns: Any) -> list[float]:
@@ -185,7 +185,7 @@ def test_each_picture_is_drawn_once_an_epoch_whatever_is_dropped(tiny: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_with_the_pictures_that_were_next(tiny: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_goes_on_with_the_images_that_were_next(tiny: Path, tmp_path: Path) -> None:
     seen: list[int] = []
 
     def reward(completions: list[Any], index: list[int], **columns: Any) -> list[float]:
@@ -260,6 +260,6 @@ def test_a_setting_that_cannot_be_used_is_named(wrong: dict[str, Any]) -> None:
         DynamicSampling(**wrong)
 
 
-def test_there_are_pictures_of_two_sizes() -> None:
-    """Or the tests above would not see pixels that go to the wrong picture."""
-    assert {image.size for image in pictures()["image"]} == {(168, 56), (224, 56)}
+def test_there_are_images_of_two_sizes() -> None:
+    """Or the tests above would not see pixels that go to the wrong image."""
+    assert {image.size for image in images()["image"]} == {(168, 56), (224, 56)}

@@ -13,9 +13,9 @@ from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.judges.fake import FakeJudge
 from posh_reward.training.dapo.sampling import DynamicSampling
-from posh_reward.types import Failure, Request, Scores
+from posh_reward.types import Failure, Question, Scores
 from recipes import dapo_posh
-from tests.training.dapo.tiny import GROUP, ROWS, make, pictures, rows
+from tests.training.dapo.tiny import GROUP, ROWS, images, make, rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
@@ -29,7 +29,7 @@ SAID = ("a red hat and a blue coat", "a red hat", "a green dog with a red hat", 
 def posh(**given: Any) -> PoshReward:
     """Things that are red are there; others are not."""
 
-    def grade(request: Request) -> float | Failure:
+    def grade(request: Question) -> float | Failure:
         words = f"{request.identifier} {request.text}"
         return 5.0 if "red" in words or "hat" in words else 1.0
 
@@ -114,7 +114,7 @@ def test_truncated_completions_have_no_advantage_at_all(tiny: Path) -> None:
 
 
 def test_a_completion_without_scores_has_no_credit(tiny: Path) -> None:
-    def grade(request: Request) -> float | Failure:
+    def grade(request: Question) -> float | Failure:
         birds = "blue birds" in request.source.text + request.target.text
         return Failure("engine", "gone") if birds else 2.0 + len(request.identifier) % 3
 
@@ -233,4 +233,4 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_the_batch_has_two_groups() -> None:
-    assert ROWS == 2 * GROUP <= len(pictures()) * GROUP
+    assert ROWS == 2 * GROUP <= len(images()) * GROUP

@@ -1,4 +1,4 @@
-"""A trainer on the tiny Qwen2.5-VL with pictures, for the tests of this folder."""
+"""A trainer on the tiny Qwen2.5-VL with images, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = 8
 
 
 @cache
-def pictures(count: int = 8) -> Dataset:
+def images(count: int = 8) -> Dataset:
     """Scenes of different sizes, numbered in the column ``index``."""
     scenes = dapo_posh.prepare(f"scenes:train={count}:heldout=4", "train")
     return scenes.map(
@@ -60,12 +60,12 @@ def make(
         model=str(folder),
         reward_funcs=reward or flat_or_wide(),
         args=GRPOConfig(**settings | given),
-        train_dataset=pictures(),
+        train_dataset=images(),
         processing_class=load_processor(str(folder)),
         **own,
     )
 
 
 def rows(trainer: Any, indices: list[int]) -> list[dict[str, Any]]:
-    """The rows of some pictures' groups, as the dataloader gives them."""
+    """The rows of some images' groups, as the dataloader gives them."""
     return [trainer.train_dataset[index] for index in indices for _ in range(GROUP)]

@@ -20,7 +20,7 @@ from tests.training.dapo.test_sampling import Given
 from tests.training.dapo.tiny import flat_or_wide, make, rows
 
 FLAT = (0, 3, 5, 6)
-"""Each rank generates four pictures' groups, of which two are flat."""
+"""Each rank generates four images' groups, of which two are flat."""
 KEPT = {0: [1, 2], 1: [4, 7]}
 
 

@@ -1,4 +1,4 @@
-"""Who answers POSH's questions: judges about texts, witnesses about pictures.
+"""Who answers POSH's questions: judges about texts, witnesses about images.
 
 ::
 
@@ -7,6 +7,6 @@
     embedded/   matches questions against scene graphs; no model, no download
     prompted    renders questions to prompts and asks a language model
     cascade     the embedded judge settles what is plain, another is asked the rest
-    oracle/     answers about drawn pictures from their drawing
+    oracle/     answers about drawn images from their drawing
     fake        for tests
 """

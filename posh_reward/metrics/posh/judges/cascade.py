@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import distribution
 from posh_reward.metrics.posh.judges.embedded.words import FUNCTION_WORDS, words_of
 from posh_reward.metrics.posh.judges.judge import Judge, pace_of, sound_grade
-from posh_reward.types import LABELS, LOWEST_GRADE, Reply, Request, RewriteRequest, Usage, Verdict
+from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 Wording = Literal["same", "other", "none"]
 """same: every word that is asked about stands in the searched text. none: not one does, not even
@@ -69,28 +69,28 @@ class Cascade:
         """That of ``judge``."""
         return pace_of(self.judge)
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per request, in order; a failure is a verdict with its reason."""
-        plain = [self._settle(request) for request in requests]
-        hard = [r for r, verdict in zip(requests, plain, strict=True) if verdict is None]
-        self.settled += len(requests) - len(hard)
+        plain = [self._settle(question) for question in questions]
+        hard = [r for r, verdict in zip(questions, plain, strict=True) if verdict is None]
+        self.settled += len(questions) - len(hard)
         asked = iter(self.judge.grade(hard) if hard else ())
         return [verdict or next(asked) for verdict in plain]
 
-    def _settle(self, request: Request) -> Verdict | None:
-        wording = wording_of(request)
-        if wording == "other" or (wording == "none" and request.kind != "entity"):
+    def _settle(self, question: Question) -> Verdict | None:
+        wording = wording_of(question)
+        if wording == "other" or (wording == "none" and question.kind != "entity"):
             return None
-        grade = sound_grade(self._embedded.grade([request])[0]).grade
+        grade = sound_grade(self._embedded.grade([question])[0]).grade
         if grade is None:
             return None
         if wording == "same":
             return VERBATIM if grade >= self._high else None
         return ABSENT if grade < self._low else None
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         """The other judge's phrases."""
-        return self.judge.rewrite(requests)
+        return self.judge.rewrite(questions)
 
     def sleep(self) -> None:
         """Puts both to sleep."""
@@ -107,13 +107,13 @@ class Cascade:
         self.judge.close()
 
 
-def wording_of(request: Request) -> Wording:
+def wording_of(question: Question) -> Wording:
     """Whether the searched text has the words that are asked about."""
-    asked = request.identifier if request.kind == "entity" else request.text or ""
+    asked = question.identifier if question.kind == "entity" else question.text or ""
     words = _words(asked)
-    if words and words <= _words(request.target.text):
+    if words and words <= _words(question.target.text):
         return "same"
-    text = request.target.text.lower()
+    text = question.target.text.lower()
     return "other" if not words or any(word in text for word in words) else "none"
 
 

@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel, Recorder, graded
 from posh_reward.models.fake import Grader as PromptGrader
-from posh_reward.types import Failure, Reply, Request, RewriteRequest, Verdict
+from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
-Grader = Callable[[Request], "float | Failure"]
+Grader = Callable[[Question], "float | Failure"]
 """Gives a grade (1-5), or the reason why this judgment fails."""
 
 
-def shared_words(request: Request) -> float:
+def shared_words(question: Question) -> float:
     """1 plus 4 times the share of the asked words that the searched text has."""
-    text = " ".join(filter(None, (request.text or request.identifier, request.other)))
+    text = " ".join(filter(None, (question.text or question.identifier, question.other)))
     asked = set(re.findall(r"\w+", text.lower())) - {"the", "a", "an", "of", "with", "relation"}
-    there = set(re.findall(r"\w+", request.target.text.lower()))
+    there = set(re.findall(r"\w+", question.target.text.lower()))
     return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
 
 
@@ -36,26 +36,26 @@ class FakeJudge(Recorder):
 
     def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
         super().__init__(name)
-        self.requests: list[Request] = []
+        self.questions: list[Question] = []
         """Every question asked so far, in order."""
         self._grader = grader
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per request; the grader decides which fail."""
-        self.requests.extend(requests)
-        self.usage.requests += len(requests)
-        self.usage.pictures += sum(each.picture is not None for each in requests)
-        verdicts = [graded(self._grader(request)) for request in requests]
+        self.questions.extend(questions)
+        self.usage.requests += len(questions)
+        self.usage.images += sum(each.image is not None for each in questions)
+        verdicts = [graded(self._grader(question)) for question in questions]
         for verdict in verdicts:
             if verdict.failure is not None:
                 reason = str(verdict.failure)
                 self.usage.failures[reason] = self.usage.failures.get(reason, 0) + 1
         return verdicts
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         """Puts "the" before each phrase."""
-        self.usage.rewrites += len(requests)
-        return [Reply(f"the {request.text}".replace('"', "")) for request in requests]
+        self.usage.rewrites += len(phrases)
+        return [Reply(f"the {phrase.text}".replace('"', "")) for phrase in phrases]
 
 
 def quoted_words(prompt: Prompt) -> float:

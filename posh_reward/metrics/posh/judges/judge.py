@@ -7,13 +7,13 @@ from typing import Protocol
 
 from posh_reward.metrics.posh.asking import Pace
 from posh_reward.models.base import sound_verdict
-from posh_reward.types import LABELS, Reply, Request, RewriteRequest, Usage, Verdict
+from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
 
 class Witness(Protocol):
-    """Answers questions about pictures, as a judge that sees does, or one that knows the drawing.
+    """Answers questions about images, as a judge that sees does, or one that knows the drawing.
 
-    A question that the picture does not settle is a failure of kind ``reply``, never a guess.
+    A question that the image does not settle is a failure of kind ``reply``, never a guess.
     """
 
     @property
@@ -26,7 +26,7 @@ class Witness(Protocol):
         """What has been asked so far."""
         ...
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per request, in order; a failure is a verdict with its reason."""
         ...
 
@@ -46,7 +46,7 @@ class Witness(Protocol):
 class Judge(Witness, Protocol):
     """Answers questions about descriptions. One bad request never spoils its neighbours."""
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         """A fluent noun phrase for each raw identifier, in order."""
         ...
 

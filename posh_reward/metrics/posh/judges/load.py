@@ -57,13 +57,13 @@ def load_witness(
 
     Args:
         which: a name, a settings file or a mapping, as for ``load_judge``, of a model that sees or
-            of the oracle; or the name of drawn pictures, such as "scenes:train=2000:plain=1", for
+            of the oracle; or the name of drawn images, such as "scenes:train=2000:plain=1", for
             the oracle that knows them.
         preset: wording of the questions to language models.
         store: where language models' answers are kept.
 
     Raises:
-        InputError: there is none of that name, or the model does not take pictures.
+        InputError: there is none of that name, or the model does not take images.
         ConfigError: the settings have a value that cannot be used.
     """
     if isinstance(which, str) and which.partition(":")[0] == "scenes":
@@ -81,7 +81,7 @@ def witness_of(
     """The witness itself, or the one that is named; "judge" is the judge that is passed.
 
     Raises:
-        InputError: there is no such witness, or it cannot look at pictures.
+        InputError: there is no such witness, or it cannot look at images.
         ConfigError: its settings have a value that cannot be used.
     """
     if isinstance(which, str) and which == "judge":
@@ -92,17 +92,17 @@ def witness_of(
 
 
 def check_sees(witness: Witness) -> Witness:
-    """Returns the witness, if it can look at pictures.
+    """Returns the witness, if it can look at images.
 
     Raises:
-        InputError: it is not a witness, reads texts only, or asks a model that takes no pictures.
+        InputError: it is not a witness, reads texts only, or asks a model that takes no images.
     """
     if not hasattr(witness, "grade"):
         raise InputError(f"witness is {witness!r}: give a name, a settings file or a Witness")
     blind = isinstance(witness, PromptJudge) and not witness.model.sees
     if blind or isinstance(witness, EmbeddedJudge | Cascade):
         raise InputError(
-            f"the witness {witness.name!r} does not take pictures: name a model that sees"
+            f"the witness {witness.name!r} does not take images: name a model that sees"
         )
     return witness
 

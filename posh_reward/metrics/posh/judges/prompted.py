@@ -9,7 +9,7 @@ from posh_reward.metrics.posh.presets import check_preset, prompt, rewrite_promp
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Model
 from posh_reward.store import Store
-from posh_reward.types import LABELS, Reply, Request, RewriteRequest, Usage, Verdict
+from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
 REWRITE_TOKENS = 20
 """Longest rewrite, in tokens (paper, A.1.4)."""
@@ -52,14 +52,14 @@ class PromptJudge:
         """Where answers are kept."""
         return self._asker.store
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per request, in order; a failure is a verdict with its reason."""
-        self.model.usage.pictures += sum(each.picture is not None for each in requests)
-        return self._asker.choose([prompt(each, self.preset) for each in requests], LABELS)
+        self.model.usage.images += sum(each.image is not None for each in questions)
+        return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         """A fluent noun phrase for each raw identifier, in order."""
-        prompts = [rewrite_prompt(each, self.preset) for each in requests]
+        prompts = [rewrite_prompt(each, self.preset) for each in questions]
         return self._asker.write(prompts, REWRITE_TOKENS)
 
     def sleep(self) -> None:

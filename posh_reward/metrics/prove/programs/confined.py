@@ -41,7 +41,7 @@ MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProgramResult:
     """What a program returned, which may be None."""
 
     value: Value
@@ -78,7 +78,7 @@ class Confined:
         """Processor time for all programs of one reply, in seconds."""
         return BUDGET * self._seconds
 
-    def run(self, program: str, nodes: Nodes) -> Answer | Failure:
+    def run(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
         """The value of one program over a scene; a failure if it has none.
 
         Args:
@@ -101,7 +101,7 @@ class Confined:
         with self._lock:
             self._stop()
 
-    def _asked(self, program: str, nodes: Nodes) -> Answer | Failure:
+    def _asked(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
         worker = self._running()
         self._requests += 1
         request = {"id": self._requests, "program": program, "nodes": nodes}
@@ -144,7 +144,7 @@ class Confined:
 
 def run_programs(
     confined: Confined, programs: Sequence[str], nodes: Nodes
-) -> list[Answer | Failure]:
+) -> list[ProgramResult | Failure]:
     """The value of each program over one scene, in order.
 
     A program that is not allowed never reaches the process: its failure has the kind "reply", and
@@ -155,17 +155,17 @@ def run_programs(
     return [_ran(confined, program, nodes, end) for program in programs]
 
 
-def _ran(confined: Confined, program: str, nodes: Nodes, end: float) -> Answer | Failure:
+def _ran(confined: Confined, program: str, nodes: Nodes, end: float) -> ProgramResult | Failure:
     if why := refusal(program):
         return Failure("reply", f"the program is not run: {why}")
     return confined.run(program, nodes) if confined.spent < end else UNRUN
 
 
-def _read(reply: dict[str, Any]) -> Answer | Failure:
+def _read(reply: dict[str, Any]) -> ProgramResult | Failure:
     if "error" in reply:
         return Failure("error", f"the program failed: {reply['error']}")
     try:
-        return Answer(plain(reply.get("value")))
+        return ProgramResult(plain(reply.get("value")))
     except ValueError as error:
         return Failure("error", f"the program failed: {error}")
 

@@ -11,7 +11,7 @@ from typing import Literal
 from posh_reward.metrics.wording import filled, wording
 from posh_reward.models.ask import Asker
 from posh_reward.models.base import Model, Prompt
-from posh_reward.models.pictures import picture_of
+from posh_reward.models.images import image_of
 from posh_reward.store import Store
 from posh_reward.study.agreement.items import Given, Pair
 from posh_reward.types import Failure, Reply
@@ -30,8 +30,8 @@ class LlmScores:
     """A model's own scores of each pair.
 
     Args:
-        model: who is asked; where pictures are shown it has to see.
-        shown: the reference, the picture, or both.
+        model: who is asked; where images are shown it has to see.
+        shown: the reference, the image, or both.
         store: keeps its replies for other runs.
     """
 
@@ -57,10 +57,10 @@ class LlmScores:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if self._shown == "reference":
             return Prompt("", filled(self._prompt, texts))
-        picture = picture_of(pair.image)
-        if isinstance(picture, Failure):
-            return picture
-        return Prompt("", filled(self._prompt, texts), (picture,))
+        image = image_of(pair.image)
+        if isinstance(image, Failure):
+            return image
+        return Prompt("", filled(self._prompt, texts), (image,))
 
 
 def read_scores(reply: Reply) -> Given:

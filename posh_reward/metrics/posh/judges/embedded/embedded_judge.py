@@ -19,7 +19,7 @@ from posh_reward.metrics.posh.judges.embedded.evidence import facts_of, ruled
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.metrics.posh.judges.embedded.weights import weighed
-from posh_reward.types import LABELS, Description, Reply, Request, RewriteRequest, Usage, Verdict
+from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
 KEPT = 1024
 """Readings and matchings that are kept while awake: enough for 256 pairs at once."""
@@ -45,20 +45,20 @@ class EmbeddedJudge:
         """Version of the rules and of the word table."""
         return "embedded-4"
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per request, in order; it never abstains."""
         start = time.perf_counter()
         verdicts = [
-            Verdict(distribution(self._value(request), len(LABELS))) for request in requests
+            Verdict(distribution(self._value(question), len(LABELS))) for question in questions
         ]
-        self.usage.requests += len(requests)
+        self.usage.requests += len(questions)
         self.usage.seconds += time.perf_counter() - start
         return verdicts
 
-    def rewrite(self, requests: Sequence[RewriteRequest]) -> list[Reply]:
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         """``small dog`` -> ``the small dog``: the words are in order already."""
-        self.usage.rewrites += len(requests)
-        return [Reply(f"the {request.text}") for request in requests]
+        self.usage.rewrites += len(phrases)
+        return [Reply(f"the {phrase.text}") for phrase in phrases]
 
     def sleep(self) -> None:
         """Forget all but the latest readings."""
@@ -72,10 +72,10 @@ class EmbeddedJudge:
         self._readings.clear()
         self._matchings.clear()
 
-    def _value(self, request: Request) -> float:
-        matching = self._matching(request.source, request.target)
-        value = weighed(request.kind, facts_of(matching, request))
-        return ruled(matching, request, value)
+    def _value(self, question: Question) -> float:
+        matching = self._matching(question.source, question.target)
+        value = weighed(question.kind, facts_of(matching, question))
+        return ruled(matching, question, value)
 
     def _matching(self, source: Description, target: Description) -> Matching:
         a, b = self._reading(source), self._reading(target)

@@ -30,7 +30,7 @@ from posh_reward.metrics.posh.judges.embedded.words import (
     stands_in,
     words_of,
 )
-from posh_reward.types import Request
+from posh_reward.types import Question
 
 Facts = dict[str, float]
 
@@ -64,21 +64,21 @@ def terms_in(matching: Matching, text: str) -> list[Term]:
     return [known.get(word, (word, "a")) for word in words]
 
 
-def facts_of(matching: Matching, request: Request) -> Facts:
+def facts_of(matching: Matching, question: Question) -> Facts:
     """The facts about a question of any kind."""
-    text = request.text or ""
-    if request.kind == "entity":
-        return entity_facts(matching, request.entity, request.identifier)
-    if request.kind == "attribute":
-        return attribute_facts(matching, request.entity, text)
-    assert request.other_entity is not None, "a relation has two ends"
-    return relation_facts(matching, request.entity, text, request.other_entity)
+    text = question.text or ""
+    if question.kind == "entity":
+        return entity_facts(matching, question.entity, question.identifier)
+    if question.kind == "attribute":
+        return attribute_facts(matching, question.entity, text)
+    assert question.other_entity is not None, "a relation has two ends"
+    return relation_facts(matching, question.entity, text, question.other_entity)
 
 
-def ruled(matching: Matching, request: Request, value: float) -> float:
+def ruled(matching: Matching, question: Question, value: float) -> float:
     """The value of an answer once the rules for stuffs and for "no shoes" are applied."""
-    thing = request.entity
-    if request.kind != "entity":
+    thing = question.entity
+    if question.kind != "entity":
         return value
     owners = [owner for owner, stuff in matching.source.made_of if stuff == thing]
     if any(is_made_otherwise(matching, owner, thing) for owner in owners):

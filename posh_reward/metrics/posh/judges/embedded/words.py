@@ -27,18 +27,18 @@ ANAPHORS = frozenset(
 SOMEONE = frozenset("figure figures person persons people someone individual elder younger".split())
 """Heads that can stand for any person."""
 VIEWERS = frozenset("viewer viewers beholder onlooker onlookers spectator spectators".split())
-"""Who looks at the picture, beside "we" and "us"."""
+"""Who looks at the image, beside "we" and "us"."""
 PLACES = frozenset(
     "left right centre center middle side top bottom front back foreground background corner "
     "edge distance end part half".split()
 )
 """Nouns for places, which say nothing without what is there."""
 DEPICTION = frozenset(
-    "hue hues tint tints tone tones shade shades colour colours color colors palette image picture "
+    "hue hues tint tints tone tones shade shades colour colours color colors palette image image "
     "photo photograph painting scene view depiction composition stroke strokes brushstroke "
     "brushstrokes brushwork style atmosphere mood sense feeling contrast".split()
 )
-"""Nouns for the picture rather than for what is in it: hues of gold."""
+"""Nouns for the image rather than for what is in it: hues of gold."""
 HAVING = frozenset("of with in part has have having wears wear wearing holds holding".split())
 """Words of relations by which one thing has, wears or holds another."""
 WORD = re.compile(r"\w+")
@@ -81,5 +81,5 @@ def is_anaphor(heads: list[Term]) -> bool:
 
 
 def is_viewer(heads: list[Term]) -> bool:
-    """Whether a thing is who looks at the picture."""
+    """Whether a thing is who looks at the image."""
     return bool(heads) and all(word in VIEWERS for word, _ in heads)

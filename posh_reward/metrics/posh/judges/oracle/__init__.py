@@ -1,8 +1,8 @@
-"""A witness that knows what drawn pictures show, for tests and demos: it cannot be mistaken.
+"""A witness that knows what drawn images show, for tests and demos: it cannot be mistaken.
 
 ::
 
-    album       digest of a drawn picture -> its scene
+    album       digest of a drawn image -> its scene
     grounding   which thing of the drawing each entity of a text is
     telling     whether a drawing shows what is said of its things
     oracle      questions -> verdicts

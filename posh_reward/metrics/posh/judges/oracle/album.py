@@ -1,4 +1,4 @@
-"""Drawn pictures by the digest of their pixels: each is drawn again, so nothing is kept on disk."""
+"""Drawn images by the digest of their pixels: each is drawn again, so nothing is kept on disk."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.scene import SPLITS, generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.errors import MissingDependencyError
-from posh_reward.models.pictures import picture_of
+from posh_reward.models.images import image_of
 from posh_reward.types import Failure
 
 
 @lru_cache(maxsize=4)
 def album(dataset: str) -> Mapping[str, Scene]:
-    """The scene of each picture of a drawn dataset, in all its splits: a millisecond a picture.
+    """The scene of each image of a drawn dataset, in all its splits: a millisecond an image.
 
     Args:
         dataset: its name with its options, as ``datasets.load`` takes it.
@@ -30,8 +30,8 @@ def album(dataset: str) -> Mapping[str, Scene]:
     for split in SPLITS:
         count = options.train if split == "train" else options.heldout
         for scene in generate(split, count, options.seed, plain=bool(options.plain)):
-            picture = picture_of(draw(scene, options.scale))
-            if isinstance(picture, Failure):
-                raise MissingDependencyError(str(picture))
-            scenes[picture.digest] = scene
+            image = image_of(draw(scene, options.scale))
+            if isinstance(image, Failure):
+                raise MissingDependencyError(str(image))
+            scenes[image.digest] = scene
     return scenes

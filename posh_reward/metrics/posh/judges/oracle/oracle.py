@@ -1,4 +1,4 @@
-"""Questions about drawn pictures -> verdicts, from what was drawn."""
+"""Questions about drawn images -> verdicts, from what was drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.oracle.album import album
 from posh_reward.metrics.posh.judges.oracle.grounding import Grounding, ground
 from posh_reward.metrics.posh.judges.oracle.telling import FRONT, PLACES, has, joined, placed
-from posh_reward.types import Failure, Picture, Request, Usage, Verdict
+from posh_reward.types import Failure, PromptImage, Question, Usage, Verdict
 
 YES = Verdict((0.0, 0.0, 0.0, 0.0, 1.0))
 NO = Verdict((1.0, 0.0, 0.0, 0.0, 0.0))
@@ -21,20 +21,20 @@ UNKNOWN = Verdict(
     None,
     Failure(
         "error",
-        "the oracle does not know this picture: name the drawn pictures with all their options, "
+        "the oracle does not know this image: name the drawn images with all their options, "
         "as they were loaded",
     ),
 )
-NO_PICTURE = Verdict(None, Failure("prompt", "the oracle answers about pictures only"))
+NO_IMAGE = Verdict(None, Failure("prompt", "the oracle answers about images only"))
 
 
 class Oracle:
-    """A witness over drawn pictures. It answers 5 or 1, and what the drawing does not tell fails.
+    """A witness over drawn images. It answers 5 or 1, and what the drawing does not tell fails.
 
-    A picture that was not drawn fails its pair, so that wrong options are noticed.
+    An image that was not drawn fails its pair, so that wrong options are noticed.
 
     Args:
-        dataset: the name of the drawn pictures, with the options that they were loaded with
+        dataset: the name of the drawn images, with the options that they were loaded with
             (``datasets.load.SceneOptions``): its scenes are drawn again when first asked about.
 
     Raises:
@@ -48,16 +48,16 @@ class Oracle:
 
     @property
     def name(self) -> str:
-        """Version of the rules, and the pictures that are known."""
+        """Version of the rules, and the images that are known."""
         return f"oracle-1:{self._dataset}"
 
-    def grade(self, requests: Sequence[Request]) -> list[Verdict]:
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per request, in order."""
         start = time.perf_counter()
         grounded: dict[tuple[str, str], Grounding | None] = {}
-        verdicts = [self._answer(request, grounded) for request in requests]
-        self.usage.requests += len(requests)
-        self.usage.pictures += sum(request.picture is not None for request in requests)
+        verdicts = [self._answer(question, grounded) for question in questions]
+        self.usage.requests += len(questions)
+        self.usage.images += sum(question.image is not None for question in questions)
         for verdict in verdicts:
             if verdict.failure is not None:
                 reason = str(verdict.failure)
@@ -66,35 +66,35 @@ class Oracle:
         return verdicts
 
     def _answer(
-        self, request: Request, grounded: dict[tuple[str, str], Grounding | None]
+        self, question: Question, grounded: dict[tuple[str, str], Grounding | None]
     ) -> Verdict:
-        if request.picture is None:
-            return NO_PICTURE
-        key = request.source.text, request.picture.digest
+        if question.image is None:
+            return NO_IMAGE
+        key = question.source.text, question.image.digest
         if key not in grounded:
-            shown = self._shown(request.picture)
-            grounded[key] = None if shown is None else ground(request.source, shown)
+            shown = self._shown(question.image)
+            grounded[key] = None if shown is None else ground(question.source, shown)
         seen = grounded[key]
         if seen is None:
             return UNKNOWN
-        told = tell(seen, request)
+        told = tell(seen, question)
         return UNTOLD if told is None else YES if told else NO
 
-    def _shown(self, picture: Picture) -> tuple[Thing, ...] | None:
-        """What a picture shows; None if that is not known."""
-        scene = album(self._dataset).get(picture.digest)
+    def _shown(self, image: PromptImage) -> tuple[Thing, ...] | None:
+        """What an image shows; None if that is not known."""
+        scene = album(self._dataset).get(image.digest)
         return None if scene is None else things(scene)
 
-    def a_picture(self) -> object:
+    def a_image(self) -> object:
         """One that is known, to try the oracle on.
 
         Raises:
-            InputError: there is none: the drawn pictures have no rows.
+            InputError: there is none: the drawn images have no rows.
         """
         options = scene_options(self._dataset)
         for scene in album(self._dataset).values():
             return draw(scene, options.scale)
-        raise InputError(f"{self._dataset!r} has no pictures: give train or heldout a number")
+        raise InputError(f"{self._dataset!r} has no images: give train or heldout a number")
 
     def sleep(self) -> None:
         """Nothing to free: all of the album is small."""
@@ -106,19 +106,19 @@ class Oracle:
         """Nothing to release."""
 
 
-def tell(seen: Grounding, request: Request) -> bool | None:
+def tell(seen: Grounding, question: Question) -> bool | None:
     """Whether the drawing shows what is asked about; None if it does not tell."""
-    if request.kind == "entity":
-        return _there(seen, request.entity)
-    if request.kind == "attribute":
-        return _property(seen, request.entity, request.text or "")
-    assert request.other_entity is not None, "a relation has two ends"
-    return _relation(seen, request.entity, request.text or "", request.other_entity)
+    if question.kind == "entity":
+        return _there(seen, question.entity)
+    if question.kind == "attribute":
+        return _property(seen, question.entity, question.text or "")
+    assert question.other_entity is not None, "a relation has two ends"
+    return _relation(seen, question.entity, question.text or "", question.other_entity)
 
 
 def _there(seen: Grounding, entity: int) -> bool | None:
     noun = seen.nouns[entity]
-    if noun in PLACES:  # every picture has a left, a middle and a right
+    if noun in PLACES:  # every image has a left, a middle and a right
         return True
     if entity in seen.of:
         return True

@@ -1,4 +1,4 @@
-"""Pictures in any form that datasets give them -> pictures to show a model, in its sizes."""
+"""Images in any form that datasets give them -> images to show a model, in its sizes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from posh_reward.datasets.image_files import is_there, on_white, opened
 from posh_reward.errors import InputError
-from posh_reward.types import Failure, Picture
+from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS = 16_000_000
-"""Of a picture as it is held: 48 MB. A larger one is shrunk; models see far fewer."""
-NO_PILLOW = Failure("engine", "pictures need Pillow: pip install pillow")
-MISSING = Failure("text", "there is no picture")
+"""Of an image as it is held: 48 MB. A larger one is shrunk; models see far fewer."""
+NO_PILLOW = Failure("engine", "images need Pillow: pip install pillow")
+MISSING = Failure("text", "there is no image")
 NUMBERED = (
-    "the picture {} is a row of a dataset: name the dataset (posh-reward score --dataset NAME "
-    "--split SPLIT), or give the picture's path"
+    "the image {} is a row of a dataset: name the dataset (posh-reward score --dataset NAME "
+    "--split SPLIT), or give the image's path"
 )
-NO_PLACE = Failure("prompt", "the model's chat template does not give each picture a placeholder")
+NO_PLACE = Failure("prompt", "the model's chat template does not give each image a placeholder")
 
 SEEING = ("qwen2_5_vl", "qwen3_vl")
 """``model_type`` of the checkpoints that see."""
@@ -33,11 +33,11 @@ TOKEN = 28 * 28
 MAX_PIXELS = 1280 * TOKEN
 """A megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL."""
 LONGEST_SIDE = 200
-"""The longest that a picture may be, in heights, or the highest, in widths."""
+"""The longest that an image may be, in heights, or the highest, in widths."""
 
 
 class Sizes(NamedTuple):
-    """The sizes in which a model sees pictures."""
+    """The sizes in which a model sees images."""
 
     factor: int
     """Sides are multiples of this many pixels; each such square is one token."""
@@ -45,37 +45,37 @@ class Sizes(NamedTuple):
     max_pixels: int
 
     def tokens(self, width: int, height: int) -> int:
-        """How many tokens a picture becomes once it is settled."""
+        """How many tokens an image becomes once it is settled."""
         width, height = settled_size(width, height, *self)
         return width * height // self.factor**2
 
 
 def check_max_pixels(max_pixels: int, factor: int) -> None:
-    """Refuses a cap that no picture can be shrunk to.
+    """Refuses a cap that no image can be shrunk to.
 
     Args:
         max_pixels: the cap.
-        factor: sides of pictures are multiples of this many pixels.
+        factor: sides of images are multiples of this many pixels.
 
     Raises:
         InputError: it is less than one token's square.
     """
     if max_pixels < factor**2:
         raise InputError(
-            f"max_pixels is {max_pixels}: one token of a picture has {factor} x {factor} pixels, "
+            f"max_pixels is {max_pixels}: one token of an image has {factor} x {factor} pixels, "
             f"so give {factor**2} or more"
         )
 
 
-def picture_of(given: object) -> Picture | Failure:
-    """The picture, turned upright and in RGB; a failure if it cannot be read.
+def image_of(given: object) -> PromptImage | Failure:
+    """The image, turned upright and in RGB; a failure if it cannot be read.
 
     Args:
-        given: a ``Picture``, a PIL image, a path, the bytes of a file, or a mapping with ``bytes``
-            or ``path`` as in a column of Hugging Face datasets. Nothing is ever fetched. A failure
-            to find it stays what it is.
+        given: a ``PromptImage``, a PIL image, a path, the bytes of a file, or a mapping with
+            ``bytes`` or ``path`` as in a column of Hugging Face datasets. Nothing is ever
+            fetched. A failure to find it stays what it is.
     """
-    if isinstance(given, Picture | Failure):
+    if isinstance(given, PromptImage | Failure):
         return given
     try:
         from PIL import Image
@@ -87,22 +87,24 @@ def picture_of(given: object) -> Picture | Failure:
         source = _source(given)
         if isinstance(source, Failure):
             return source
-        with opened(source) as picture:
-            picture.draft("RGB", _kept_size(picture))  # a JPEG is decoded no larger than needed
-            return _seen(picture)
+        with opened(source) as prompt_image:
+            prompt_image.draft(
+                "RGB", _kept_size(prompt_image)
+            )  # a JPEG is decoded no larger than needed
+            return _seen(prompt_image)
     # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
     except Exception as error:
-        return Failure("text", f"the picture cannot be read: {type(error).__name__}: {error}")
+        return Failure("text", f"the image cannot be read: {type(error).__name__}: {error}")
 
 
-def pictures_of(images: Iterable[object]) -> list[Picture | Failure]:
-    """Each picture, in order; one that comes several times is read and held in memory once."""
-    known: dict[object, Picture | Failure] = {}
+def images_of(images: Iterable[object]) -> list[PromptImage | Failure]:
+    """Each image, in order; one that comes several times is read and held in memory once."""
+    known: dict[object, PromptImage | Failure] = {}
     given = list(images)  # whose ids are their own only while all of them live
     keys = [image if isinstance(image, str | Path) else id(image) for image in given]
     for key, image in zip(keys, given, strict=True):
         if key not in known:
-            known[key] = picture_of(image)
+            known[key] = image_of(image)
     return [known[key] for key in keys]
 
 
@@ -121,21 +123,21 @@ def _source(given: object) -> bytes | str | Path | Failure:
     return (
         Path(given)
         if isinstance(given, PathLike)
-        else Failure("text", f"{type(given).__name__} is not a picture")
+        else Failure("text", f"{type(given).__name__} is not an image")
     )
 
 
-def _seen(image: Image.Image) -> Picture | Failure:
-    """The picture as people see it, in RGB, and small enough for many to be held."""
+def _seen(image: Image.Image) -> PromptImage | Failure:
+    """The image as people see it, in RGB, and small enough for many to be held."""
     from PIL import ImageOps
 
     if not all(image.size):
-        return Failure("text", "the picture has no pixels")
+        return Failure("text", "the image has no pixels")
     if (size := _kept_size(image)) != image.size:
         image = image.resize(size)
     upright = on_white(ImageOps.exif_transpose(image))
     shape = ",".join(map(str, upright.size)).encode()
-    return Picture(sha256(shape + upright.tobytes()).hexdigest(), upright)
+    return PromptImage(sha256(shape + upright.tobytes()).hexdigest(), upright)
 
 
 def _kept_size(image: Image.Image) -> tuple[int, int]:
@@ -148,9 +150,9 @@ def _kept_size(image: Image.Image) -> tuple[int, int]:
 def settled_size(
     width: int, height: int, factor: int, min_pixels: int, max_pixels: int
 ) -> tuple[int, int]:
-    """The width and height that Qwen's processors would give a picture.
+    """The width and height that Qwen's processors would give an image.
 
-    Sides are rounded to multiples of ``factor``; a picture outside the limits is scaled into them,
+    Sides are rounded to multiples of ``factor``; an image outside the limits is scaled into them,
     with its shape kept as far as multiples allow.
 
     Raises:
@@ -158,7 +160,7 @@ def settled_size(
     """
     if max(width, height) > LONGEST_SIDE * min(width, height):
         raise InputError(
-            f"a picture of {width} x {height} pixels is too long and thin: crop it to less than "
+            f"an image of {width} x {height} pixels is too long and thin: crop it to less than "
             f"{LONGEST_SIDE} times its shorter side"
         )
     sides = [round(side / factor) * factor for side in (width, height)]
@@ -173,44 +175,48 @@ def settled_size(
     return sides[0], sides[1]
 
 
-def settled(picture: Image.Image, factor: int, min_pixels: int, max_pixels: int) -> Image.Image:
-    """The picture in RGB and in its settled size; a processor then leaves it as it is.
+def settled(
+    prompt_image: Image.Image, factor: int, min_pixels: int, max_pixels: int
+) -> Image.Image:
+    """The image in RGB and in its settled size; a processor then leaves it as it is.
 
     Raises:
         InputError: it is too long and thin.
     """
     from PIL.Image import Resampling
 
-    size = settled_size(*picture.size, factor, min_pixels, max_pixels)
-    picture = picture.convert("RGB")
-    return picture if picture.size == size else picture.resize(size, Resampling.BICUBIC)
+    size = settled_size(*prompt_image.size, factor, min_pixels, max_pixels)
+    prompt_image = prompt_image.convert("RGB")
+    return (
+        prompt_image if prompt_image.size == size else prompt_image.resize(size, Resampling.BICUBIC)
+    )
 
 
-def settled_picture(picture: Picture, sizes: Sizes) -> Image.Image | Failure:
-    """The picture as a model sees it; a failure if it cannot be shown."""
+def settled_image(prompt_image: PromptImage, sizes: Sizes) -> Image.Image | Failure:
+    """The image as a model sees it; a failure if it cannot be shown."""
     try:
         from PIL import Image
 
-        if not isinstance(picture.image, Image.Image):
-            return Failure("prompt", f"{type(picture.image).__name__} is not a PIL image")
-        return settled(picture.image, *sizes)
+        if not isinstance(prompt_image.image, Image.Image):
+            return Failure("prompt", f"{type(prompt_image.image).__name__} is not a PIL image")
+        return settled(prompt_image.image, *sizes)
     except Exception as error:  # reading a file late may raise anything
         return unshown(error)
 
 
-def size_of(picture: Picture) -> tuple[int, int]:
-    """Width and height of a picture, in pixels.
+def size_of(prompt_image: PromptImage) -> tuple[int, int]:
+    """Width and height of an image, in pixels.
 
     Raises:
         InputError: it has none.
     """
-    size = getattr(picture.image, "size", None)
+    size = getattr(prompt_image.image, "size", None)
     if not isinstance(size, tuple) or len(size) != 2 or min(size) < 1:
-        raise InputError(f"{type(picture.image).__name__} is not a PIL image with pixels")
+        raise InputError(f"{type(prompt_image.image).__name__} is not a PIL image with pixels")
     return size
 
 
 def unshown(error: Exception) -> Failure:
-    """The failure of prompts whose picture cannot be shown, for this reason."""
+    """The failure of prompts whose image cannot be shown, for this reason."""
     said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return Failure("prompt", f"the picture cannot be shown: {said}"[:300])
+    return Failure("prompt", f"the image cannot be shown: {said}"[:300])

@@ -1,4 +1,4 @@
-"""Whatever a dataset gives as a picture is one picture, or a failure with its reason."""
+"""Whatever a dataset gives as an image is one image, or a failure with its reason."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from posh_reward import InputError
-from posh_reward.models.pictures import (
+from posh_reward.models.images import (
     LONGEST_SIDE,
     Sizes,
-    picture_of,
-    pictures_of,
+    image_of,
+    images_of,
     settled,
     settled_size,
     size_of,
 )
-from posh_reward.types import Failure, Picture
+from posh_reward.types import Failure, PromptImage
 
 
 @pytest.fixture
@@ -37,20 +37,18 @@ def as_png(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def test_every_form_of_a_picture_is_the_same_picture(image: Image.Image, tmp_path: Path) -> None:
+def test_every_form_of_an_image_is_the_same_image(image: Image.Image, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(as_png(image))
     forms = (image, path, str(path), as_png(image), {"bytes": as_png(image), "path": None})
-    assert len({picture_of(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
-    assert picture_of(picture_of(image)) == picture_of(image)
+    assert len({image_of(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
+    assert image_of(image_of(image)) == image_of(image)
 
 
-def test_a_picture_that_comes_several_times_is_read_once(
-    image: Image.Image, tmp_path: Path
-) -> None:
+def test_an_image_that_comes_several_times_is_read_once(image: Image.Image, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(as_png(image))
-    by_path, by_object, again, object_again, missing = pictures_of(
+    by_path, by_object, again, object_again, missing = images_of(
         [str(path), image, str(path), image, None]
     )
     assert by_path is again
@@ -59,40 +57,40 @@ def test_a_picture_that_comes_several_times_is_read_once(
     assert isinstance(missing, Failure)
 
 
-def test_other_pixels_or_another_shape_are_another_picture(image: Image.Image) -> None:
+def test_other_pixels_or_another_shape_are_another_image(image: Image.Image) -> None:
     tall = image.transpose(Image.Transpose.ROTATE_90)
-    assert picture_of(tall) != picture_of(image)
+    assert image_of(tall) != image_of(image)
     blue = Image.new("RGB", (8, 1), "blue")
-    assert picture_of(blue) != picture_of(blue.resize((2, 4)))
+    assert image_of(blue) != image_of(blue.resize((2, 4)))
 
 
-def test_a_picture_is_turned_upright(image: Image.Image) -> None:
+def test_an_image_is_turned_upright(image: Image.Image) -> None:
     turned, exif = image.transpose(Image.Transpose.ROTATE_90), Image.Exif()
     exif[0x0112] = 6  # turn by 90 degrees clockwise to show
     buffer = BytesIO()
     turned.save(buffer, "png", exif=exif)
-    assert picture_of(buffer.getvalue()) == picture_of(image)
+    assert image_of(buffer.getvalue()) == image_of(image)
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (None, "there is no picture"),
-        ("", "there is no picture"),
-        ({"bytes": None, "path": None}, "there is no picture"),
-        (7, "the picture 7 is a row of a dataset: name the dataset"),
-        ("7", "the picture 7 is a row of a dataset: name the dataset"),
-        (7.5, "float is not a picture"),
+        (None, "there is no image"),
+        ("", "there is no image"),
+        ({"bytes": None, "path": None}, "there is no image"),
+        (7, "the image 7 is a row of a dataset: name the dataset"),
+        ("7", "the image 7 is a row of a dataset: name the dataset"),
+        (7.5, "float is not an image"),
         (Failure("text", "it was lost"), "it was lost"),
         ("nowhere.png", "No such file"),
         ("\0", "cannot be read"),
-        (b"not a picture", "cannot be read"),
+        (b"not an image", "cannot be read"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "cannot be read"),
         (Image.new("RGB", (0, 7)), "no pixels"),
     ],
 )
-def test_what_is_not_a_picture_is_a_failure(given: object, reason: str) -> None:
-    found = picture_of(given)
+def test_what_is_not_an_image_is_a_failure(given: object, reason: str) -> None:
+    found = image_of(given)
     assert isinstance(found, Failure)
     assert reason in found.detail
 
@@ -100,43 +98,43 @@ def test_what_is_not_a_picture_is_a_failure(given: object, reason: str) -> None:
 def test_a_bomb_is_refused() -> None:
     bomb = as_png(Image.new("1", (10_000, 10_000)))
     assert len(bomb) < 1_000_000
-    found = picture_of(bomb)
+    found = image_of(bomb)
     assert isinstance(found, Failure)
     assert "DecompressionBomb" in found.detail
 
 
 def test_many_bits_are_shown_by_their_highest() -> None:
     dark, light = (Image.new("I;16", (8, 8), value) for value in (300, 60_000))
-    as_seen = [picture_of(Image.new("L", (8, 8), value)) for value in (1, 234)]
-    assert [picture_of(given) for given in (dark, light)] == as_seen
+    as_seen = [image_of(Image.new("L", (8, 8), value)) for value in (1, 234)]
+    assert [image_of(given) for given in (dark, light)] == as_seen
     if Image.open(BytesIO(as_png(dark))).mode == "I;16":  # early Pillow reads 32 bits: refused
-        assert [picture_of(given) for given in (as_png(dark), as_png(light))] == as_seen
-    failure = picture_of(Image.new("F", (8, 8), 0.5))
+        assert [image_of(given) for given in (as_png(dark), as_png(light))] == as_seen
+    failure = image_of(Image.new("F", (8, 8), 0.5))
     assert isinstance(failure, Failure)
     assert "32 bits" in failure.detail
 
 
 def test_what_is_transparent_is_white_as_on_pages() -> None:
     hidden = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
-    assert picture_of(hidden) == picture_of(Image.new("RGB", (8, 8), "white"))
+    assert image_of(hidden) == image_of(Image.new("RGB", (8, 8), "white"))
 
 
 def test_no_format_that_runs_another_program_is_read() -> None:
-    found = picture_of(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n%%EOF\n")
+    found = image_of(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n%%EOF\n")
     assert isinstance(found, Failure)
     assert "cannot identify" in found.detail
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
-    found = picture_of(tmp_path / "pipe.png")
+    found = image_of(tmp_path / "pipe.png")
     assert isinstance(found, Failure)
     assert "is not a file" in found.detail
 
 
-def test_a_picture_is_held_no_larger_than_is_useful() -> None:
-    held = picture_of(Image.new("1", (9_000, 4_500)))
-    assert isinstance(held, Picture)
+def test_an_image_is_held_no_larger_than_is_useful() -> None:
+    held = image_of(Image.new("1", (9_000, 4_500)))
+    assert isinstance(held, PromptImage)
     assert size_of(held) == (5656, 2828)
 
 
@@ -145,15 +143,15 @@ def test_a_jpeg_of_endless_scans_is_refused(image: Image.Image) -> None:
     image.save(buffer, "jpeg", progressive=True)
     content = buffer.getvalue()
     start = content.rindex(b"\xff\xda")
-    found = picture_of(content[:start] + content[start:-2] * 100 + content[-2:])
+    found = image_of(content[:start] + content[start:-2] * 100 + content[-2:])
     assert isinstance(found, Failure)
     assert "scans" in found.detail
 
 
-def test_a_picture_is_known_by_its_digest(image: Image.Image) -> None:
-    found = picture_of(image)
-    assert isinstance(found, Picture)
-    assert found in {Picture(found.digest, object())}
+def test_an_image_is_known_by_its_digest(image: Image.Image) -> None:
+    found = image_of(image)
+    assert isinstance(found, PromptImage)
+    assert found in {PromptImage(found.digest, object())}
 
 
 @given(
@@ -179,7 +177,7 @@ def test_a_settled_size_is_the_one_of_qwens_processors(
 
 
 @pytest.mark.parametrize("size", [(224, 112), (100, 150), (300, 260), (4000, 3000), (30, 30)])
-def test_a_settled_picture_is_left_alone(size: tuple[int, int]) -> None:
+def test_a_settled_image_is_left_alone(size: tuple[int, int]) -> None:
     once = settled(Image.new("RGBA", size), 28, 56 * 56, 50_000)
     assert (once.width % 28, once.height % 28, once.mode) == (0, 0, "RGB")
     assert 56 * 56 <= once.width * once.height <= 50_000

@@ -1,12 +1,12 @@
 """What crosses the pipe: one JSON object a line.
 
 child:   {"ready": true}                           or {"fatal": "why"}, and it exits
-         {"ready": true, "sizes": [28, 3136, 1003520]}    it sees, pictures in such sizes
+         {"ready": true, "sizes": [28, 3136, 1003520]}    it sees, images in such sizes
          {"refused": "why, and the remedy"}        and it exits: the settings are at fault
 parent:  {"id": 7, "do": "choose", "labels": ["1", ...], "prompts": [["prefix", "suffix"], ...]}
          {"id": 8, "do": "write", "max_tokens": 20, "prompts": [...]}
-         with pictures: "prompts": [["prefix", "suffix", "digest", ...], ...],
-                        "pictures": {"digest": [width, height, "RGB bytes in base64"], ...}
+         with images: "prompts": [["prefix", "suffix", "digest", ...], ...],
+                        "images": {"digest": [width, height, "RGB bytes in base64"], ...}
          {"id": 9, "do": "sleep"}                  or "wake"
 child:   {"id": 7, "beat": true}                   it is alive; twice a second while it works
          {"id": 7, "answers": [[0, {"masses": [0.1, ...], ...}], ...]}   as they come
@@ -23,7 +23,7 @@ from posh_reward.types import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EngineReply:
     """The engine's answer to one prompt: masses, a text, or a failure."""
 
     masses: tuple[float, ...] | None = None
@@ -37,12 +37,12 @@ class Answer:
     decoded: int = 0
 
 
-def written(answer: Answer) -> dict[str, Any]:
+def written(answer: EngineReply) -> dict[str, Any]:
     """An answer as JSON, without its empty fields."""
     return {name: value for name, value in asdict(answer).items() if value not in (None, 0)}
 
 
-def read(answer: Mapping[str, Any], labels: int) -> Answer:
+def read(answer: Mapping[str, Any], labels: int) -> EngineReply:
     """Undoes ``written``.
 
     Args:
@@ -54,7 +54,7 @@ def read(answer: Mapping[str, Any], labels: int) -> Answer:
         ValueError: it answers another question.
     """
     masses, failure = answer.get("masses"), answer.get("failure")
-    found = Answer(
+    found = EngineReply(
         **{
             **answer,
             "masses": None if masses is None else tuple(map(float, masses)),

@@ -1,4 +1,4 @@
-"""Pictures reach vLLM's process as they are to be seen; with a small engine in it."""
+"""Images reach vLLM's process as they are to be seen; with a small engine in it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from PIL import Image
 
 from posh_reward.models.ask import BLIND, Asker
 from posh_reward.models.base import Prompt
-from posh_reward.models.pictures import NO_PLACE, Sizes, picture_of, settled
+from posh_reward.models.images import NO_PLACE, Sizes, image_of, settled
 from posh_reward.models.revision import downloaded, kind
-from posh_reward.models.vllm.answers import Answer
 from posh_reward.models.vllm.engine import charged, input_of
 from posh_reward.models.vllm.sight import (
     AT_ONCE,
@@ -24,34 +23,35 @@ from posh_reward.models.vllm.sight import (
     prompts_of,
     request_of,
 )
+from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.store import Store
-from posh_reward.types import Picture
+from posh_reward.types import PromptImage
 from tests.models.children import LABELS, Make, prompts
 from tests.models.stand_in import SIZES, masses
 
 
-def picture(width: int = 30, height: int = 20) -> Picture:
-    found = picture_of(Image.effect_noise((width, height), 60))
-    assert isinstance(found, Picture)
+def prompt_image(width: int = 30, height: int = 20) -> PromptImage:
+    found = image_of(Image.effect_noise((width, height), 60))
+    assert isinstance(found, PromptImage)
     return found
 
 
-SMALL, LARGE = picture(), picture(90, 60)
+SMALL, LARGE = prompt_image(), prompt_image(90, 60)
 
 
 def right(prompt: Prompt) -> list[float]:
     """The probabilities that a sound engine gives, which depend on each byte that it sees."""
-    images = [settled(each.image, *SIZES) for each in prompt.pictures]  # type: ignore[arg-type]
+    images = [settled(each.image, *SIZES) for each in prompt.images]  # type: ignore[arg-type]
     found = masses(prompt.text, len(LABELS), sum(sum(image.tobytes()) for image in images))
     return [mass / sum(found) for mass in found]
 
 
-def test_pictures_are_seen_to_the_last_byte(make: Make) -> None:
+def test_images_are_seen_to_the_last_byte(make: Make) -> None:
     model = make("sees")
     assert model.sees
     asked = [
-        prompt._replace(pictures=pictures)
-        for pictures in ((), (SMALL,), (LARGE,), (LARGE, SMALL))
+        prompt._replace(images=prompt_images)
+        for prompt_images in ((), (SMALL,), (LARGE,), (LARGE, SMALL))
         for prompt in prompts("dog", "cat")
     ]
     for prompt, verdict in zip(asked, model.choose(asked, LABELS), strict=True):
@@ -60,9 +60,9 @@ def test_pictures_are_seen_to_the_last_byte(make: Make) -> None:
     assert reply.text == "(32, 16) (48, 32)", "multiples of 8, of at most 2000 pixels"
 
 
-def test_many_pictures_go_in_several_requests(make: Make) -> None:
-    pictures = [picture(8 + i, 20) for i in range(AT_ONCE + 3)]
-    asked = [Prompt("Look. ", word, (each,)) for each in pictures for word in ("dog", "cat")]
+def test_many_images_go_in_several_requests(make: Make) -> None:
+    prompt_images = [prompt_image(8 + i, 20) for i in range(AT_ONCE + 3)]
+    asked = [Prompt("Look. ", word, (each,)) for each in prompt_images for word in ("dog", "cat")]
     verdicts = make("sees").choose(asked, LABELS)
     for prompt, verdict in zip(asked, verdicts, strict=True):
         assert verdict.probabilities == pytest.approx(right(prompt))
@@ -70,19 +70,19 @@ def test_many_pictures_go_in_several_requests(make: Make) -> None:
     assert [len(portion) for portion in portions(prompts(*"abcdefg"))] == [7]
 
 
-def test_a_picture_crosses_the_pipe_once() -> None:
+def test_an_image_crosses_the_pipe_once() -> None:
     asked = [Prompt("Look. ", word, (SMALL,)) for word in "abc"]
     request = request_of(asked, {SMALL: SMALL.image})
-    assert list(request["pictures"]) == [SMALL.digest]
+    assert list(request["images"]) == [SMALL.digest]
     back = prompts_of(request)
     assert back == asked
-    assert {picture_of(each.pictures[0].image) for each in back} == {SMALL}
-    assert "pictures" not in request_of(prompts("dog"), {})
+    assert {image_of(each.images[0].image) for each in back} == {SMALL}
+    assert "images" not in request_of(prompts("dog"), {})
 
 
-def test_a_picture_that_cannot_be_shown_fails_alone(make: Make) -> None:
-    odd = Picture("0dd", object())
-    thin = picture(4000, 10)
+def test_an_image_that_cannot_be_shown_fails_alone(make: Make) -> None:
+    odd = PromptImage("0dd", object())
+    thin = prompt_image(4000, 10)
     asked = [Prompt("", "dog", (each,)) for each in (odd, SMALL, thin)]
     first, sound, last = make("sees").choose(asked, LABELS)
     assert "object is not a PIL image" in str(first.failure)
@@ -90,7 +90,7 @@ def test_a_picture_that_cannot_be_shown_fails_alone(make: Make) -> None:
     assert "too long and thin" in str(last.failure)
 
 
-def test_a_death_costs_no_picture(make: Make, tmp_path: Path) -> None:
+def test_a_death_costs_no_image(make: Make, tmp_path: Path) -> None:
     """The child dies once in the middle of a batch; what was left is sent again."""
     asked = [Prompt("Look. ", word, (each,)) for each in (SMALL, LARGE) for word in ("a", "b")]
     asked.insert(2, Prompt("Look. ", f"once {tmp_path / 'died'}", (LARGE,)))
@@ -114,7 +114,7 @@ def test_whether_a_model_of_the_hub_sees_is_read_from_the_cache(
         assert kind(downloaded("someone/tiny", "a" * 40, "config.json")) == found
 
 
-def test_a_model_without_eyes_is_sent_no_picture(make: Make) -> None:
+def test_a_model_without_eyes_is_sent_no_image(make: Make) -> None:
     model = make()
     assert not model.sees
     blind, sound = model.choose([Prompt("", "dog", (SMALL,)), Prompt("", "dog")], LABELS)
@@ -122,7 +122,7 @@ def test_a_model_without_eyes_is_sent_no_picture(make: Make) -> None:
     assert sound.failure is None
 
 
-def test_answers_are_kept_by_picture_and_cap(make: Make, tmp_path: Path) -> None:
+def test_answers_are_kept_by_image_and_cap(make: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     asked = [Prompt("", "dog", (each,)) for each in (SMALL, LARGE)]
     first = Asker(make("sees"), store).choose(asked, LABELS)
@@ -137,14 +137,14 @@ def test_answers_are_kept_by_picture_and_cap(make: Make, tmp_path: Path) -> None
 SIGHT = Sight(Sizes(*SIZES), placeholder=7)
 
 
-def test_vllm_gets_one_placeholder_a_picture_and_its_digest() -> None:
+def test_vllm_gets_one_placeholder_an_image_and_its_digest() -> None:
     prompt = Prompt("", "dog", (SMALL, LARGE))
     given = input_of(prompt, [1, 7, 2, 7, 3])
     assert given["prompt_token_ids"].count(7) == 2
     assert given["multi_modal_data"]["image"] == [SMALL.image, LARGE.image]
     assert given["multi_modal_uuids"]["image"] == [SMALL.digest, LARGE.digest]
     assert input_of(Prompt("", "dog"), [1]) == {"prompt_token_ids": [1]}
-    settled_ones = Prompt("", "dog", (picture(32, 16), picture(48, 32)))
+    settled_ones = Prompt("", "dog", (prompt_image(32, 16), prompt_image(48, 32)))
     assert SIGHT.tokens(settled_ones) == 4 * 2 + 6 * 4 - 2
 
 
@@ -163,7 +163,7 @@ def test_other_tokens_than_were_asked_for_are_no_answer() -> None:
         num_cached_tokens = 4
         outputs: tuple[Any, ...] = (type("Output", (), {"token_ids": [5]})(),)
 
-    given = Answer(masses=(0.5, 0.5))
+    given = EngineReply(masses=(0.5, 0.5))
     answer = charged(given, Reply(), 12)
     assert (answer.submitted, answer.computed, answer.masses) == (12, 8, given.masses)
     assert charged(given, Reply(), 9).failure == RETOKENISED

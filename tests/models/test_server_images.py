@@ -1,4 +1,4 @@
-"""Pictures over HTTP: in which form, only where the settings say so, and never in messages."""
+"""Images over HTTP: in which form, only where the settings say so, and never in messages."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from posh_reward import ConfigError, JudgeError
 from posh_reward.models.ask import BLIND, Asker
 from posh_reward.models.base import Prompt
 from posh_reward.models.fake import FakeModel
+from posh_reward.models.images import image_of
 from posh_reward.models.load import load_model
-from posh_reward.models.pictures import picture_of
 from posh_reward.models.server import ServerModel, startup
 from posh_reward.store import Store
-from posh_reward.types import Picture
+from posh_reward.types import PromptImage
 from tests.models.lying_server import MODEL, Handler, Lie, LyingServer, Reply
 
 LABELS = ("1", "2", "3", "4", "5")
 PREFIX = "DESCRIPTION: A red dog and a cat.\n\n"
 
 
-def picture(color: str = "red", width: int = 60, height: int = 40) -> Picture:
+def prompt_image(color: str = "red", width: int = 60, height: int = 40) -> PromptImage:
     image = Image.effect_noise((width, height), 60).convert("RGB")
     image.paste(color, (0, 0, width // 2, height // 2))
-    found = picture_of(image)
-    assert isinstance(found, Picture)
+    found = image_of(image)
+    assert isinstance(found, PromptImage)
     return found
 
 
-RED, BLUE = picture(), picture("blue")
+RED, BLUE = prompt_image(), prompt_image("blue")
 
 
-def question(word: str, *pictures: Picture) -> Prompt:
-    return Prompt(PREFIX, f'Q: Is "{word}" mentioned?\n\nRespond.', pictures)
+def question(word: str, *images: PromptImage) -> Prompt:
+    return Prompt(PREFIX, f'Q: Is "{word}" mentioned?\n\nRespond.', images)
 
 
 PROMPTS = [question(word, each) for each in (RED, BLUE) for word in ("dog", "cow")]
@@ -48,7 +48,7 @@ HONEST = [v.probabilities for v in FakeModel(sees=True).choose(PROMPTS, LABELS)]
 
 
 def model(*servers: LyingServer, **options: Any) -> ServerModel:
-    settings = {"backoff": 0.001, "retries": 1, "timeout": 5.0, "pictures": True, **options}
+    settings = {"backoff": 0.001, "retries": 1, "timeout": 5.0, "images": True, **options}
     return ServerModel([server.url for server in servers], MODEL, **settings)
 
 
@@ -58,20 +58,20 @@ def parts(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(body: dict[str, Any]) -> list[Image.Image]:
-    """The pictures of a request, as its server sees them."""
+    """The images of a request, as its server sees them."""
     uris = [part["image_url"]["url"] for part in parts(body) if part["type"] == "image_url"]
     heads, written = zip(*(uri.split(",") for uri in uris), strict=True)
     assert set(heads) == {"data:image/png;base64"}
     return [Image.open(BytesIO(b64decode(each))) for each in written]
 
 
-def holds(body: dict[str, Any], picture: Picture) -> bool:
+def holds(body: dict[str, Any], prompt_image: PromptImage) -> bool:
     if isinstance(parts(body), str):
         return False
-    return picture in [picture_of(image) for image in shown(body)]
+    return prompt_image in [image_of(image) for image in shown(body)]
 
 
-def test_a_picture_is_sent_before_the_text_without_loss() -> None:
+def test_an_image_is_sent_before_the_text_without_loss() -> None:
     with LyingServer() as server:
         judge = model(server)
         assert judge.sees
@@ -82,20 +82,20 @@ def test_a_picture_is_sent_before_the_text_without_loss() -> None:
         bodies = server.bodies[2:-1]  # after the two of the start
     assert [v.probabilities for v in verdicts[:-1]] == [pytest.approx(h) for h in HONEST]
     [last] = [body for body in bodies if len(parts(body)) == 3]
-    assert [picture_of(image) for image in shown(last)] == [BLUE, RED]
+    assert [image_of(image) for image in shown(last)] == [BLUE, RED]
     assert parts(last)[-1] == {"type": "text", "text": both.text}
-    asked = {(tuple(map(picture_of, shown(body))), parts(body)[-1]["text"]) for body in bodies}
-    assert asked == {(p.pictures, p.text) for p in [*PROMPTS, both]}
+    asked = {(tuple(map(image_of, shown(body))), parts(body)[-1]["text"]) for body in bodies}
+    assert asked == {(p.images, p.text) for p in [*PROMPTS, both]}
 
 
-def test_a_prompt_without_pictures_is_sent_as_ever() -> None:
+def test_a_prompt_without_images_is_sent_as_ever() -> None:
     with LyingServer() as server:
         model(server).choose([question("dog")], LABELS)
         assert server.bodies[-1]["messages"] == [{"role": "user", "content": question("dog").text}]
 
 
-def test_a_large_picture_is_shrunk_first() -> None:
-    large = picture(width=400, height=200)
+def test_a_large_image_is_shrunk_first() -> None:
+    large = prompt_image(width=400, height=200)
     with LyingServer() as server:
         model(server, max_pixels=5000).choose(
             [question("dog", large), question("cow", RED)], LABELS
@@ -104,12 +104,12 @@ def test_a_large_picture_is_shrunk_first() -> None:
     assert sorted(sizes) == [(60, 40), (100, 50)]
 
 
-def test_without_leave_no_picture_is_sent(tmp_path: Path) -> None:
+def test_without_leave_no_image_is_sent(tmp_path: Path) -> None:
     settings = {"name": "server", "base_urls": "http://127.0.0.1:1/v1", "model": MODEL}
     assert not load_model(settings).sees
-    assert load_model({**settings, "pictures": True}).sees
+    assert load_model({**settings, "images": True}).sees
     with LyingServer() as server:
-        judge = model(server, pictures=False)
+        judge = model(server, images=False)
         for verdicts in (judge.choose(PROMPTS, LABELS), Asker(judge).choose(PROMPTS, LABELS)):
             assert [verdict.failure for verdict in verdicts] == [BLIND] * len(PROMPTS)
         assert judge.choose([question("dog")], LABELS)[0].failure is None
@@ -126,10 +126,10 @@ def test_a_server_whose_model_does_not_see_is_refused_at_the_start() -> None:
     with LyingServer(liar) as server, pytest.raises(JudgeError) as error:
         model(server).wake()
     assert startup.NO_SIGHT in str(error.value)
-    assert "leave out `pictures: true`" in str(error.value)
+    assert "leave out `images: true`" in str(error.value)
 
 
-def test_a_refused_picture_fails_alone_and_is_not_repeated(
+def test_a_refused_image_fails_alone_and_is_not_repeated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its server answers 400 and repeats all that it was sent, as vLLM's checks do."""
@@ -145,7 +145,7 @@ def test_a_refused_picture_fails_alone_and_is_not_repeated(
         server.liar = lambda number, text: refuses if holds(server.bodies[-1], BLUE) else None
         verdicts = judge.choose(PROMPTS, LABELS)
     for prompt, verdict, honest in zip(PROMPTS, verdicts, HONEST, strict=True):
-        if prompt.pictures == (BLUE,):
+        if prompt.images == (BLUE,):
             assert str(verdict.failure) == "the server refuses the request (400)"
         else:
             assert verdict.probabilities == pytest.approx(honest)
@@ -154,30 +154,30 @@ def test_a_refused_picture_fails_alone_and_is_not_repeated(
     assert not re.search(r"base64,\w|[\w+/=]{64,}", "".join(everything))
 
 
-def test_a_picture_that_cannot_be_sent_fails_alone() -> None:
-    odd = Picture("0dd", object())
+def test_an_image_that_cannot_be_sent_fails_alone() -> None:
+    odd = PromptImage("0dd", object())
     with LyingServer() as server:
         bad, good = model(server).choose([question("dog", odd), PROMPTS[0]], LABELS)
     assert "not a PIL image" in str(bad.failure)
     assert good.probabilities == pytest.approx(HONEST[0])
 
 
-def test_questions_about_one_picture_go_to_one_server() -> None:
-    pictures = [picture("red", 60 + i) for i in range(4)]
-    prompts = [question(word, each) for each in pictures for word in ("dog", "cow", "cat")]
+def test_questions_about_one_image_go_to_one_server() -> None:
+    images = [prompt_image("red", 60 + i) for i in range(4)]
+    prompts = [question(word, each) for each in images for word in ("dog", "cow", "cat")]
     with LyingServer() as one, LyingServer() as two:
         judge = model(one, two)
         judge.choose(prompts, LABELS)
         judge.write(prompts, 5)
         homes = [
-            {picture_of(image) for body in server.bodies[2:] for image in shown(body)}
+            {image_of(image) for body in server.bodies[2:] for image in shown(body)}
             for server in (one, two)
         ]
     assert list(map(len, homes)) == [2, 2]
     assert not homes[0] & homes[1]
 
 
-def test_answers_are_kept_by_picture_and_cap(tmp_path: Path) -> None:
+def test_answers_are_kept_by_image_and_cap(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     with LyingServer() as server:
         first = Asker(model(server), store).choose(PROMPTS, LABELS)
@@ -190,5 +190,5 @@ def test_answers_are_kept_by_picture_and_cap(tmp_path: Path) -> None:
 
 
 def test_a_cap_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_pixels: 3 is less than one token of a picture, 784"):
-        ServerModel("http://host/v1", MODEL, pictures=True, max_pixels=3)
+    with pytest.raises(ConfigError, match="max_pixels: 3 is less than one token of an image, 784"):
+        ServerModel("http://host/v1", MODEL, images=True, max_pixels=3)

@@ -1,8 +1,8 @@
-"""Picture sizes settled before training, so that whoever reads a picture sees the same pixels.
+"""Image sizes settled before training, so that whoever reads an image sees the same pixels.
 
-Qwen's processor rounds a picture to whole patches and shrinks it below a cap. The trainer's
-processor and vLLM's may have different caps, and then they disagree on how many tokens a picture
-is. A picture of the right size is left alone by both.
+Qwen's processor rounds an image to whole patches and shrinks it below a cap. The trainer's
+processor and vLLM's may have different caps, and then they disagree on how many tokens an image
+is. An image of the right size is left alone by both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.pictures import settled
+from posh_reward.models.images import settled
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -28,17 +28,17 @@ class Sizes:
     min_pixels: int
     max_pixels: int
 
-    def settled(self, picture: Image) -> Image:
-        """The picture in RGB and in such a size."""
-        return settled(picture, self.factor, self.min_pixels, self.max_pixels)
+    def settled(self, image: Image) -> Image:
+        """The image in RGB and in such a size."""
+        return settled(image, self.factor, self.min_pixels, self.max_pixels)
 
-    def tokens(self, picture: Image) -> int:
-        """How many tokens a picture of a settled size is."""
-        return picture.width * picture.height // self.factor**2
+    def tokens(self, image: Image) -> int:
+        """How many tokens an image of a settled size is."""
+        return image.width * image.height // self.factor**2
 
 
 def sizes_of(processor: ProcessorMixin) -> Sizes | None:
-    """The sizes of a processor's pictures; None if it is not one of Qwen's."""
+    """The sizes of a processor's images; None if it is not one of Qwen's."""
     images: Any = processor.image_processor
     if not type(images).__name__.startswith("Qwen2VLImageProcessor"):
         return None
@@ -46,11 +46,11 @@ def sizes_of(processor: ProcessorMixin) -> Sizes | None:
     return Sizes(images.patch_size * images.merge_size, *limits)
 
 
-def settle_pictures(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
-    """The dataset with each picture in the size that the processor would give it, once.
+def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
+    """The dataset with each image in the size that the processor would give it, once.
 
     Args:
-        dataset: with a column ``image`` of PIL pictures.
+        dataset: with a column ``image`` of PIL images.
         processor: a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor, with the caps that are wanted.
 
     Raises:
@@ -62,11 +62,11 @@ def settle_pictures(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
     if sizes is None:
         raise ConfigError(
             f"{type(processor).__name__} is not a processor of Qwen2-VL, Qwen2.5-VL or Qwen3-VL: "
-            "only their picture sizes can be settled"
+            "only their image sizes can be settled"
         )
     with PartialState().main_process_first():  # the others then find it in the cache
         return dataset.map(
             lambda image: {"image": sizes.settled(image)},
             input_columns=["image"],
-            desc="settling picture sizes",
+            desc="settling image sizes",
         )

@@ -11,7 +11,7 @@ from recipes import dapo_posh, sft, tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = {"perugino_left_panel.jpg": "The Crucifixion with the Virgin, Saint John, Saint Jerome"}
-"""Pictures whose own description is at hand, by the beginning of its title; the other two
+"""Images whose own description is at hand, by the beginning of its title; the other two
 borrow one, which is all the same to the path that is run here."""
 
 pytestmark = [
@@ -27,18 +27,18 @@ def paintings(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
     described = json.loads((shared_data / "data/nga/nga_descriptions.json").read_text("utf-8"))
     texts = {row["title"]: row["description"] for row in described}
-    pictures = sorted((shared_data / "data/paintings").glob("*.jpg"))
-    assert len(pictures) == 3
+    images = sorted((shared_data / "data/paintings").glob("*.jpg"))
+    assert len(images) == 3
     spare = iter(text for title, text in texts.items() if not title.startswith(tuple(OWN.values())))
     references = [
         next((t for title, t in texts.items() if title.startswith(OWN.get(p.name, "\0"))), None)
         or next(spare)
-        for p in pictures
+        for p in images
     ]
     columns = {
-        "image": [{"bytes": picture.read_bytes(), "path": None} for picture in pictures],
+        "image": [{"bytes": image.read_bytes(), "path": None} for image in images],
         "by_an_expert": references,
-        "reference": ["A catalogue number."] * len(pictures),
+        "reference": ["A catalogue number."] * len(images),
     }
     features = Features(
         {"image": Image(), "by_an_expert": Value("string"), "reference": Value("string")}

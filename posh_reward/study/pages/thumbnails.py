@@ -1,4 +1,4 @@
-"""Pictures that scored rows name -> small copies for a page. Needs Pillow; without it, none."""
+"""Images that scored rows name -> small copies for a page. Needs Pillow; without it, none."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 SIDE = 360
 """Pixels of a copy's longer side: 20 to 40 kB each."""
 MOST = 500
-"""Pictures on one page."""
+"""Images on one page."""
 LARGEST = 100_000_000
 """Bytes of a file that is opened."""
 
 
-class Pictures:
-    """Small copies of pictures on this machine; nothing is ever fetched.
+class Images:
+    """Small copies of images on this machine; nothing is ever fetched.
 
     Args:
         folder: where relative paths may begin, after the working folder.
@@ -39,13 +39,13 @@ class Pictures:
         self.copies: list[str] = []
         """Each a data URI."""
         self.left_out = 0
-        """Pictures beyond ``most``."""
+        """Images beyond ``most``."""
 
     def place(self, image: object, name: object = None, reference: object = None) -> int | None:
-        """Index in ``copies`` of a row's picture; None if there is none to show.
+        """Index in ``copies`` of a row's image; None if there is none to show.
 
         Args:
-            image: a picture's path, or the number of the dataset's row.
+            image: an image's path, or the number of the dataset's row.
             name: the row's id.
             reference: the row's reference.
 
@@ -83,7 +83,7 @@ class Pictures:
 
     def _copy_of_row(self, row: int) -> bytes:
         assert self.dataset is not None
-        return as_jpeg(self.dataset.picture(row), SIDE)
+        return as_jpeg(self.dataset.image(row), SIDE)
 
 
 def _is_file(path: Path) -> bool:
@@ -94,7 +94,7 @@ def _is_file(path: Path) -> bool:
 
 
 def small_copy(path: Path, side: int = SIDE) -> bytes | None:
-    """A JPEG of at most ``side`` pixels a side; None if the file is not a picture."""
+    """A JPEG of at most ``side`` pixels a side; None if the file is not an image."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of a file that is not quite right
