@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-ROOMS = ("posh_reward", "tools", "tests", "docs", "recipes", "configs", "slurm")
+ROOMS = ("posh_reward", "tools", "research", "tests", "docs", "recipes", "configs", "slurm")
 
 
 def test_the_files_that_it_names_exist() -> None:

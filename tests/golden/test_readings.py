@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.questions import ASKING_VERSION
 from posh_reward.types import Description
 
 HERE = Path(__file__).parent
-TEXTS = Path(__file__).resolve().parents[2] / "tools" / "calibration" / "artworks.json"
+TEXTS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 DIGESTS = HERE / "readings.json"
 """Version of the reading -> digests of what was read, by preset of the graphs."""
 

@@ -266,8 +266,8 @@ def test_an_unknown_resolver_is_refused_with_the_known_ones() -> None:
 
 
 def test_planted_references_are_linked_well(shared_data: Path) -> None:
-    from tools.coref_scores import METRICS, Ratio, all_scores, conll_f1
-    from tools.eval_coref import exact, planted
+    from research.coref_scores import METRICS, Ratio, all_scores, conll_f1
+    from research.eval_coref import exact, planted
 
     totals = dict.fromkeys(METRICS, Ratio())
     data, parses = shared_data / "data/planted/planted_dev.json", shared_data / "goldens"

@@ -3,7 +3,7 @@
 A deep biaffine parser (Dozat and Manning, 2017): hashed word, affix and shape features, two
 bidirectional LSTM layers, one classifier for part of speech and fine tag together, and biaffine
 scores of heads and labels, decoded to a tree with one root. Sentence boundaries must be set; it
-sets tags, parts of speech, heads and labels. Trained in ``tools/train_parser``.
+sets tags, parts of speech, heads and labels. Trained in ``research/train_parser``.
 """
 
 from __future__ import annotations

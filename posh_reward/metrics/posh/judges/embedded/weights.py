@@ -1,6 +1,6 @@
 """How much each fact of ``evidence.py`` weighs: a logistic regression for each kind of question.
 
-Fitted by ``tools/calibrate_judge.py``, which prints this table.
+Fitted by ``research/calibrate_judge.py``, which prints this table.
 A fact that can only speak for (or only against) an answer has a weight bounded to say so.
 Nothing here is set by hand but the least weights of contradictions (``CONTRADICTIONS`` there).
 """

@@ -1,6 +1,6 @@
 """WordNet's words, senses and links, read from the compact table in ``judge/embedded/lexicon``.
 
-The table is compiled by ``tools/build_lexicon.py`` from WordNet 3.0 (licence beside it). It is
+The table is compiled by ``research/build_lexicon.py`` from WordNet 3.0 (licence beside it). It is
 loaded when first needed, about 0.1 s.
 """
 

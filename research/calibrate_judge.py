@@ -1,0 +1,134 @@
+"""Fits the embedded judge's weights to people's judgments and to planted mistakes.
+
+    python research/calibrate_judge.py ../shared/data/human research/calibration/artworks.json \
+        ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds]
+
+Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
+the weights of the loss in ``calibration/objective.py``. Prints the table for
+``judges/embedded/weights.py``, and the figures of each set on the examples that were fitted to.
+With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
+the other four. Higher is better, but for the blind list, which should be below the sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.types import Direction, Kind, Scores
+from research.calibration.examples import FOLDS, Examples, examples
+from research.calibration.objective import Objective, fitted
+from research.calibration.people import SIDES, reading_metric
+from research.calibration.questions import (
+    KINDS,
+    Answers,
+    Floats,
+    Questions,
+    Recorder,
+    answers,
+    asked,
+)
+from research.eval_planted import Marked, best_threshold, macro_f1, marked
+
+
+def regraded(questions: Questions, given: Answers, pair: int) -> Scores:
+    """One pair's scores with the grades that the weights give."""
+    grades = given.grades[questions.side // 2 == pair]
+    scores = questions.scores[pair]
+    elements = zip(scores.elements, grades.tolist(), strict=True)
+    return replace(scores, elements=tuple(replace(e, grade=grade) for e, grade in elements))
+
+
+def marked_texts(found: Examples, questions: Questions, given: Answers, how: str) -> list[Marked]:
+    """Tokens with grades and marks of all texts that were marked in one way."""
+    direction: Direction = "recall" if how == "omissions" else "precision"
+    return [
+        marked(
+            found.pairs[pair][direction == "recall"].strip(),
+            spans,
+            regraded(questions, given, pair),
+            direction,
+        )
+        for pair, kind, spans in found.marked
+        if kind == how
+    ]
+
+
+def figures(found: Examples, questions: Questions, given: Answers) -> dict[str, float]:
+    """Every figure that the judge is chosen by."""
+    table = {}
+    for name, (judged, numbers) in found.judged.items():
+        for score, people in judged.people.items():
+            column = given.means[numbers, SIDES.index(score)][judged.of]
+            table[f"{name} {score}"] = judged.measure(column, people)
+    for how in ("mistakes", "omissions"):
+        texts = marked_texts(found, questions, given, how)
+        table[f"{how}, macro F1"] = macro_f1(texts, best_threshold(texts))
+    f1 = given.means[:, 2]
+    table["blind list, f1"] = float(f1[found.blind].mean())
+    table["true sentence, f1"] = float(f1[found.sentences].mean())
+    return table
+
+
+def out_of_fold(found: Examples, questions: Questions) -> Answers:
+    """Each fold's answers under the weights that the other folds give."""
+    fold = np.array(found.fold)
+    parts = []
+    for number in range(FOLDS):
+        weights = fitted(Objective(found, questions, fold != number))
+        parts.append(answers(questions, weights))
+    by_element = fold[questions.side // 2]
+    first = parts[0]
+    for number, part in enumerate(parts):
+        first.grades[by_element == number] = part.grades[by_element == number]
+        first.means[fold == number] = part.means[fold == number]
+    return first
+
+
+def table_of(weights: Mapping[Kind, Floats]) -> str:
+    """The weights as they stand in ``weights.py``."""
+    lines = []
+    for kind in KINDS:
+        named = zip(WEIGHTS[kind], weights[kind].tolist(), strict=True)
+        lines += [f'    "{kind}": {{', *(f'        "{n}": {w:.2f},' for n, w in named), "    },"]
+    return "\n".join(["WEIGHTS = {", *lines, "}"])
+
+
+def shipped() -> dict[Kind, Floats]:
+    """The weights that the judge has now."""
+    return {kind: np.array(list(WEIGHTS[kind].values())) for kind in KINDS}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the weights and how well they do."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("people", type=Path)
+    parser.add_argument("artworks", type=Path, nargs="+")
+    parser.add_argument("--sample", type=int)
+    parser.add_argument("--store", type=Path, help="file that keeps parsed texts")
+    parser.add_argument("--folds", action="store_true", help="figures of folds not fitted to")
+    options = parser.parse_args(arguments)
+    found = examples(options.people, options.artworks, options.sample)
+    texts = list(dict.fromkeys(text for pair in found.pairs for text in pair))
+    metric = reading_metric(Recorder(), options.store, texts)
+    questions = asked(metric, found.pairs)
+    chosen = fitted(Objective(found, questions, np.ones(len(found.pairs), dtype=bool)))
+    print(table_of(chosen), flush=True)
+    columns = {
+        "as shipped": figures(found, questions, answers(questions, shipped())),
+        "fitted": figures(found, questions, answers(questions, chosen)),
+    }
+    if options.folds:
+        columns["out of fold"] = figures(found, questions, out_of_fold(found, questions))
+    print(f"{'':28}", *(f"{name:>12}" for name in columns))
+    for name in columns["fitted"]:
+        print(f"{name:28}", *(f"{column[name]:12.3f}" for column in columns.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The pairs that the weights are fitted to, and what people say of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posh_reward.types import Span
+from research.calibration import people as sets
+from research.calibration.people import Judged, Pair
+from research.eval_planted import TOKEN, blind_list
+
+FOLDS = 5
+SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Examples:
+    """All pairs, with where each set's are. Folds are by image and by artwork."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    fold: list[int] = field(default_factory=list)
+    judged: dict[str, tuple[Judged, Ints]] = field(default_factory=dict)
+    """Set -> it, and the numbers of its pairs."""
+    marked: list[tuple[int, str, list[Span]]] = field(default_factory=list)
+    """(Pair, "mistakes", "omissions" or "foil", spans that people marked)."""
+    faithful: list[int] = field(default_factory=list)
+    """Pairs of which all that the generation says is right."""
+    same: list[int] = field(default_factory=list)
+    """Texts against themselves."""
+    blind: list[int] = field(default_factory=list)
+    """Lists of nouns against a reference."""
+    sentences: list[int] = field(default_factory=list)
+    """Single sentences of a reference against it."""
+
+    def add(self, pair: Pair, group: str) -> int:
+        """Takes in a pair; the same groups fall into the same folds. Returns its number."""
+        self.pairs.append(pair)
+        self.fold.append(fold_of(group))
+        return len(self.pairs) - 1
+
+
+def fold_of(group: str) -> int:
+    """A fold for an image or an artwork, always the same."""
+    return int(hashlib.sha256(group.encode()).hexdigest(), 16) % FOLDS
+
+
+def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) -> Examples:
+    """Reads all sets: three that people judged, and artworks with planted mistakes."""
+    found = Examples()
+    for read in sets.SETS:
+        judged = read(people, sample)
+        images = dict(zip(judged.of.tolist(), judged.images, strict=True))
+        numbers = [found.add(pair, images[i]) for i, pair in enumerate(judged.pairs)]
+        found.judged[judged.name] = judged, np.array(numbers)
+    _, foil = found.judged["DiscourseFOIL"]
+    for wrong, right in zip(foil[::2].tolist(), foil[1::2].tolist(), strict=True):
+        spans = changed(found.pairs[wrong][0].strip(), found.pairs[right][0].strip())
+        found.marked.append((wrong, "foil", spans))
+    for path in artworks:
+        for item in json.loads(path.read_text(encoding="utf-8")):
+            add_artwork(found, item)
+    return found
+
+
+def add_artwork(found: Examples, item: Any) -> None:
+    """Takes in one artwork's texts."""
+    group, reference = item["id"], item["reference"]
+    found.same.append(found.add((reference, reference), group))
+    found.faithful.append(found.add((item["faithful"], reference), group))
+    mistaken = found.add((item["mistaken_text"], reference), group)
+    found.marked.append((mistaken, "mistakes", [(s, e) for s, e, _ in item["mistake_spans"]]))
+    omitting = found.add((item["omitting"], reference), group)
+    found.marked.append((omitting, "omissions", [(s, e) for s, e in item["omission_spans"]]))
+    found.blind.append(found.add((blind_list(), reference), group))
+    for sentence in SENTENCE.split(reference):
+        found.sentences.append(found.add((sentence, reference), group))
+
+
+def changed(text: str, corrected: str) -> list[Span]:
+    """Tokens of a text that its correction does not have."""
+    tokens, others = ([*TOKEN.finditer(t)] for t in (text, corrected))
+    words, theirs = ([token.group().lower() for token in some] for some in (tokens, others))
+    matcher = SequenceMatcher(None, words, theirs, autojunk=False)
+    return [
+        token.span()
+        for how, start, end, _, _ in matcher.get_opcodes()
+        if how in ("replace", "delete")
+        for token in tokens[start:end]
+    ]

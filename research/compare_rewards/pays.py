@@ -1,0 +1,130 @@
+"""What honest and dishonest texts earn under several settings of the reward."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from posh_reward import PoSh
+from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.reward.texts import without_thoughts
+from research.compare_rewards.tables import Table
+from research.eval_planted import NOUNS, SENTENCE, blind_list
+
+SETTINGS = {
+    "f1": Shaping(),
+    "`precision_weight` 4": Shaping(precision_weight=4),
+    "`repetition_limit` .15": Shaping(repetition_limit=0.15),
+    "`detail_floor` .7": Shaping(detail_floor=0.7),
+    "`length_limit` 1.5": Shaping(length_limit=1.5),
+}
+SEPARATE = Shaping("separate")
+AXES = ("precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class Paid:
+    """The means of one case: scores of the metric, and rewards by setting."""
+
+    case: str
+    scores: dict[str, float]
+    """By axis, as published."""
+    rewards: dict[str, float]
+    separate: tuple[float, float]
+    """On precision and on recall."""
+
+
+def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
+    """For each way of writing, generations with their references."""
+    rng = random.Random(0)
+    others = {item["id"]: items[i - 1]["reference"] for i, item in enumerate(items)}
+
+    def shuffled(item: Any) -> str:
+        words = item["reference"].split()
+        return " ".join(rng.sample(words, len(words)))
+
+    def made_up(item: Any) -> str:
+        letters = string.ascii_lowercase
+        return " ".join("".join(rng.choices(letters, k=rng.randint(3, 9))) for _ in range(60))
+
+    ways: dict[str, Callable[[Any], str]] = {
+        "honest rewording": lambda item: item["faithful"],
+        "the same, after thoughts": lambda item: f"<think>Rain?</think>{item['faithful']}",
+        "the same with five planted mistakes": lambda item: item["mistaken_text"],
+        "first half of the rewording": lambda item: half(item["faithful"]),
+        "the rewording three times": lambda item: " ".join([item["faithful"]] * 3),
+        "the rewording, then the list": lambda item: f"{item['faithful']} {blind_list()}",
+        "reference three times": lambda item: " ".join([item["reference"]] * 3),
+        "the reference's words, shuffled": shuffled,
+        "reference of another image": lambda item: others[item["id"]],
+        'list: "There is a X." of 100 nouns': lambda item: blind_list(),
+        'list: "We see a X." of 100 nouns': lambda item: " ".join(
+            f"We see a {noun}." for noun in NOUNS
+        ),
+        "gibberish": made_up,
+        "thoughts alone": lambda item: f"<think>{item['faithful']}</think>",
+        "zero-width characters": lambda item: "\u200b" * 20,
+        "punctuation": lambda item: "... !!! ... ???",
+        "empty": lambda item: "",
+    }
+    pairs = {name: [(way(i), i["reference"]) for i in items] for name, way in ways.items()}
+    pairs["one true sentence"] = [
+        (sentence, item["reference"])
+        for item in items
+        for sentence in SENTENCE.split(item["reference"])
+    ]
+    return pairs
+
+
+def half(text: str) -> str:
+    """The first half of the sentences."""
+    sentences = SENTENCE.split(text)
+    return " ".join(sentences[: len(sentences) // 2])
+
+
+def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Paid]:
+    """What each of the ``cases`` earns on average, the highest f1 reward first."""
+    found = []
+    for name, pairs in texts.items():
+        answers = [without_thoughts(generation) for generation, _ in pairs]
+        scored = posh.score(answers, [reference for _, reference in pairs])
+        axes = [shape_axes(each, SEPARATE) or (0.0, 0.0) for each in scored]
+        found.append(
+            Paid(
+                name,
+                {axis: fmean(getattr(each, axis) for each in scored) for axis in AXES},
+                {
+                    setting: fmean(shape(each, shaping) or 0.0 for each in scored)
+                    for setting, shaping in SETTINGS.items()
+                },
+                (fmean(p for p, _ in axes), fmean(r for _, r in axes)),
+            )
+        )
+    return sorted(found, key=lambda paid: -paid.rewards["f1"])
+
+
+def table(found: Sequence[Paid]) -> Table:
+    """Markdown: scores of the metric, then what each setting pays."""
+    head = ["text", "precision / recall / f1", *SETTINGS, "`separate`: precision / recall"]
+    rows = [
+        [
+            paid.case,
+            " / ".join(f"{paid.scores[axis]:.3f}" for axis in AXES),
+            *(f"{reward:.3f}" for reward in paid.rewards.values()),
+            " / ".join(f"{reward:.3f}" for reward in paid.separate),
+        ]
+        for paid in found
+    ]
+    return Table(head, rows)
+
+
+def read_items(path: Path) -> list[Any]:
+    """The planted pairs."""
+    items: list[Any] = json.loads(path.read_text(encoding="utf-8"))
+    return items

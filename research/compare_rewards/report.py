@@ -1,0 +1,187 @@
+"""Finished runs -> tables of differences, by reward and by seed, and plots."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from posh_reward.study.rows.journal import Row
+from posh_reward.study.statistics import Interval, paired_difference
+from research.compare_rewards.runs import AXES, FIGURES, Run
+from research.compare_rewards.tables import Table
+
+EARLY = 5
+"""Steps in which most is learned."""
+SPREADS = {
+    "precision": "spread of precision",
+    "recall": "spread of recall",
+    "correlation": "correlation of the two",
+    "follows_precision": "of advantage and precision",
+    "follows_recall": "of advantage and recall",
+}
+"""What ``runs.spreads`` finds -> heads of columns."""
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, which the colour-blind tell apart."""
+MARKERS = "osD^"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """All seeds of one reward on one data set."""
+
+    reward: str
+    dataset: str
+    noise: float
+    rows: Sequence[Row]
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        scenes = "plain" if "plain=1" in self.dataset else "rich"
+        uneven = ", uneven references" if "uneven=1" in self.dataset else ""
+        noise = f", noise {self.noise:g}" if self.noise else ""
+        return f"`{self.reward}`, {scenes} scenes{uneven}{noise}"
+
+    def spread(self, name: str, steps: slice) -> float:
+        """A figure's mean over some steps of all seeds."""
+        return fmean(value for row in self.rows for value in row["spreads"][name][steps])
+
+
+def arms(rows: Iterable[Row]) -> list[Arm]:
+    """Runs that differ in their seeds alone, together."""
+    found: defaultdict[tuple[str, float, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        run = Run(**row["run"])
+        found[run.dataset, run.noise, run.reward].append(row)
+    return [
+        Arm(reward, dataset, noise, sorted(some, key=lambda row: row["run"]["seed"]))
+        for (dataset, noise, reward), some in sorted(found.items())
+    ]
+
+
+def by_reward(rows: Iterable[Row]) -> Table:
+    """One line an arm: differences to the SFT model, mean over seeds, least and greatest."""
+    head = ["reward", "seeds", *AXES, "words"]
+    lines = [
+        [arm.title, str(len(arm.rows)), *(over_seeds(arm, axis) for axis in AXES),
+         f"{fmean(row['words'] for row in arm.rows):.1f}"]
+        for arm in arms(rows)
+    ]  # fmt: skip
+    return Table(head, lines)
+
+
+def over_seeds(arm: Arm, axis: str) -> str:
+    """The mean difference of an arm's runs, with the least and the greatest of several."""
+    means = [row["gains"][axis]["mean"] for row in arm.rows]
+    among = f" ({min(means):+.3f} to {max(means):+.3f})" if len(means) > 1 else ""
+    return f"{fmean(means):+.3f}{among}"
+
+
+def by_run(rows: Iterable[Row]) -> Table:
+    """One line a run: paired differences to the SFT model on the same images."""
+    found = list(rows)
+    names = noted(found)
+    lines = [
+        [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in names),
+         f"{row['words']:.1f}"]
+        for arm in arms(found) for row in arm.rows
+    ]  # fmt: skip
+    return Table(["reward", "seed", *names, "words"], lines)
+
+
+def noted(rows: Sequence[Row]) -> list[str]:
+    """The figures that any of the runs has: true details came later than the others."""
+    return [name for name in FIGURES if any(name in row["gains"] for row in rows)]
+
+
+def cell(row: Row, name: str) -> str:
+    """A run's difference to the SFT model; empty where an older run did not note it."""
+    return shown(Interval(**row["gains"][name])) if name in row["gains"] else ""
+
+
+def shown(interval: Interval) -> str:
+    """A difference with its interval; bold where the interval excludes 0."""
+    return f"**{interval}**" if interval.excludes_zero else str(interval)
+
+
+def against_f1(rows: Iterable[Row]) -> Table:
+    """One line a run: paired differences to the run on f1 that has the same seed and data."""
+    found = list(rows)
+    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in found if is_f1(row)}
+    names = noted(found)
+    lines = [
+        [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in names)]
+        for arm in arms(row for row in found if not is_f1(row))
+        for row in arm.rows
+        if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
+    ]
+    return Table(["reward, over f1", "seed", *names], lines)
+
+
+def is_f1(row: Row) -> bool:
+    """Whether a run was rewarded as in the paper."""
+    return Run(**row["run"]).reward == "f1"
+
+
+def over(row: Row, rival: Row, name: str) -> str:
+    """How much better one run's descriptions are than another's, image by image."""
+    if name not in row["scores"] or name not in rival["scores"]:
+        return ""
+    return shown(paired_difference(row["scores"][name], rival["scores"][name]))
+
+
+def by_spread(rows: Iterable[Row]) -> Table:
+    """Two lines an arm, the first steps and the rest: what differs within groups, and how."""
+    head = ["reward", "seeds", "steps", *SPREADS.values()]
+    lines = [
+        [arm.title, str(len(arm.rows)), steps, *(f"{arm.spread(n, part):.3f}" for n in SPREADS)]
+        for arm in arms(rows)
+        for steps, part in ((f"1-{EARLY}", slice(EARLY)), (f"{EARLY + 1}-", slice(EARLY, None)))
+    ]
+    return Table(head, lines)
+
+
+def plot_spreads(rows: Iterable[Row], path: Path) -> None:
+    """How far siblings differ on each axis, step by step: a panel a reward, means over seeds.
+
+    Of the rewards as they are, without fields of ``Shaping``.
+    """
+    from matplotlib.figure import Figure
+
+    found = [arm for arm in arms(rows) if ":" not in arm.reward]
+    figure = Figure(figsize=(3.6 * len(found), 3), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for panel, arm in zip(panels, found, strict=True):
+        for axis in ("precision", "recall"):
+            seeds = (row["spreads"][axis] for row in arm.rows)
+            means = [fmean(values) for values in zip(*seeds, strict=True)]
+            panel.plot(range(1, len(means) + 1), means, label=axis)
+        panel.set(title=arm.title.replace("`", ""), xlabel="step")
+    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylabel("spread within groups")
+    panels[0].legend()
+    figure.savefig(path, dpi=120)
+
+
+def plot_gains(rows: Iterable[Row], path: Path) -> None:
+    """What each run gained, mistakes over omissions: a point a run, a colour a reward."""
+    from matplotlib.figure import Figure
+
+    found = arms(rows)
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    panel = figure.subplots()
+    panel.axhline(0, color="#8c959f", linewidth=0.8)
+    for place, arm in enumerate(found):
+        mistakes, omissions, _ = ([r["gains"][axis]["mean"] for r in arm.rows] for axis in AXES)
+        panel.scatter(omissions, mistakes, color=COLOURS[place % len(COLOURS)], s=36,
+                      marker=MARKERS[place // len(COLOURS)],
+                      label=arm.title.replace("`", ""))  # fmt: skip
+    panel.set(xlabel="omissions: gain over SFT (right: fewer left out)",
+              ylabel="mistakes: gain over SFT (up: fewer made)")  # fmt: skip
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,218 @@
+"""One training for each reward and seed, from the same SFT model, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from posh_reward import PoSh
+from posh_reward.metrics.posh.witness import SUPPORTED
+from posh_reward.study.rows.journal import Row, read_journal
+from posh_reward.study.rows.pairs import Columns
+from posh_reward.study.rows.score import How, score_table
+from posh_reward.study.rows.standings import difference, standings
+from posh_reward.study.statistics import paired_difference
+from posh_reward.training import Describing, generate
+from research.compare_rewards.noise import noisy
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = "configs/smoke/dapo.yaml"
+GROUP = 8
+"""Completions of one image, as in ``CONFIG``."""
+COMPLETIONS = 128
+"""Of one step, in the one process; the demo has two with half of them each."""
+AXES = ("mistakes", "omissions", "overall")
+"""Higher is better: fewer mistakes, fewer omissions."""
+TRUE = "true details"
+"""How many elements of a description the drawing bears out: graded at least ``SUPPORTED``."""
+FIGURES = (*AXES, TRUE)
+"""What runs are compared by."""
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: what it is rewarded with, on what, from which seed."""
+
+    reward: str
+    """An objective, and flags of the recipe after colons: ``separate:precision_weight=2``. With
+    ``witness=oracle`` the witness is the one that knows the data set's images."""
+    seed: int
+    dataset: str
+    noise: float
+    """Standard deviation of the error of the judge's grades, which are 1 to 5; 0 for none."""
+
+    @property
+    def folder(self) -> str:
+        """Where it is kept."""
+        noise = f" noise {self.noise:g}" if self.noise else ""
+        return slug(f"{self.reward}{noise} seed {self.seed}")
+
+    def flags(self) -> list[str]:
+        """Of the recipe."""
+        objective, *fields = self.reward.split(":")
+        known = [f"witness={self.dataset}" if f == "witness=oracle" else f for f in fields]
+        chosen = [word for field in known for word in f"--{field}".split("=", 1)]
+        return [
+            "--objective", objective, *chosen,
+            "--seed", str(self.seed), "--dataset_name", self.dataset,
+        ]  # fmt: skip
+
+
+def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
+    """Runs what has no line in ``runs.jsonl`` yet; each finished run adds one."""
+    output.mkdir(parents=True, exist_ok=True)
+    journal = output / "runs.jsonl"
+    finished = {Run(**row["run"]) for row in read_rows(journal)}
+    for run in runs:
+        if run in finished:
+            continue
+        begun, folder = time.monotonic(), output / run.folder
+        train(model, folder, run)
+        row = {"run": asdict(run), **outcome(model, folder, run.dataset)}
+        row["seconds"] = round(time.monotonic() - begun)
+        with journal.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(row) + "\n")
+        print(f"{run.reward} seed {run.seed}: {row['means']}", flush=True)
+
+
+def read_rows(journal: Path) -> list[Row]:
+    """Rows of finished runs; none if there is no file."""
+    return list(read_journal(journal)) if journal.exists() else []
+
+
+def train(model: Path, folder: Path, run: Run) -> None:
+    """DAPO in a process of its own; what it says goes to ``log.txt``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [
+        "-m", "research.compare_rewards", "dapo", "--noise", str(run.noise),
+        "--config", CONFIG, "--model_name_or_path", str(model.resolve()),
+        "--output_dir", str(folder.resolve()), *run.flags(),
+        "--per_device_train_batch_size", str(COMPLETIONS),
+        "--log_completions", "true", "--num_completions_to_print", "1",
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    with (folder / "log.txt").open("w", encoding="utf-8") as log:
+        status = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
+        ).returncode
+    if status != 0:
+        raise SystemExit(f"a run ended with exit status {status}: see {folder / 'log.txt'}")
+
+
+def dapo(noise: float, argv: list[str]) -> None:
+    """The recipe, with its judge made worse by ``noise``."""
+    from recipes import dapo_posh
+
+    made = dapo_posh.make_reward
+
+    def make_reward(script: Any) -> Any:
+        reward = made(script)
+        reward.posh = noisy(reward.posh, noise)
+        return reward
+
+    dapo_posh.make_reward = make_reward
+    dapo_posh.main(argv)
+
+
+def outcome(model: Path, folder: Path, dataset: str) -> Row:
+    """Held-out differences from the model that the run began with, and spreads in its groups."""
+    images = in_full(dataset)
+    before = held_out(model, folder.parent / f"start_{slug(images)}", images)
+    after = held_out(folder, folder / "held_out", images)
+    gains = {axis: difference(after, before, axis) for axis in AXES}
+    gains[TRUE] = paired_difference(true_details(after), true_details(before))
+    [standing] = standings(after)
+    return {
+        "scores": {**by_image(after), TRUE: true_details(after)},
+        "gains": {name: asdict(gain) for name, gain in gains.items()},
+        "means": {axis: standing.axes[axis].mean for axis in AXES},
+        "words": standing.words,
+        "spreads": spreads(folder / "completions"),
+    }
+
+
+def by_image(rows: Sequence[Row]) -> dict[str, list[float | None]]:
+    """Scores by axis, in the order of the images' ids."""
+    ordered = sorted(rows, key=lambda row: str(row["id"]))
+    return {axis: [row[axis] for row in ordered] for axis in AXES}
+
+
+def in_full(dataset: str) -> str:
+    """The same images with full references: scores against them are against the drawing."""
+    return dataset.replace(":uneven=1", "")
+
+
+def true_details(rows: Sequence[Row]) -> list[float]:
+    """How many details of each description its reference supports, in the order of the ids."""
+    return [
+        float(sum(e["direction"] == "precision" and (e["grade"] or 0) >= SUPPORTED for e in each))
+        for each in (row["elements"] for row in sorted(rows, key=lambda row: str(row["id"])))
+    ]
+
+
+def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
+    """Greedy descriptions of the test split, scored by POSH as published; kept by ``stem``."""
+    said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
+    models = {model.name: str(model)}
+    generate(Describing(models, said, dataset, batch_size=64, max_new_tokens=64))
+    score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), quiet=True), elements=True)
+    return list(read_journal(scored))
+
+
+def spreads(folder: Path) -> dict[str, list[float]]:
+    """How far siblings differ at each step of a run, by the scores as published.
+
+    ``precision``, ``recall``: mean standard deviation within groups. ``correlation``: of precision
+    with recall. ``follows_precision``, ``follows_recall``: of the advantage with that score. Scores
+    and advantages are centred in their groups for correlations; NaN where nothing differs.
+    """
+    from pyarrow.parquet import read_table
+
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for path in sorted(folder.glob("*.parquet")):
+        step = read_table(path)
+        precision, recall, advantage = (
+            centred(step[column].to_numpy())
+            for column in ("posh_precision", "posh_recall", "advantage")
+        )
+        found["precision"].append(spread(precision))
+        found["recall"].append(spread(recall))
+        found["correlation"].append(correlation(precision, recall))
+        found["follows_precision"].append(correlation(advantage, precision))
+        found["follows_recall"].append(correlation(advantage, recall))
+    return dict(found)
+
+
+def centred(values: Values) -> Values:
+    """One row a group, each less its mean; shape (groups, ``GROUP``)."""
+    groups: Values = values.reshape(-1, GROUP)
+    means: Values = np.nanmean(groups, axis=1, keepdims=True)
+    return groups - means
+
+
+def spread(groups: Values) -> float:
+    """Mean standard deviation within groups."""
+    return float(np.nanmean(np.nanstd(groups, axis=1, ddof=1)))
+
+
+def correlation(some: Values, others: Values) -> float:
+    """Of two figures over all completions that have both."""
+    known = ~(np.isnan(some) | np.isnan(others))
+    return float(np.corrcoef(some[known], others[known])[0, 1])
+
+
+def slug(text: str) -> str:
+    """A text as a file name."""
+    return "".join(character if character.isalnum() else "_" for character in text)

@@ -1,0 +1,156 @@
+"""How well the cascade's shortcuts agree with a full judge, and how many questions they save.
+
+    OMP_NUM_THREADS=1 python -m research.eval_cascade GOLDENS.jsonl
+
+The full judge is the goldens' stand-in, a deterministic function of the words; no language model
+was asked. Thresholds are chosen on the pairs of planted mistakes and reported on the others, whose
+texts and references are different ones. Higher is better for agreement and for what is saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from posh_reward.graph.rules.build import describe
+from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Wording, wording_of
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.types import Kind, Question, Verdict
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load, parsed
+
+LOW = (1.0, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
+HIGH = (4.5, 4.7, 4.8, 4.9, 5.1)
+"""None lower: the stand-in does not mind whose a word is, so only the embedded judge's doubt shows
+that the text says it of another thing."""
+AGREED = 0.995
+"""Least share of settled questions about whose outcome, present or not, both judges agree."""
+PLANTED = "pd"
+"""What the ids of the pairs begin with on which thresholds are chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradedQuestion:
+    """One question as both judges see it."""
+
+    kind: Kind
+    wording: Wording
+    embedded: float
+    full: float
+
+    def settled(self, low: float, high: float) -> float | None:
+        """The grade that a cascade gives on its own; None if it asks the full judge."""
+        if self.wording == "same" and self.embedded >= high:
+            return VERBATIM.grade
+        absent = self.wording == "none" and self.kind == "entity" and self.embedded < low
+        return ABSENT.grade if absent else None
+
+
+class Watching(ReplayJudge):
+    """Answers as the goldens say, and notes what the embedded judge would have said."""
+
+    def __init__(self, golden: Golden) -> None:
+        super().__init__(golden)
+        from spacy.vocab import Vocab
+
+        vocab = Vocab()
+        self.questions: list[GradedQuestion] = []
+        self._read = {golden[s]: describe(*parsed(golden, s, vocab)) for s in SIDES}
+        self._embedded = EmbeddedJudge()
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        """The recorded verdicts."""
+        verdicts = super().grade(questions)
+        for question, verdict in zip(questions, verdicts, strict=True):
+            source, target = self._read[question.source.text], self._read[question.target.text]
+            seen = replace(question, source=source, target=target)
+            (own,) = self._embedded.grade([seen])
+            assert own.grade is not None
+            assert verdict.grade is not None
+            self.questions.append(
+                GradedQuestion(question.kind, wording_of(seen), own.grade, verdict.grade)
+            )
+        return verdicts
+
+
+def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
+    """All that is asked about some pairs, lazily."""
+    for golden in goldens:
+        judge = Watching(golden)
+        run_together(both_ways([described(golden)]), judge, Rewriter(judge))
+        yield from judge.questions
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the settled questions of a set compare with the full judge."""
+
+    questions: int
+    saved: float
+    """Share of the questions that are settled."""
+    agreed: float
+    """Share of those whose outcome, present (a grade from 2) or not, is that of the full judge."""
+    difference: float
+    """Mean of settled grade minus the full judge's."""
+    spread: float
+    """Mean distance of the two grades."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.questions} questions, {self.saved:.1%} saved, {self.agreed:.2%} of them agree "
+            f"on present or absent, grades differ by {self.spread:.2f} ({self.difference:+.2f})"
+        )
+
+
+def agreement(asked: Sequence[GradedQuestion], low: float, high: float) -> Agreement:
+    """What two thresholds do on a set."""
+    settled = [(each, grade) for each in asked if (grade := each.settled(low, high)) is not None]
+    pairs = [(grade, each.full) for each, grade in settled] or [(PRESENT, PRESENT)]
+    return Agreement(
+        len(asked),
+        len(settled) / len(asked),
+        fmean((ours >= PRESENT) == (full >= PRESENT) for ours, full in pairs),
+        fmean(ours - full for ours, full in pairs),
+        fmean(abs(ours - full) for ours, full in pairs),
+    )
+
+
+def choose(asked: Sequence[GradedQuestion]) -> tuple[float, float]:
+    """The thresholds that save most among those that agree well enough.
+
+    What is settled as absent and what as explicit have to agree each for themselves.
+    """
+    never = (LOW[0], HIGH[-1])
+    low = max(each for each in LOW if agreement(asked, each, never[1]).agreed >= AGREED)
+    high = min(each for each in HIGH if agreement(asked, never[0], each).agreed >= AGREED)
+    return low, high
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints both parts."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("goldens", type=Path, help="goldens.jsonl")
+    goldens = load(parser.parse_args(arguments).goldens)
+    planted = [each["id"].startswith(PLANTED) for each in goldens]
+    chosen_on, reported = (
+        list(
+            questions(
+                [g for g, is_planted in zip(goldens, planted, strict=True) if is_planted is p]
+            )
+        )
+        for p in (True, False)
+    )
+    low, high = choose(chosen_on)
+    print(f"low {low:g}, high {high:g}")
+    print(f"chosen on:   {agreement(chosen_on, low, high)}")
+    print(f"reported on: {agreement(reported, low, high)}")
+    for name, each in (("explicit", (LOW[0], high)), ("absent", (low, HIGH[-1]))):
+        print(f"  as {name}: {agreement(reported, *each)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""How well a resolver links mentions.
+
+    python -m research.eval_coref planted ../shared/data/planted/planted_dev.json
+    python -m research.eval_coref planted ../shared/data/planted/planted_dev.json \
+        --parses ../shared/goldens/goldens.jsonl
+    python -m research.eval_coref litbank ../shared/data/litbank/conll
+    python -m research.eval_coref gap ../shared/data/gap/gap-test.tsv
+
+planted, litbank: precision, recall and F1 of MUC, B-cubed and CEAF-e, and the CoNLL F1, once
+with exact spans and once with mentions matched by head (the last token of the noun run that
+posh.md, section 1, narrows a mention to). Clusters of one mention count on neither side.
+gap: F1 over "the pronoun means this name", also by the pronoun's sex. Higher is better everywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.graph.coref import Coreferencer, load_coref
+from research.coref_scores import METRICS, Cluster, Ratio, all_scores, conll_f1
+from tools.goldens import load, parsed
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+Clusters = Sequence[Sequence[tuple[int, int]]]
+
+
+def parser_of(name: str) -> Any:
+    """The embedded pipeline, or an installed one."""
+    from posh_reward.graph.parser.parse import load_parser
+
+    return load_parser(name)
+
+
+def golden_docs(path: Path) -> dict[str, Doc]:
+    """The parses of the goldens' references: text -> Doc."""
+    from spacy.vocab import Vocab
+
+    vocab = Vocab()
+    return {each["reference"]: parsed(each, "reference", vocab)[0] for each in load(path)}
+
+
+def planted(path: Path, parser: str, parses: Path | None) -> Iterator[tuple[str, Doc, Clusters]]:
+    """Planted references with their marked clusters."""
+    items = json.loads(path.read_text(encoding="utf-8"))
+    known = golden_docs(parses) if parses else {}
+    nlp = None if parses else parser_of(parser)
+    for item in items:
+        text = item["reference"].strip()
+        doc = known[text] if nlp is None else nlp(text)
+        spans: list[list[tuple[int, int]]] = item["coref_spans"]
+        yield item["id"], doc, [[token_span(doc, *span) for span in cluster] for cluster in spans]
+
+
+def token_span(doc: Doc, start: int, end: int) -> tuple[int, int]:
+    """First and last token that a character span touches."""
+    span = doc.char_span(start, end, alignment_mode="expand")
+    return span.start, span.end - 1
+
+
+def litbank(path: Path, parser: str) -> Iterator[tuple[str, Doc, Clusters]]:
+    """LitBank's documents, with its own tokens and sentences, and clusters of two or more."""
+    from spacy.tokens import Doc
+
+    nlp = parser_of(parser)
+    for file in sorted(path.glob("*.conll")):
+        words, starts, clusters = read_conll(file.read_text(encoding="utf-8"))
+        doc = Doc(nlp.vocab, words=words, sent_starts=starts)
+        for _, component in nlp.pipeline:
+            doc = component(doc)
+        yield file.stem, doc, [cluster for cluster in clusters if len(cluster) > 1]
+
+
+def read_conll(text: str) -> tuple[list[str], list[bool], list[list[tuple[int, int]]]]:
+    """Words, sentence starts and clusters of one document in CoNLL-2012 columns."""
+    words: list[str] = []
+    starts: list[bool] = []
+    clusters: dict[str, list[tuple[int, int]]] = {}
+    opened: dict[str, list[int]] = {}
+    new = True
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if line.startswith("#") or len(fields) < 5:
+            new = True
+            continue
+        words.append(fields[3])
+        starts.append(new)
+        new = False
+        for opening, label, closing in re.findall(r"(\()?(\d+)(\))?", fields[-1]):
+            if opening:
+                opened.setdefault(label, []).append(len(words) - 1)
+            if closing:
+                clusters.setdefault(label, []).append((opened[label].pop(), len(words) - 1))
+    return words, starts, list(clusters.values())
+
+
+def head_of(doc: Doc, span: tuple[int, int]) -> int:
+    """The token that stands for a mention: the end of its first noun run, or a pronoun.
+
+    "the father's chair" is its chair; "one of the awnings" is the one.
+    """
+    first, last = span
+    if first + 1 < last and doc[first + 1].text == "of":
+        return first
+    token = first
+    while token <= last:
+        if doc[token].pos_ in ("NOUN", "PROPN"):
+            while token < last and doc[token + 1].pos_ in ("NOUN", "PROPN"):
+                token += 1
+            if token == last or (doc[token + 1].tag_ != "POS" and doc[token + 1].text != "-"):
+                return token
+        token += 1
+    return next((i for i in range(first, last + 1) if doc[i].pos_ == "PRON"), last)
+
+
+def head_matched(doc: Doc, clusters: Clusters) -> list[Cluster]:
+    """Mentions as heads; where two share one, the longer keeps its span (coordinations)."""
+    keys: dict[object, tuple[int, int]] = {}
+    spans = sorted({s for c in clusters for s in c}, key=lambda s: s[1] - s[0])
+    named: dict[tuple[int, int], object] = {}
+    for span in spans:
+        head = head_of(doc, span)
+        named[span] = span if head in keys else head
+        keys.setdefault(head, span)
+    return [frozenset(named[span] for span in cluster) for cluster in clusters]
+
+
+def exact(doc: Doc, clusters: Clusters) -> list[Cluster]:
+    """Mentions as spans."""
+    return [frozenset(cluster) for cluster in clusters]
+
+
+MATCHES = {"exact spans": exact, "head-matched": head_matched}
+
+
+def evaluate(
+    coref: Coreferencer, items: Iterator[tuple[str, Doc, Clusters]], verbose: bool
+) -> None:
+    """Prints the scores over all items."""
+    totals = {match: dict.fromkeys(METRICS, Ratio()) for match in MATCHES}
+    seconds = words = texts = 0.0
+    for name, doc, gold in items:
+        began = time.perf_counter()
+        found = coref.resolve([doc])[0]
+        seconds, words, texts = seconds + time.perf_counter() - began, words + len(doc), texts + 1
+        line = [name]
+        for match, view in MATCHES.items():
+            scores = all_scores(view(doc, gold), view(doc, found))
+            totals[match] = {metric: totals[match][metric] + scores[metric] for metric in METRICS}
+            line.append(f"{match} {conll_f1(scores):.3f}")
+        if verbose:
+            print("  ".join(line))
+            show(doc, gold, found)
+    print(
+        f"{coref.name}: {texts:.0f} texts, {words:.0f} tokens, "
+        f"{1000 * 200 * seconds / words:.2f} ms per 200 tokens"
+    )
+    for match, scores in totals.items():
+        print(f"{match}: CoNLL F1 {conll_f1(scores):.3f}")
+        for metric, ratio in scores.items():
+            print(f"  {metric:6} P {ratio.precision:.3f}  R {ratio.recall:.3f}  F1 {ratio.f1:.3f}")
+
+
+def show(doc: Doc, gold: Clusters, found: Clusters) -> None:
+    """Prints marked and found clusters that are not the same."""
+
+    def texts(cluster: Sequence[tuple[int, int]]) -> str:
+        return " | ".join(f"{doc[a : b + 1].text} [{a}]" for a, b in sorted(cluster))
+
+    same = {frozenset(c) for c in gold} & {frozenset(c) for c in found}
+    for title, clusters in (("gold ", gold), ("found", found)):
+        for cluster in clusters:
+            if frozenset(cluster) not in same:
+                print(f"   {title}  {texts(cluster)}")
+
+
+def gap(coref: Coreferencer, path: Path, parser: str) -> None:
+    """Prints F1 of "the pronoun means this name", over all rows and by the pronoun's sex."""
+    counts: dict[str, list[int]] = {"all": [0, 0, 0], "he": [0, 0, 0], "she": [0, 0, 0]}
+    nlp = parser_of(parser)
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for row, doc in zip(rows, nlp.pipe(row["Text"] for row in rows), strict=True):
+        clusters = coref.resolve([doc])[0]
+        sex = "she" if row["Pronoun"].lower() in ("she", "her", "hers", "herself") else "he"
+        pronoun = token_span(doc, *offsets(row, "Pronoun"))
+        for letter in "AB":
+            name = token_span(doc, *offsets(row, letter))
+            linked = any(
+                pronoun in cluster and any(name[0] <= head_of(doc, m) <= name[1] for m in cluster)
+                for cluster in clusters
+            )
+            true = row[f"{letter}-coref"] == "TRUE"
+            for key in ("all", sex):
+                for i, hit in enumerate((linked and true, linked, true)):
+                    counts[key][i] += hit
+    for key, (hits, found, true) in counts.items():
+        print(
+            f"{coref.name}, GAP {key}: P {hits / max(found, 1):.3f}  R {hits / max(true, 1):.3f}"
+            f"  F1 {2 * hits / max(found + true, 1):.3f}"
+        )
+
+
+def offsets(row: dict[str, str], column: str) -> tuple[int, int]:
+    """Characters that a GAP column's text covers."""
+    start = int(row[f"{column}-offset"])
+    return start, start + len(row[column])
+
+
+def main() -> None:
+    """Command line."""
+    cli = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    cli.add_argument("data", choices=("planted", "litbank", "gap"))
+    cli.add_argument("path", type=Path)
+    cli.add_argument("--coref", default="rules")
+    cli.add_argument("--parser", default="embedded")
+    cli.add_argument("--parses", type=Path, help="goldens.jsonl, to take its parses instead")
+    cli.add_argument("--verbose", action="store_true", help="print clusters that differ")
+    args = cli.parse_args()
+    coref = load_coref(args.coref)
+    if args.data == "gap":
+        gap(coref, args.path, args.parser)
+    elif args.data == "litbank":
+        evaluate(coref, litbank(args.path, args.parser), args.verbose)
+    else:
+        evaluate(coref, planted(args.path, args.parser, args.parses), args.verbose)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Figure 9 of "Fine-grained evaluation of VLMs using LLM-as-Judge" from its Tables A1-A5.
+
+    python -m research.rubric_figure docs
+
+The paper's accuracy is 100 - 100 RMSE / 15 in every column. 15 is the range of the total alone: a
+metric has 2 to 5 points, so the same error is a larger part of its own range. Both are shown, with
+correlations. Rewrites the tables of docs/other_metrics.md between its marks, and draws
+``rubric_figure.png``. ``scores.csv`` has the tables of the paper, ``published.csv`` its figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import kendalltau, pearsonr, spearmanr
+
+from posh_reward.metrics.rubric.rubric import load_rubric
+from posh_reward.study.statistics import Floats
+from tools.worked_example import filled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HERE = Path(__file__).parent
+HUMAN = "Human"
+TOTAL = "Total"
+METRICS = tuple(metric.name for metric in load_rubric("animals").metrics)
+COLUMNS = (*METRICS, TOTAL)
+OWN = {
+    **{metric.name: metric.highest - metric.lowest for metric in load_rubric("animals").metrics},
+    TOTAL: load_rubric("animals").highest,
+}
+"""Column -> points between the fewest and the most."""
+PAPERS = dict.fromkeys(COLUMNS, OWN[TOTAL])
+"""The range that the paper divides by: the total's, in every column."""
+CORRELATIONS: dict[str, Callable[[Floats, Floats], tuple[float, float]]] = {
+    "Pearson's r": pearsonr,
+    "Spearman's rho": spearmanr,
+    "Kendall's tau": kendalltau,
+}
+
+Table = Mapping[str, Mapping[str, Floats]]
+"""Rater -> column -> (items,) points."""
+Row = Mapping[str, float]
+"""Column -> figure."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Rewrites the page's tables and draws the figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("docs", type=Path, help="folder of the page")
+    folder = parser.parse_args(argv).docs
+    page = folder / "other_metrics.md"
+    if not page.is_file():
+        parser.error(f"there is no {page}: give the folder of the page, such as docs")
+    scores = read_scores()
+    text = filled(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
+    page.write_text(text, encoding="utf-8")
+    draw(scores, folder / "rubric_figure.png")
+
+
+def read_scores() -> Table:
+    """Tables A1-A5.
+
+    Raises:
+        ValueError: the points of an item do not add up to its total.
+    """
+    with (HERE / "scores.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if sum(int(row[name]) for name in METRICS) != int(row[TOTAL]):
+            raise ValueError(f"{row['rater']}, {row['item']}: the points are not the total")
+    raters = dict.fromkeys(row["rater"] for row in rows)
+    return {
+        rater: {
+            column: np.array([float(row[column]) for row in rows if row["rater"] == rater])
+            for column in COLUMNS
+        }
+        for rater in raters
+    }
+
+
+def read_published() -> dict[str, Row]:
+    """Figure 9 as printed: model -> column -> accuracy in percent."""
+    with (HERE / "published.csv").open(encoding="utf-8") as file:
+        return {
+            row["model"]: {column: float(row[column]) for column in COLUMNS}
+            for row in csv.DictReader(file)
+        }
+
+
+def models(scores: Table) -> list[str]:
+    """The raters that are held against the human."""
+    return [rater for rater in scores if rater != HUMAN]
+
+
+def rmse(scores: Table, model: str) -> Row:
+    """Root mean square error of a model's points, in points; lower is better."""
+    apart = {name: scores[model][name] - scores[HUMAN][name] for name in COLUMNS}
+    return {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in apart.items()}
+
+
+def accuracy(scores: Table, model: str, ranges: Mapping[str, int]) -> Row:
+    """100 - 100 RMSE / range, in percent; higher is better."""
+    return {name: 100 - 100 * each / ranges[name] for name, each in rmse(scores, model).items()}
+
+
+def correlation(scores: Table, model: str, kind: str) -> Row:
+    """How a model's points go along with the human's, -1 to 1."""
+    return {
+        name: float(CORRELATIONS[kind](scores[model][name], scores[HUMAN][name])[0])
+        for name in COLUMNS
+    }
+
+
+def unlike(scores: Table) -> list[str]:
+    """Where Figure 9 does not follow from the tables, as people read it."""
+    return [
+        f"{model} {name}: {found[name]:.1f}, printed {printed[name]:.1f}"
+        for model, printed in read_published().items()
+        for found in [accuracy(scores, model, PAPERS)]
+        for name in COLUMNS
+        if f"{found[name]:.1f}" != f"{printed[name]:.1f}"
+    ]
+
+
+def tables(scores: Table) -> str:
+    """The accuracies by both ranges and the correlations, in Markdown."""
+    ranges = ", ".join(f"{name} {OWN[name]}" for name in COLUMNS)
+    kinds = {
+        "accuracy % over the total's range, 15, as in the paper": [
+            (model, accuracy(scores, model, PAPERS), 1) for model in models(scores)
+        ],
+        f"accuracy % over each column's own range ({ranges})": [
+            (model, accuracy(scores, model, OWN), 1) for model in models(scores)
+        ],
+        "RMSE in points (lower is better)": [
+            (model, rmse(scores, model), 2) for model in models(scores)
+        ],
+        **{
+            kind: [(model, correlation(scores, model, kind), 2) for model in models(scores)]
+            for kind in CORRELATIONS
+        },
+    }
+    blocks = [_table(title, rows) for title, rows in kinds.items()]
+    missed = "; ".join(unlike(scores))
+    return "\n\n".join([*blocks, f"Figure 9 does not follow from the tables in: {missed}."])
+
+
+def _table(title: str, rows: Sequence[tuple[str, Row, int]]) -> str:
+    lines = [f"| {title} | {' | '.join(COLUMNS)} |", f"|---|{'---:|' * len(COLUMNS)}"]
+    for model, row, digits in rows:
+        cells = (f"{row[name]:.{digits}f}" for name in COLUMNS)
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def draw(scores: Table, path: Path) -> None:
+    """Draws the accuracies by both ranges, a panel for each model."""
+    from matplotlib.figure import Figure
+
+    chosen = models(scores)
+    figure = Figure(figsize=(9, 5.4), layout="constrained")
+    panels = figure.subplots(2, 2, sharey=True).flat
+    for axes, model in zip(panels, chosen, strict=True):
+        _panel(axes, scores, model)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    figure.suptitle("Accuracy of judges, 100 - 100 RMSE / range, in % (higher is better)")
+    figure.savefig(path, dpi=110)
+
+
+def _panel(axes: Axes, scores: Table, model: str) -> None:
+    places = np.arange(len(COLUMNS))
+    for by, ranges, colour, label in (
+        (-0.2, PAPERS, "#8c959f", "range 15 in every column (the paper's Fig. 9)"),
+        (0.2, OWN, "#0969da", "each column's own range"),
+    ):
+        found = accuracy(scores, model, ranges)
+        bars = axes.bar(places + by, [found[n] for n in COLUMNS], 0.4, color=colour, label=label)
+        axes.bar_label(bars, fmt="%.0f", fontsize=7, padding=1)
+    axes.set_title(model, fontsize=10, loc="left")
+    axes.set_xticks(places, COLUMNS)
+    axes.set_ylim(0, 112)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+if __name__ == "__main__":
+    main()

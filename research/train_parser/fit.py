@@ -1,0 +1,155 @@
+"""Training of the network on trees: batches, word dropout, schedule, averaged weights."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from posh_reward.graph.parser.biaffine import Parameters, feature_rows
+from research.train_parser.conllu import ROOT, Word
+from research.train_parser.network import Network, averaged, padded
+
+WORDS_PER_BATCH = 800
+RARE = 0.4
+"""A word seen n times in training loses its form with probability RARE / (RARE + n)."""
+
+Sentence = Sequence[Word]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence in numbers; heads count from 1, 0 is the root."""
+
+    rows: list[tuple[int, ...]]
+    words: list[str]
+    heads: list[int]
+    deps: list[int]
+    tags: list[int]
+
+
+def outputs(sentences: Sequence[Sentence]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The (part of speech, fine tag) pairs and the labels to choose from, sorted."""
+    pairs = Counter((word.upos, word.tag) for sentence in sentences for word in sentence)
+    labels = {word.dep for sentence in sentences for word in sentence}
+    return sorted(pair for pair, count in pairs.items() if count > 2), sorted(labels)
+
+
+def examples(
+    sentences: Sequence[Sentence], tags: Sequence[tuple[str, str]], labels: Sequence[str]
+) -> list[Example]:
+    """Sentences in numbers. A pair that is too rare to learn counts as a noun."""
+    tag_index = {pair: i for i, pair in enumerate(tags)}
+    label_index = {label: i for i, label in enumerate(labels)}
+    noun = tag_index[("NOUN", "NN")]
+    return [
+        Example(
+            [feature_rows(word.form, i == 0) for i, word in enumerate(sentence)],
+            [word.form.lower() for word in sentence],
+            [0 if word.head == ROOT else word.head + 1 for word in sentence],
+            [label_index[word.dep] for word in sentence],
+            [tag_index.get((word.upos, word.tag), noun) for word in sentence],
+        )
+        for sentence in sentences
+    ]
+
+
+def batches(data: Sequence[Example], rng: random.Random) -> Iterator[list[Example]]:
+    """Batches of sentences of similar length, longest first in each, in random order."""
+    order = sorted(data, key=lambda example: len(example.rows) + rng.random() * 4, reverse=True)
+    found: list[list[Example]] = []
+    current: list[Example] = []
+    for example in order:
+        if current and len(current[0].rows) * (len(current) + 1) > WORDS_PER_BATCH:
+            found.append(current)
+            current = []
+        current.append(example)
+    found.append(current)
+    rng.shuffle(found)
+    for batch in found:
+        yield sorted(batch, key=lambda example: -len(example.rows))
+
+
+def padded_rows(features: Sequence[Sequence[tuple[int, ...]]]) -> torch.Tensor:
+    """(time, batch, 7) feature rows of sentences, the longest first; 0 pads."""
+    rows = torch.zeros(len(features[0]), len(features), len(features[0][0]), dtype=torch.long)
+    for i, sentence in enumerate(features):
+        rows[: len(sentence), i] = torch.tensor(sentence)
+    return rows
+
+
+def tensors(
+    batch: Sequence[Example], counts: Counter[str], rng: random.Random
+) -> dict[str, torch.Tensor]:
+    """Arguments of ``Network.loss``, with rare forms dropped at random."""
+    rows = padded_rows([example.rows for example in batch])
+    for i, example in enumerate(batch):
+        for j, word in enumerate(example.words):
+            if rng.random() < RARE / (RARE + counts[word]) + 0.02:
+                rows[j, i, :2] = 0
+    return {
+        "rows": rows,
+        "lengths": torch.tensor([len(example.rows) for example in batch]),
+        "heads": padded([example.heads for example in batch], -1),
+        "deps": padded([example.deps for example in batch], -1),
+        "tags": padded([example.tags for example in batch], -1),
+    }
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast: ``epochs`` or, if given, ``minutes``, whichever ends first."""
+
+    epochs: int
+    minutes: float | None = None
+    rate: float = 2e-3
+    """Highest learning rate; it falls linearly to 0."""
+    seed: int = 0
+
+
+def fit(
+    network: Network,
+    data: Sequence[Example],
+    schedule: Schedule,
+    report: Callable[[Parameters], str],
+) -> Parameters:
+    """Trains in place; returns (and leaves in the network) the averaged weights."""
+    rng = random.Random(schedule.seed)
+    counts = Counter(word for example in data for word in example.words)
+    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.rate, betas=(0.9, 0.98))
+    average = network.weights()
+    start, step, done = time.monotonic(), 0, 0.0
+    for epoch in range(schedule.epochs):
+        network.train()
+        for batch in batches(data, rng):
+            spent = (
+                (time.monotonic() - start) / (60 * schedule.minutes) if schedule.minutes else 0.0
+            )
+            rate = min(1.0, (step + 1) / 200) * max(0.02, 1 - max(done, spent))
+            for group in optimizer.param_groups:
+                group["lr"] = schedule.rate * rate
+            _step(network, optimizer, tensors(batch, counts, rng))
+            step += 1
+            done += len(batch) / (len(data) * schedule.epochs)
+            if step % 5 == 0:
+                average = averaged(average, network.weights(), step // 5)
+        minutes = (time.monotonic() - start) / 60
+        print(f"epoch {epoch} step {step} {minutes:.1f} min {report(average)}", flush=True)
+        if schedule.minutes and minutes >= schedule.minutes:
+            break
+    network.load(average)
+    return average
+
+
+def _step(
+    network: Network, optimizer: torch.optim.Optimizer, batch: dict[str, torch.Tensor]
+) -> None:
+    loss = network.loss(**batch)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+    optimizer.step()

@@ -1,0 +1,213 @@
+"""What a second witness is worth where references leave details out, and what it costs.
+
+    python -m research.witness_study --page docs/witness.md --report witness.html
+
+Drawn images with texts of known truth: each is the full description of a copy of the scene, of
+which some details are left out and some are changed to false ones. Precision should rank the texts
+by the share of their details that is true of the drawing. It is compared without a witness and with
+the oracle at several bars, against references by annotators of differing diligence (``uneven``) and
+against full ones. One run asks the oracle about everything, and the scores at each bar follow from
+it exactly: the bar decides only which of its answers are heard. Since nobody's eyes are as good, a
+witness that turns some of the oracle's answers around is tried as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from posh_reward import PoSh
+from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes.drawing import draw
+from posh_reward.datasets.scenes.scene import generate
+from posh_reward.datasets.scenes.subjects import Scene
+from posh_reward.metrics.posh.aggregate import mean_score
+from posh_reward.metrics.posh.witness import SUPPORTED
+from posh_reward.study.agreement.correlation import kendall, spearman
+from posh_reward.study.pages.page import Item, page
+from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference
+from posh_reward.types import HIGHEST_GRADE, Element, Scores
+from research.compare_rewards.tables import Table, write_between
+from research.witness_study.erring import Erring
+from research.witness_study.told import Written, told_of, written
+
+NEVER = 1.0
+BARS = (2.0, 3.0, 4.0, 5.0)
+"""Grades of the reference below which the image is asked; below 1 is none."""
+ERRORS = (0.1, 0.2, 0.3)
+"""Shares of the answers that an erring witness turns around."""
+REFERENCES: dict[str, Callable[[Scene], str]] = {
+    "uneven": wording.uneven,
+    "full": wording.reference,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """All texts, scored against one kind of reference with one witness."""
+
+    kind: str
+    errs: float
+    texts: Sequence[Written]
+    scores: Sequence[Scores]
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--images", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--page", type=Path, help="write the table between its marks there")
+    parser.add_argument("--report", type=Path, help="write a page with marked texts there")
+    flags = parser.parse_args(argv)
+    found = study(flags.images, flags.seed)
+    shown = str(table(found))
+    print(shown)
+    if flags.page:
+        write_between(flags.page, "witness", shown)
+    if flags.report:
+        scenes = images(flags.images, flags.seed)
+        shown = marked(scenes, oracle(flags.images, flags.seed))
+        flags.report.write_text(shown, encoding="utf-8")
+
+
+def images(count: int, seed: int) -> list[Scene]:
+    """The drawn scenes."""
+    return list(generate("test", count, seed))
+
+
+def oracle(count: int, seed: int) -> str:
+    """The witness that knows them."""
+    return f"scenes:train=0:heldout={count}:seed={seed}"
+
+
+def study(count: int, seed: int) -> list[Case]:
+    """All texts with their scores; the witness was asked about everything."""
+    scenes = images(count, seed)
+    texts = written(scenes)
+    shown = [draw(scene) for scene in scenes]
+
+    def scored(kind: str, errs: float) -> list[Scores]:
+        posh = PoSh(witness=Erring(oracle(count, seed), errs), supported=HIGHEST_GRADE)
+        return posh.score(
+            [each.text for each in texts],
+            [REFERENCES[kind](scenes[each.image]) for each in texts],
+            [shown[each.image] for each in texts],
+        )
+
+    kinds = [(kind, 0.0) for kind in REFERENCES] + [("uneven", rate) for rate in ERRORS]
+    return [Case(kind, errs, texts, scored(kind, errs)) for kind, errs in kinds]
+
+
+def at_bar(scores: Scores, bar: float) -> list[Element]:
+    """The generation's elements as they are graded with this bar."""
+    found = [element for element in scores.elements if element.direction == "precision"]
+    return [
+        replace(e, grade=e.seen.stated, seen=None)
+        if e.seen is not None and e.seen.stated >= bar
+        else e
+        for e in found
+    ]
+
+
+def precision(elements: Sequence[Element]) -> float:
+    """Their mean score."""
+    score = mean_score(elements)
+    assert score is not None, "neither the embedded judge nor the oracle is ever gone"
+    return score
+
+
+def table(cases: Sequence[Case]) -> Table:
+    """Markdown, a row for each case and bar."""
+    head = [
+        "references", "witness errs", "asked below", "of the image, a pair",
+        "true details below 3", "tau within an image", "more than without", "rho over all",
+        "more than without",
+    ]  # fmt: skip
+    sure = {case.kind: case for case in cases if not case.errs}
+    rows = [
+        line(case, bar, sure[case.kind])
+        for case in cases
+        for bar in ((SUPPORTED,) if case.errs else (NEVER, *BARS))
+    ]
+    return Table(head, rows)
+
+
+def line(case: Case, bar: float, sure: Case) -> list[str]:
+    """One row: correlations of precision with truth, and how much higher the witness makes them."""
+    graded = [at_bar(each, bar) for each in case.scores]
+    before = np.array([precision(at_bar(each, NEVER)) for each in case.scores])
+    after = np.array([precision(each) for each in graded])
+    true = np.array([each.truth for each in case.texts])
+    groups = [each.image for each in case.texts]
+
+    def measure(rows: Ints) -> Sequence[float]:
+        rho, rho_before = (spearman(scored[rows], true[rows]) for scored in (after, before))
+        return rho, rho - rho_before
+
+    rho, more_rho = bootstrap(measure, groups)
+    within, within_before = (by_image(values, true, groups) for values in (after, before))
+    tau, more_tau = bootstrap_mean(within), paired_difference(within, within_before)
+    asked = fmean(sum(e.seen is not None for e in each) for each in graded)
+    never = bar == NEVER
+    return [
+        case.kind,
+        "" if never else f"{100 * case.errs:.0f} %",
+        "never" if never else f"{bar:g}",
+        f"{asked:.1f}",
+        f"{100 * fmean(below(graded, sure.scores)):.1f} %",
+        f"{tau.mean:.3f} [{tau.low:.3f}, {tau.high:.3f}]",
+        "" if never else str(more_tau),
+        f"{rho.value:.3f} [{rho.low:.3f}, {rho.high:.3f}]",
+        "" if never else f"{more_rho.value:+.3f} [{more_rho.low:+.3f}, {more_rho.high:+.3f}]",
+    ]
+
+
+def by_image(
+    scored: Floats,
+    true: Floats,
+    groups: Sequence[int],
+) -> list[float]:
+    """Kendall's tau of each image's texts; 0 where all are scored alike: that tells nothing."""
+    places = np.array(groups)
+    taus = [kendall(scored[places == each], true[places == each]) for each in sorted(set(groups))]
+    return [0.0 if np.isnan(tau) else tau for tau in taus]
+
+
+def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterator[float]:
+    """For each element that the drawing bears out, 1 if it is graded below 3, else 0."""
+    for elements, scores in zip(graded, sure, strict=True):
+        for element, known in zip(elements, at_bar(scores, HIGHEST_GRADE), strict=True):
+            if known.seen is not None and known.seen.grade == HIGHEST_GRADE:
+                yield float((element.grade or 0.0) < SUPPORTED)
+
+
+def marked(scenes: Sequence[Scene], witness: str) -> str:
+    """A page: texts with two false details, judged by the reference alone and with the image."""
+    shown = [scene for scene in scenes if wording.uneven(scene) != wording.reference(scene)][:3]
+    told = [wording.reference(list(told_of(scene))[2]) for scene in shown]
+    items = []
+    for scene, text in zip(shown, told, strict=True):
+        for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
+            [scores] = posh.score([text], [wording.uneven(scene)], [draw(scene)])
+            items.append(Item(f"{scene.uid}, {name}", scores, png(scene)))
+    return page(items, "Two false details in each text", in_pairs=True)
+
+
+def png(scene: Scene) -> bytes:
+    """The drawing, large enough to look at."""
+    buffer = io.BytesIO()
+    draw(scene, 3).save(buffer, "png")
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    main()
