@@ -47,7 +47,7 @@ class Trace:
         while caller is not None and _file(caller) is None:  # through the standard library
             caller = caller.f_back
         origin = "" if caller is None else _file(caller) or ""
-        function = frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name
+        function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)  # from 3.11
         self.functions[name, function] += 1
         if origin != name:
             self.crossings += 1
