@@ -25,7 +25,7 @@ from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.metric import HarmonicEval
-    from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.metric import Prove
     from posh_reward.metrics.rubric.metric import RubricJudge
     from posh_reward.reward.harmonic import HarmonicReward
@@ -61,7 +61,7 @@ def _as_html(scores: Scores) -> str:
 Scores._repr_html_ = _as_html  # type: ignore[attr-defined]
 
 _LAZY = {
-    "PoSh": "posh_reward.metrics.posh.metric",
+    "PoSh": "posh_reward.metrics.posh.posh",
     "PoshReward": "posh_reward.reward.trl",
     "HarmonicEval": "posh_reward.metrics.harmonic.metric",
     "HarmonicReward": "posh_reward.reward.harmonic",

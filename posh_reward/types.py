@@ -155,7 +155,7 @@ class Description:
     graph: SceneGraph
     tokens: tuple[Token, ...] = ()
     clusters: Clusters = ()
-    given: str | None = None
+    original: str | None = None
     """The text before it was stripped, if that made a difference."""
 
 
@@ -260,13 +260,13 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the image said of an element that the reference does not support."""
+class ImageGrade:
+    """The image's grade of an element that the reference does not support."""
 
     grade: float | None
     """1-5; None if the image could not be asked, or does not tell."""
-    stated: float
-    """The reference's grade, 1-5: the lowest if the reference was not asked either."""
+    reference_grade: float
+    """1-5; the lowest if the reference was not asked either."""
     failure: Failure | None = None
     """Why there is no grade."""
 
@@ -287,19 +287,19 @@ class Element:
     """The (subject) entity as the judge was asked about it."""
     other: str | None = None
     """The object entity of a relation."""
-    asked: bool = True
+    direct: bool = True
     """False where the grade follows from an absent entity, without a question."""
     failure: Failure | None = None
-    seen: Seen | None = None
-    """What the image said; None if it was not asked. ``grade`` is the larger of the two."""
+    image_grade: ImageGrade | None = None
+    """None if the image was not asked. ``grade`` is the larger of the two."""
 
     @property
     def witness(self) -> Literal["reference", "picture"] | None:
         """What the grade comes from; None where only the reference was asked."""
-        if self.seen is None:
+        if self.image_grade is None:
             return None
-        raised = self.seen.grade is not None and self.seen.grade > self.seen.stated
-        return "picture" if raised else "reference"
+        image, reference = self.image_grade.grade, self.image_grade.reference_grade
+        return "picture" if image is not None and image > reference else "reference"
 
 
 @dataclass(frozen=True, slots=True)

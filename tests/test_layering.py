@@ -15,6 +15,7 @@ FLOORS = [
     {"types"},
     {"errors"},
     {"shipped"},
+    {"lexicon"},
     {"settings"},
     {"process"},
     {"store"},

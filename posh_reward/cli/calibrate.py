@@ -16,7 +16,7 @@ from posh_reward.cli.exits import EXITS, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.calibration.calibrate import Found
     from posh_reward.study.calibration.judged import Judged
     from posh_reward.types import Scores

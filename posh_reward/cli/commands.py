@@ -17,7 +17,7 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.pages.contents import Contents
     from posh_reward.study.rows.journal import Row
     from posh_reward.study.rows.numbered import Numbered

@@ -12,9 +12,9 @@ from posh_reward.settings import ENDINGS, make, read_settings
 from posh_reward.shipped import shipped, shipped_names
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.posh.posh import PoSh
 
-METRICS = {"posh": "posh_reward.metrics.posh.metric:PoSh"}
+METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}
 """Name -> ``module:class``."""
 
 

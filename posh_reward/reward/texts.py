@@ -98,6 +98,6 @@ def words(text: str) -> list[str]:
 def _is_word(word: str) -> bool:
     from spacy.lang.en.stop_words import STOP_WORDS
 
-    from posh_reward.metrics.posh.judges.embedded.wordnet import wordnet
+    from posh_reward.lexicon.wordnet import wordnet
 
     return word in STOP_WORDS or (len(word) >= SHORTEST and bool(wordnet().lemmas(word)))

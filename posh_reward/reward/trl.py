@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.posh.metric import PoSh
+from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.reward.columns import column_of, images_of
 from posh_reward.reward.contract import MetricReward
 from posh_reward.reward.objectives import AXES

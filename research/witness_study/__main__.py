@@ -111,8 +111,8 @@ def at_bar(scores: Scores, bar: float) -> list[Element]:
     """The generation's elements as they are graded with this bar."""
     found = [element for element in scores.elements if element.direction == "precision"]
     return [
-        replace(e, grade=e.seen.stated, seen=None)
-        if e.seen is not None and e.seen.stated >= bar
+        replace(e, grade=e.image_grade.reference_grade, image_grade=None)
+        if e.image_grade is not None and e.image_grade.reference_grade >= bar
         else e
         for e in found
     ]
@@ -156,7 +156,7 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
     rho, more_rho = bootstrap(measure, groups)
     within, within_before = (by_image(values, true, groups) for values in (after, before))
     tau, more_tau = bootstrap_mean(within), paired_difference(within, within_before)
-    asked = fmean(sum(e.seen is not None for e in each) for each in graded)
+    asked = fmean(sum(e.image_grade is not None for e in each) for each in graded)
     never = bar == NEVER
     return [
         case.kind,
@@ -186,7 +186,7 @@ def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterat
     """For each element that the drawing bears out, 1 if it is graded below 3, else 0."""
     for elements, scores in zip(graded, sure, strict=True):
         for element, known in zip(elements, at_bar(scores, HIGHEST_GRADE), strict=True):
-            if known.seen is not None and known.seen.grade == HIGHEST_GRADE:
+            if known.image_grade is not None and known.image_grade.grade == HIGHEST_GRADE:
                 yield float((element.grade or 0.0) < SUPPORTED)
 
 

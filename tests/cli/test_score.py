@@ -272,7 +272,7 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     assert run(*flags, *witness, "--dataset", name) == UNSCORED
     *seen, beyond = rows_in(out)
     assert all(row["mistakes"] is not None for row in seen)
-    assert any(each.seen for row in seen for each in scores_of(row).elements)
+    assert any(each.image_grade for row in seen for each in scores_of(row).elements)
     assert beyond["failure"] == f"its image is beyond the end of {name!r}, which has 2 rows"
 
 

@@ -60,7 +60,7 @@ def test_a_judge_is_made_of_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "metric").glob("*.yaml")), ids=name)
 def test_a_metric_and_its_judge_take_it(path: Path) -> None:
-    from posh_reward.metrics.posh.metric import PoSh
+    from posh_reward.metrics.posh.posh import PoSh
 
     settings = read_metric(path)
     assert fits_the_class(PoSh, settings, "metric") == settings

@@ -16,9 +16,9 @@ from posh_reward.types import (
     Direction,
     Element,
     Failure,
+    ImageGrade,
     Kind,
     Question,
-    Seen,
     Span,
     Verdict,
 )
@@ -38,7 +38,7 @@ class Claim:
     grade: float | None = None
     failure: Failure | None = None
     question: Question | None = None
-    seen: Seen | None = None
+    image_grade: ImageGrade | None = None
 
     def hear(self, verdict: Verdict) -> None:
         """Takes the answer to its question."""
@@ -56,7 +56,7 @@ class Claim:
         grade.
         """
         assert self.grade is not None, "the image is asked only about what has a grade"
-        self.seen = Seen(verdict.grade, self.grade, verdict.failure)
+        self.image_grade = ImageGrade(verdict.grade, self.grade, verdict.failure)
         if verdict.grade is not None:
             self.grade = max(self.grade, verdict.grade)
         elif verdict.failure is not None and verdict.failure.kind != "reply":
@@ -74,7 +74,7 @@ class Claim:
             self.other,
             self.kind == "entity" or self.question is not None,
             self.failure,
-            self.seen,
+            self.image_grade,
         )
 
 

@@ -55,12 +55,12 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     """What the image said in one call, under the names of ``WITNESS`` and in their order."""
     judged = [score for score in scores if score.f1 is not None]
-    asked = [[e for e in score.elements if e.seen is not None] for score in judged]
+    asked = [[e for e in score.elements if e.image_grade is not None] for score in judged]
     together = [element for some in asked for element in some]
     values = (
         mean([len(some) for some in asked]),
         mean([float(element.witness == "picture") for element in together]),
-        float(sum(e.seen is not None and e.seen.grade is None for e in together)),
+        float(sum(e.image_grade is not None and e.image_grade.grade is None for e in together)),
     )
     return dict(zip(WITNESS, values, strict=True))
 

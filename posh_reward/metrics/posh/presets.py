@@ -62,9 +62,9 @@ def prompt(question: Question, preset: str = "released") -> Prompt:
 
 def _shown(description: Description, preset: str) -> str:
     """A description as prompts show it: as released with the white space around it."""
-    if description.given is None or PRESET[preset].mended:
+    if description.original is None or PRESET[preset].mended:
         return description.text
-    return description.given
+    return description.original
 
 
 def _asking(question: Question, preset: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.metric import PoSh
+from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.items import Given, Pair, number
 from posh_reward.study.agreement.localise import Alerts

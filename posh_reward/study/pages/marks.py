@@ -15,11 +15,11 @@ from posh_reward.types import (
     Description,
     Direction,
     Element,
+    ImageGrade,
     Kind,
     Question,
     SceneGraph,
     Scores,
-    Seen,
 )
 
 Level = Literal["absent", "weak", "partial", "clear", "failed", "seen", "none"]
@@ -158,19 +158,18 @@ def wording(element: Element, signature: str = "") -> str:
     preset = preset_of(signature)
     if element.failure is not None:
         return FAILED
-    if element.seen is not None:
-        verdict = _verdict(element.seen, supported_of(signature))
+    if element.image_grade is not None:
+        verdict = _verdict(element.image_grade, supported_of(signature))
         return verdict + _question(element.kind, element.direction, preset)
-    if not element.asked and element.kind in UNASKED:
+    if not element.direct and element.kind in UNASKED:
         return UNASKED[element.kind]
     return _question(element.kind, element.direction, preset)
 
 
-def _verdict(seen: Seen, supported: float) -> str:
-    """What both witnesses said, in a sentence."""
-    if seen.grade is None:
+def _verdict(image: ImageGrade, supported: float) -> str:
+    if image.grade is None:
         return UNTOLD
-    return SHOWN if seen.grade >= supported else NOT_SHOWN
+    return SHOWN if image.grade >= supported else NOT_SHOWN
 
 
 @cache
@@ -192,6 +191,7 @@ def asked(element: Element, signature: str = "") -> str:
 def names(element: Element) -> list[str | None]:
     """What is filled into a wording, in the order of ``NAMES``."""
     failure = None if element.failure is None else str(element.failure)
-    grades = (None, None) if element.seen is None else (element.seen.stated, element.seen.grade)
+    image = element.image_grade
+    grades = (None, None) if image is None else (image.reference_grade, image.grade)
     told = [None if grade is None else f"{grade:.1f}" for grade in grades]
     return [element.text, element.identifier, element.other, failure, *told]

@@ -25,9 +25,9 @@ from posh_reward.types import (
     Element,
     Failure,
     FailureKind,
+    ImageGrade,
     Kind,
     Scores,
-    Seen,
 )
 
 if TYPE_CHECKING:
@@ -140,13 +140,19 @@ def _failure(row: Mapping[str, Any]) -> Failure | None:
     return Failure(next(kinds, "error"), detail)
 
 
+COLUMNS_OF_FIELDS = {"direct": "asked", "image_grade": "seen"}
+"""Fields of an element that a file has under another name."""
+
+
 def _element_row(element: Element) -> Row:
-    row = {**asdict(element), **_failure_columns(element.failure)}
-    seen = element.seen
-    if seen is None:  # the row of a metric without a witness is as it was before there were any
+    fields = {COLUMNS_OF_FIELDS.get(name, name): value for name, value in asdict(element).items()}
+    row = {**fields, **_failure_columns(element.failure)}
+    image = element.image_grade
+    if image is None:  # the row of a metric without a witness is as it was before there were any
         del row["seen"]
     else:
-        row["seen"] = {"grade": seen.grade, "stated": seen.stated, **_failure_columns(seen.failure)}
+        grades = {"grade": image.grade, "stated": image.reference_grade}
+        row["seen"] = {**grades, **_failure_columns(image.failure)}
     return row
 
 
@@ -166,22 +172,21 @@ def _element(row: object) -> Element:
         spans=tuple(map(_span, _list(row["spans"], "spans"))),
         identifier=_text(row, "identifier"),
         other=_optional_text(row, "other"),
-        asked=row.get("asked") is not False,
+        direct=row.get("asked") is not False,
         failure=_failure(row),
-        seen=_seen(row.get("seen")),
+        image_grade=_image_grade(row.get("seen")),
     )
 
 
-def _seen(row: object) -> Seen | None:
-    """What the image said, if it was asked."""
+def _image_grade(row: object) -> ImageGrade | None:
     if row is None:
         return None
     if not isinstance(row, dict):
         raise InputError(f"what the image said is {short(row)}")
-    stated = _grade(row.get("stated"))
-    if stated is None:
+    reference_grade = _grade(row.get("stated"))
+    if reference_grade is None:
         raise InputError("what the image said lacks the reference's grade (stated)")
-    return Seen(_grade(row.get("grade")), stated, _failure(row))
+    return ImageGrade(_grade(row.get("grade")), reference_grade, _failure(row))
 
 
 def _grade(value: object) -> float | None:

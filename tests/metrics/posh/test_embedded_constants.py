@@ -6,9 +6,10 @@ import ast
 import re
 from pathlib import Path
 
+from posh_reward import lexicon
 from posh_reward.metrics.posh.judges import embedded
 
-FOLDER = Path(embedded.__file__).parent
+FOLDERS = [Path(embedded.__file__).parent, Path(lexicon.__file__).parent]
 TABLE = Path(__file__).parents[3] / "docs" / "embedded_judge.md"
 ROW = re.compile(r"^\| `(\w+)\.(\w+)` \| ([\d.]+) \| (\w+) \|", re.MULTILINE)
 
@@ -17,7 +18,8 @@ def constants() -> dict[tuple[str, str], str]:
     """(Module, name) of each number that stands in the head of a module -> the number."""
     return {
         (path.stem, target.id): f"{node.value.value:g}"
-        for path in sorted(FOLDER.glob("*.py"))
+        for folder in FOLDERS
+        for path in folder.glob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, int | float)

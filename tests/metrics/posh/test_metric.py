@@ -215,7 +215,7 @@ def test_any_text_scores_within_bounds_and_roles_are_symmetric(
 def test_a_judge_sees_each_text_as_it_was_given_and_spans_point_into_the_stripped_one() -> None:
     judge = FakeJudge(lambda question: 4.0)
     (scores,) = PoSh(judge).score(["  A dog.\n"], ["A dog."])
-    assert {(r.source.given, r.target.given) for r in judge.questions} == {
+    assert {(r.source.original, r.target.original) for r in judge.questions} == {
         ("  A dog.\n", None),
         (None, "  A dog.\n"),
     }

@@ -125,7 +125,9 @@ def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene
     full = [wording.reference(scene) for scene in scenes]
     blank = [f"There is a {scene.slots[0].noun if scene.slots[0] else 'lake'}." for scene in scenes]
     scored = posh.score(full, blank, [draw(scene) for scene in scenes])
-    seen = [e.seen for scores in scored for e in scores.elements if e.seen is not None]
+    seen = [
+        e.image_grade for scores in scored for e in scores.elements if e.image_grade is not None
+    ]
     assert 1.0 not in [each.grade for each in seen]
     assert [each.grade for each in seen].count(5.0) > 0.9 * len(seen)
     assert all((scores.precision or 0) > 0.9 for scores in scored)

@@ -127,6 +127,6 @@ def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
 
 
 def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:
-    ask = make_question(source=replace(GENERATION, given=" A dog.\n"))
+    ask = make_question(source=replace(GENERATION, original=" A dog.\n"))
     assert "DESCRIPTION 2:  A dog.\n\n\nQ:" in prompt(ask).text
     assert "DESCRIPTION 2: A dog.\n\nQ:" in prompt(ask, "mended").text

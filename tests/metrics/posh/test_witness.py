@@ -73,10 +73,10 @@ def test_the_larger_of_the_two_grades_counts_and_the_element_keeps_both() -> Non
     elements = by_text(run(lambda question: 4.5 if "fan" in question.identifier else 1.0)[0])
     fan, dog, woman = elements["fan"], elements["dog"], elements["woman"]
     assert (fan.grade, fan.witness) == (4.5, "picture")
-    assert fan.seen is not None
-    assert (fan.seen.stated, fan.seen.grade) == (1.0, 4.5)
+    assert fan.image_grade is not None
+    assert (fan.image_grade.reference_grade, fan.image_grade.grade) == (1.0, 4.5)
     assert (dog.grade, dog.witness) == (1.0, "reference")
-    assert (woman.grade, woman.witness, woman.seen) == (5.0, None, None)
+    assert (woman.grade, woman.witness, woman.image_grade) == (5.0, None, None)
 
 
 def test_what_the_reference_supports_is_not_asked_of_the_image() -> None:
@@ -98,9 +98,9 @@ def test_a_higher_bar_asks_more() -> None:
 def test_what_belongs_to_a_thing_that_only_the_image_shows_is_asked_of_the_image() -> None:
     elements = by_text(run(lambda question: 1.0 if "dog" in question.identifier else 5.0)[0])
     assert (elements["red"].grade, elements["red"].witness) == (5.0, "picture")
-    assert (elements["near"].grade, elements["near"].asked) == (5.0, False)
-    assert (elements["sleeps"].grade, elements["sleeps"].seen) == (1.0, None)
-    assert (elements["beside"].grade, elements["beside"].seen) == (1.0, None)
+    assert (elements["near"].grade, elements["near"].direct) == (5.0, False)
+    assert (elements["sleeps"].grade, elements["sleeps"].image_grade) == (1.0, None)
+    assert (elements["beside"].grade, elements["beside"].image_grade) == (1.0, None)
 
 
 def test_an_image_that_does_not_tell_leaves_the_reference_s_grade() -> None:
@@ -108,8 +108,8 @@ def test_an_image_that_does_not_tell_leaves_the_reference_s_grade() -> None:
     examination, _ = run(lambda question: untold)
     fan = by_text(examination)["fan"]
     assert (fan.grade, fan.witness, fan.failure) == (1.0, "reference", None)
-    assert fan.seen is not None
-    assert (fan.seen.grade, fan.seen.failure) == (None, untold)
+    assert fan.image_grade is not None
+    assert (fan.image_grade.grade, fan.image_grade.failure) == (None, untold)
     assert examination.failure is None
 
 
@@ -200,7 +200,7 @@ def test_one_text_about_two_images_is_asked_of_each() -> None:
 def test_the_questions_about_images_are_counted() -> None:
     posh = sighted()
     scores = score(posh)
-    seen = sum(element.seen is not None for element in scores.elements)
+    seen = sum(element.image_grade is not None for element in scores.elements)
     assert posh.usage.images == seen > 0
     assert posh.usage.requests > seen
     logged = posh.figures([scores])

@@ -8,7 +8,7 @@ import pytest
 from posh_reward.study.pages.marks import asked, preset_of, stretches
 from posh_reward.study.pages.page import Item, page
 from posh_reward.study.pages.terminal import explain
-from posh_reward.types import Element, Failure, Kind, Scores, Seen
+from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
 from tests.pages import unfilled
 
 
@@ -100,7 +100,7 @@ def test_questions_are_worded_as_the_signature_says() -> None:
         'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
     )
     assert preset_of("another metric") == "released"
-    unasked = replace(red, kind="relation", identifier="dog", other="{text}", asked=False)
+    unasked = replace(red, kind="relation", identifier="dog", other="{text}", direct=False)
     assert asked(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
 
 
@@ -112,9 +112,11 @@ def test_a_pair_without_a_score_says_why() -> None:
 
 
 def test_a_mark_says_which_witness() -> None:
-    fan = replace(element("fan", 2, 5, 4.5), seen=Seen(4.5, 1.2))
-    dog = replace(element("dog", 6, 9, 2.1), seen=Seen(2.1, 1.2))
-    sky = replace(element("sky", 10, 13, 1.2), seen=Seen(None, 1.2, Failure("reply", "blurred")))
+    fan = replace(element("fan", 2, 5, 4.5), image_grade=ImageGrade(4.5, 1.2))
+    dog = replace(element("dog", 6, 9, 2.1), image_grade=ImageGrade(2.1, 1.2))
+    sky = replace(
+        element("sky", 10, 13, 1.2), image_grade=ImageGrade(None, 1.2, Failure("reply", "blurred"))
+    )
     scores = replace(SCORES, signature="posh|witness:x|supported:4|version:1",
                      elements=(fan, dog, sky), generation="A fan dog sky.")  # fmt: skip
     html = page([Item("one", scores)])

@@ -16,7 +16,7 @@ from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Pair
 from posh_reward.study.rows.scored import AXES, scored_row
-from posh_reward.types import Element, Failure, Scores, Seen
+from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser
 from tests.pages import unfilled
 
@@ -61,7 +61,7 @@ def test_a_pair_is_packed_with_its_marks() -> None:
 
 
 def seen_row() -> Row:
-    red = replace(RED, grade=5.0, seen=Seen(5.0, 1.2))
+    red = replace(RED, grade=5.0, image_grade=ImageGrade(5.0, 1.2))
     made = row("seen", 0.9, red)
     return {**made, "signature": "posh|preset:released|witness:eyes-1|version:1"}
 

@@ -23,7 +23,7 @@ from posh_reward.study.statistics import (
     paired_difference,
     student_quantile,
 )
-from posh_reward.types import Element, Failure, Scores, Seen
+from posh_reward.types import Element, Failure, ImageGrade, Scores
 
 LOST = Failure("engine", "timed out")
 ELEMENTS = (
@@ -31,8 +31,12 @@ ELEMENTS = (
     Element("precision", "entity", "dog", None, ((6, 9),), "dog", failure=LOST),
 )
 PAIR = Pair("1", "A red dog.", "A dog.", "sft", "images/1.png")
-SHOWN = Element("precision", "entity", "fan", 4.5, ((2, 5),), "fan", seen=Seen(4.5, 1.5))
-UNTOLD = Element("precision", "entity", "sky", 1.5, ((6, 9),), "sky", seen=Seen(None, 1.5, LOST))
+SHOWN = Element(
+    "precision", "entity", "fan", 4.5, ((2, 5),), "fan", image_grade=ImageGrade(4.5, 1.5)
+)
+UNTOLD = Element(
+    "precision", "entity", "sky", 1.5, ((6, 9),), "sky", image_grade=ImageGrade(None, 1.5, LOST)
+)
 WITNESSED = Scores(0.6, 0.9, 0.7, "s", (SHOWN, UNTOLD), None, 0, "A fan sky.", "A dog.")
 SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
 ELEMENT = scored_row(PAIR, SCORES, elements=True)["elements"][0]

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from functools import lru_cache
 
 from posh_reward.graph.read import Reader
-from posh_reward.metrics.posh.judges.embedded.wordnet import wordnet
+from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.study.agreement.items import Given, Pair
 from posh_reward.types import Description, Failure, SceneGraph
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from posh_reward.errors import MissingDependencyError
-from posh_reward.metrics.posh.judges.embedded.wordnet import WordNet, wordnet
+from posh_reward.lexicon.wordnet import WordNet, wordnet
 from posh_reward.study.agreement.items import Given, Pair
 
 WORD = re.compile(r"\w+")

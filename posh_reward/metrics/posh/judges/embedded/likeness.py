@@ -25,7 +25,7 @@ from posh_reward.metrics.posh.judges.embedded.meaning import (
     senses,
 )
 
-LEXICON = files("posh_reward.metrics.posh.judges.embedded") / "lexicon"
+LEXICON = files("posh_reward.lexicon")
 SYNONYM = 0.95
 KIN = 0.8
 """Two words of one group in ``lexicon/kin.txt``: toddler, baby."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import log
 from typing import NamedTuple
 
-from posh_reward.metrics.posh.judges.embedded.wordnet import ADJECTIVES, wordnet
+from posh_reward.lexicon.wordnet import ADJECTIVES, wordnet
 
 Term = tuple[str, str]
 """Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""

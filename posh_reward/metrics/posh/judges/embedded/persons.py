@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.metrics.posh.judges.embedded.meaning import Term, meaning
-from posh_reward.metrics.posh.judges.embedded.wordnet import wordnet
 from posh_reward.metrics.posh.judges.embedded.words import ANAPHORS, SOMEONE
 
 PERSON_FILE = 18

@@ -1,4 +1,4 @@
-"""WordNet's words, senses and links, read from the compact table in ``judge/embedded/lexicon``.
+"""WordNet's words, senses and links, read from the compact table beside this module.
 
 The table is compiled by ``research/build_lexicon.py`` from WordNet 3.0 (licence beside it). It is
 loaded when first needed, about 0.1 s.
@@ -123,7 +123,7 @@ def _numbers(code: str, data: bytes) -> array[int]:
 @lru_cache(maxsize=1)
 def wordnet() -> WordNet:
     """The table, loaded once per process."""
-    table = files("posh_reward.metrics.posh.judges.embedded") / "lexicon" / "wordnet.zip"
+    table = files("posh_reward.lexicon") / "wordnet.zip"
     with table.open("rb") as stream, zipfile.ZipFile(stream) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
 

@@ -225,7 +225,7 @@ class PoSh:
     ) -> list[Description | Failure]:
         """A description of each text, which knows the text as it was given."""
         return [
-            replace(read, given=text)
+            replace(read, original=text)
             if isinstance(read, Description) and read.text != text
             else read
             for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)

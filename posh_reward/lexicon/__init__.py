@@ -1,0 +1,1 @@
+"""WordNet 3.0 as a compact table, with word lists, for the judge, the reward and the baselines."""
