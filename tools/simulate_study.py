@@ -20,13 +20,12 @@ from pathlib import Path
 
 from posh_reward.cli import main as posh_reward
 from posh_reward.datasets.scenes import scene as scenes
-from posh_reward.study.packets.answers import AXES
-from posh_reward.study.packets.collect import collect
+from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.opinions import opinions_with
-from posh_reward.study.packets.records import Key
+from posh_reward.study.packets.rater_answers import AXES
+from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
 from posh_reward.study.packets.results import results
-from posh_reward.study.packets.simulated import Crowd, answer_file
+from posh_reward.study.packets.study_records import PacketKey
 
 MODELS = ("sft", "posh-tuned")
 MARKED = (0.10, 0.06)
@@ -128,7 +127,7 @@ def said(reference: str, model: str, rng: random.Random) -> str:
     return " ".join(words)
 
 
-def write_answers(folder: Path, key: Key, crowd: Crowd) -> Path:
+def write_answers(folder: Path, key: PacketKey, crowd: Crowd) -> Path:
     """One file for each rater, as the page saves it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in key.raters:
@@ -136,7 +135,7 @@ def write_answers(folder: Path, key: Key, crowd: Crowd) -> Path:
     return folder
 
 
-def compare(key: Key, answers: Path, true: dict[str, float]) -> int:
+def compare(key: PacketKey, answers: Path, true: dict[str, float]) -> int:
     """Prints what was found next to what is true; 1 if an interval misses it."""
     [comparison] = results(collect(answers.glob("*.json"), key), key).comparisons
     missed = 0

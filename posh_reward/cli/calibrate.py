@@ -187,7 +187,7 @@ def _ratings(flags: argparse.Namespace) -> Judged:
 def _packets(flags: argparse.Namespace) -> Judged:
     from posh_reward.cli.packets import answer_files, check_raters
     from posh_reward.study.calibration.judged import answered_pairs, judged_pairs
-    from posh_reward.study.packets.collect import collect
+    from posh_reward.study.packets.answer_files import collect
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.results_text import refused_and_missing
 

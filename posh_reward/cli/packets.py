@@ -13,8 +13,8 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
-    from posh_reward.study.packets.album import Album
-    from posh_reward.study.packets.records import Key
+    from posh_reward.study.packets.study_images import Album
+    from posh_reward.study.packets.study_records import PacketKey
     from posh_reward.study.rows.journal import Row
     from posh_reward.study.rows.pairs import Columns
 
@@ -100,8 +100,8 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.items import Items, items_of
     from posh_reward.study.packets.make import digest, make_packet, rater_load, write_packet
+    from posh_reward.study.packets.study_items import StudyItems, items_of
     from posh_reward.study.rows.pairs import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
@@ -111,7 +111,7 @@ def make(flags: argparse.Namespace) -> int:
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     found = items_of(rows, columns, suggest=flags.suggest)
-    items = Items(found.models, found.items[: flags.limit], found.incomplete)
+    items = StudyItems(found.models, found.items[: flags.limit], found.incomplete)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     inputs = {file.name: digest(file.read_bytes()) for file in files}
@@ -134,7 +134,7 @@ def make(flags: argparse.Namespace) -> int:
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
-    from posh_reward.study.packets.items import rows_with_models
+    from posh_reward.study.packets.study_items import rows_with_models
     from posh_reward.study.rows.files import open_table, shown
     from posh_reward.study.rows.formats import format_of
     from posh_reward.study.rows.pairs import check_column
@@ -154,7 +154,7 @@ def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
     if flags.no_images:
         return None
     from posh_reward.cli.commands import dataset_of
-    from posh_reward.study.packets.album import Album
+    from posh_reward.study.packets.study_images import Album
 
     return Album([file.parent for file in files], dataset_of(flags))
 
@@ -178,7 +178,7 @@ def _read(command: argparse.ArgumentParser) -> None:
 def read(flags: argparse.Namespace) -> int:
     """Sums up answers."""
     from posh_reward.cli.texts import write_text
-    from posh_reward.study.packets.collect import collect
+    from posh_reward.study.packets.answer_files import collect
     from posh_reward.study.packets.make import as_json, read_key
     from posh_reward.study.packets.results import judgments, results
     from posh_reward.study.packets.results_page import results_page
@@ -205,7 +205,7 @@ def read(flags: argparse.Namespace) -> int:
     return UNSCORED if collected.refusals else OK
 
 
-def check_raters(names: list[str], key: Key) -> None:
+def check_raters(names: list[str], key: PacketKey) -> None:
     """Raises ``InputError`` if the packet has no rater of one of the names."""
     unknown = [name for name in names if name not in key.raters]
     if unknown:
@@ -257,7 +257,7 @@ def _plan(command: argparse.ArgumentParser) -> None:
 def plan(flags: argparse.Namespace) -> int:
     """Prints what a study of some size can settle."""
     from posh_reward.cli.texts import write_text
-    from posh_reward.study.packets.plan import plan_table, plans
+    from posh_reward.study.packets.study_plan import plan_table, plans
 
     found = plans(
         flags.difference,

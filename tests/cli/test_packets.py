@@ -15,8 +15,7 @@ from posh_reward.cli import main
 from posh_reward.cli.exits import UNUSABLE
 from posh_reward.datasets.load import load_images
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.opinions import opinions_with
-from posh_reward.study.packets.simulated import Crowd, answer_file
+from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
 from tests.cli.running import ROOT, rows_in, write_rows
 
 

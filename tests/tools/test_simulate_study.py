@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.study.packets.collect import collect
+from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import make_packet
-from posh_reward.study.packets.opinions import opinions_with
+from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
 from posh_reward.study.packets.results import results
-from posh_reward.study.packets.simulated import Crowd, answer_file
 from tests.study.packets.studies import items
 from tools.simulate_study import main
 

@@ -13,8 +13,8 @@ from posh_reward.study.agreement.compare import Figure, Sheet
 from posh_reward.study.agreement.items import Item, Pair, joined
 from posh_reward.study.agreement.pairs import Compared, pair_figures
 from posh_reward.study.agreement.ratings import Rated, rating_figures
-from posh_reward.study.packets.records import Answer, Key
 from posh_reward.study.packets.results import AXES, judgments
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.statistics import Floats, Ints
 
 
@@ -96,7 +96,7 @@ def judged_pairs(compared: Compared) -> Judged:
     return Judged(_with_images(title, groups), compared.items, sheet, figures, None)
 
 
-def answered_pairs(answers: Sequence[Answer], key: Key) -> Compared:
+def answered_pairs(answers: Sequence[RaterAnswer], key: PacketKey) -> Compared:
     """Raters' answers to a packet; a pair counts once, as the mean of its raters."""
     said: dict[tuple[str, str, str], list[dict[str, float]]] = defaultdict(list)
     for row in judgments(answers, key):

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.records import Form, Item, Rater, Task
+from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
 
 TRIES = 500
 """Ways to hand out one item's tasks before there are taken to be too few raters."""
@@ -52,7 +52,7 @@ class Design:
             )
 
 
-def draw(items: Sequence[Item], design: Design) -> dict[str, Rater]:
+def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
     """The tasks of each rater, by the rater's name.
 
     No rater is shown one generation twice. Raters get equally many tasks, as near as can be. For
@@ -74,35 +74,35 @@ def draw(items: Sequence[Item], design: Design) -> dict[str, Rater]:
         sides: Counter[Models] = Counter()
         for name in names:
             ordered = _ordered(_sided(given[name], sides, rng), rng)
-            tasks = tuple(Task(_opaque(design, name, *each), *each) for each in ordered)
+            tasks = tuple(RaterTask(_opaque(design, name, *each), *each) for each in ordered)
             raters[name] = Rater(form, _opaque(design, name, "token"), tasks)
     return raters
 
 
-def questions_about(item: Item, form: Form) -> list[Models]:
+def questions_about(item: StudyItem, form: Form) -> list[Models]:
     """Whose generations of an item are compared, or marked: none twice, and no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
     return [(a, b) for a, b in combinations(item.texts, 2) if item.texts[a] != item.texts[b]]
 
 
-def identical_pairs(items: Sequence[Item]) -> tuple[Task, ...]:
+def identical_pairs(items: Sequence[StudyItem]) -> tuple[RaterTask, ...]:
     """Pairs of models that wrote the same text about an item."""
     return tuple(
-        Task("", item.id, (a, b))
+        RaterTask("", item.id, (a, b))
         for item in items
         for a, b in combinations(item.texts, 2)
         if item.texts[a] == item.texts[b]
     )
 
 
-Given = dict[str, list[tuple[str, Models]]]
+DraftAnswer = dict[str, list[tuple[str, Models]]]
 """By rater: items with the models whose generations are shown."""
 
 
 def _allot(
-    items: Sequence[Item], form: Form, names: Sequence[str], design: Design, rng: random.Random
-) -> Given:
+    items: Sequence[StudyItem], form: Form, names: Sequence[str], design: Design, rng: random.Random
+) -> DraftAnswer:
     by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
     asked = interleaved(by_item, rng)  # so that what is repeated is spread over the items
     # No rater sees a text twice, so what several models wrote may need too many raters to repeat.
@@ -116,7 +116,7 @@ def _allot(
     if slots < len(names):
         raise InputError(f"there are {slots} tasks for {len(names)} raters: ask fewer raters")
     load = dict.fromkeys(names, 0)
-    given: Given = {name: [] for name in names}
+    given: DraftAnswer = {name: [] for name in names}
     for item in rng.sample(list(items), len(items)):
         copies = [
             models
@@ -129,14 +129,14 @@ def _allot(
     return given
 
 
-def _others(item: Item, models: Models, form: Form) -> int:
+def _others(item: StudyItem, models: Models, form: Form) -> int:
     """How many other tasks show a text of this one, the one shown most often."""
     shown = [{item.texts[model] for model in asked} for asked in questions_about(item, form)]
     return max(sum(item.texts[model] in each for each in shown) for model in models) - 1
 
 
 def _allot_item(
-    item: Item, copies: Sequence[Models], load: Mapping[str, int], rng: random.Random
+    item: StudyItem, copies: Sequence[Models], load: Mapping[str, int], rng: random.Random
 ) -> list[tuple[str, Models]]:
     """Raters for one item's tasks, those with the fewest tasks first."""
     for _ in range(TRIES):

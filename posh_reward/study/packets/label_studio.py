@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from posh_reward.study.packets import wording
-from posh_reward.study.packets.records import Form, Item, Rater, Task
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
 from posh_reward.study.rows.journal import Row
 from posh_reward.types import Span
 
@@ -36,8 +36,8 @@ def _coarse_config() -> str:
         f"    <View>{_header(title)}<Text name={quoteattr(name)} value={quoteattr('$' + name)}/>"
         "</View>\n"
         for name, title in (
-            ("first", f"{wording.GENERATION} #1"),
-            ("second", f"{wording.GENERATION} #2"),
+            ("first", f"{rater_texts.GENERATION} #1"),
+            ("second", f"{rater_texts.GENERATION} #2"),
         )
     )
     questions = "".join(
@@ -45,17 +45,17 @@ def _coarse_config() -> str:
         f'  <Choices name="{each.axis}" toName="first" choice="single-radio" required="true">\n'
         + "".join(
             f'    <Choice value={quoteattr(label)} alias="{value}"/>\n'
-            for value, label in wording.CHOICES.items()
+            for value, label in rater_texts.CHOICES.items()
         )
         + "  </Choices>\n"
-        for each in wording.QUESTIONS
+        for each in rater_texts.QUESTIONS
     )
     return f'{_reference()}  <View className="texts">\n{texts}  </View>\n{questions}'
 
 
 def _granular_config() -> str:
     generation = (
-        f'  {_header(wording.GENERATION)}\n  <Text name="generation" value="$generation"/>\n'
+        f'  {_header(rater_texts.GENERATION)}\n  <Text name="generation" value="$generation"/>\n'
     )
     return _markable("mistakes", "generation", generation) + _markable(
         "omissions", "reference", _reference()
@@ -63,7 +63,7 @@ def _granular_config() -> str:
 
 
 def _markable(side: str, text: str, shown: str) -> str:
-    task, _, nothing = wording.SIDES[side]
+    task, _, nothing = rater_texts.SIDES[side]
     return (
         f'  {_header(task)}\n  <Labels name="{side}" toName="{text}">'
         f'<Label value="{LABELS[side]}"/></Labels>\n{shown}'
@@ -73,19 +73,21 @@ def _markable(side: str, text: str, shown: str) -> str:
 
 
 def _reference() -> str:
-    return f'  {_header(wording.REFERENCE)}\n  <Text name="reference" value="$reference"/>\n'
+    return f'  {_header(rater_texts.REFERENCE)}\n  <Text name="reference" value="$reference"/>\n'
 
 
 def _header(text: str) -> str:
     return f'<Header size="5" value={quoteattr(text)}/>'
 
 
-def tasks_json(rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]) -> list[Row]:
+def tasks_json(
+    rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
+) -> list[Row]:
     """The tasks of one rater's project, to import. ``data`` is visible to raters."""
     return [_task(task, items[task.item], images.get(task.item)) for task in rater.tasks]
 
 
-def _task(task: Task, item: Item, image: str | None) -> Row:
+def _task(task: RaterTask, item: StudyItem, image: str | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     names = ("first", "second") if len(texts) == 2 else ("generation",)
     data: Row = {
@@ -133,18 +135,18 @@ def preferences(result: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     chosen: dict[str, int] = {}
     for each in result:
         axis = each.get("from_name")
-        if each.get("type") != "choices" or axis not in {q.axis for q in wording.QUESTIONS}:
+        if each.get("type") != "choices" or axis not in {q.axis for q in rater_texts.QUESTIONS}:
             continue
         chosen[str(axis)] = _preference(each["value"]["choices"])
     return chosen
 
 
 def _preference(choices: Sequence[str]) -> int:
-    known = {str(value): value for value in wording.CHOICES}
-    known |= {label: value for value, label in wording.CHOICES.items()}
+    known = {str(value): value for value in rater_texts.CHOICES}
+    known |= {label: value for value, label in rater_texts.CHOICES.items()}
     if len(choices) != 1 or choices[0] not in known:
         raise ValueError(
-            f"the choice {choices!r} is not one of {', '.join(wording.CHOICES.values())}"
+            f"the choice {choices!r} is not one of {', '.join(rater_texts.CHOICES.values())}"
         )
     return known[choices[0]]
 
@@ -152,7 +154,7 @@ def _preference(choices: Sequence[str]) -> int:
 def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
     """By side, the marked spans of an annotation; None where it was neither marked nor denied."""
     found: dict[str, list[Span] | None] = {}
-    for side in wording.SIDES:
+    for side in rater_texts.SIDES:
         spans = [
             (each["value"]["start"], each["value"]["end"])
             for each in result

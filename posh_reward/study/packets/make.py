@@ -15,12 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.signature import package_version
-from posh_reward.study.packets import label_studio, potato, wording
-from posh_reward.study.packets.album import Album
+from posh_reward.study.packets import label_studio, potato, rater_texts
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
-from posh_reward.study.packets.html_form import rater_page
-from posh_reward.study.packets.items import Items
-from posh_reward.study.packets.records import MANIFEST_FORMAT, Item, Key, Shown
+from posh_reward.study.packets.rater_page import rater_page
+from posh_reward.study.packets.study_images import Album
+from posh_reward.study.packets.study_items import StudyItems
+from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey, StudyItem
 
 GUIDE = """\
 {title}
@@ -53,7 +53,7 @@ NOTE = {
 class Packet:
     """What was made."""
 
-    key: Key
+    key: PacketKey
     files: dict[str, bytes]
     """To hand over, by path in the folder."""
 
@@ -64,7 +64,7 @@ class Packet:
 
 
 def make_packet(
-    items: Items,
+    items: StudyItems,
     design: Design,
     album: Album | None,
     inputs: Mapping[str, str],
@@ -91,13 +91,13 @@ def make_packet(
             "Potato's projects show no suggested marks: leave out --potato or --suggest"
         )
     name = sha256(repr((design, items, sorted(inputs.items()))).encode()).hexdigest()[:10]
-    key = Key(
+    key = PacketKey(
         name,
         design.seed,
         items.models,
         suggested,
         album is not None,
-        {item.id: Shown(item.reference, item.texts) for item in items.items},
+        {item.id: ItemTexts(item.reference, item.texts) for item in items.items},
         raters,
         identical_pairs(items.items) if design.coarse else (),
         items.incomplete,
@@ -122,7 +122,7 @@ def make_packet(
 
 
 def _project(
-    name: str, key: Key, items: Mapping[str, Item], images: Mapping[str, str]
+    name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
     for path, data in potato.project(name, key.raters[name], items, images).items():
         yield f"potato/{name}/{path}", data
@@ -133,24 +133,26 @@ def as_json(content: object, indent: int | None = None) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
-def _guide(key: Key, with_potato: bool) -> str:
+def _guide(key: PacketKey, with_potato: bool) -> str:
     title = "A comparison of image descriptions by people"
-    forms = {form: [n for n, r in key.raters.items() if r.form == form] for form in wording.STEPS}
+    forms = {
+        form: [n for n, r in key.raters.items() if r.form == form] for form in rater_texts.STEPS
+    }
     files, steps = "", ""
     for form, names in forms.items():
         if not names:
             continue
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        files += f"  {span}: {wording.TITLES[form].lower()}\n"
+        files += f"  {span}: {rater_texts.TITLES[form].lower()}\n"
         files += "".join(
             f"    {name}.html or label-studio/{name}.json with label-studio/{form}.xml: "
             f"{len(key.raters[name].tasks)} tasks\n"
             for name in names
         )
-        told = wording.instructions(
+        told = rater_texts.instructions(
             form, images=key.images, suggested=key.suggested and form == "granular"
         )
-        steps += f"{wording.TITLES[form]}\n"
+        steps += f"{rater_texts.TITLES[form]}\n"
         steps += "".join(f"  {number}. {step}\n" for number, step in enumerate(told, 1)) + "\n"
     return GUIDE.format(
         title=title,
@@ -235,7 +237,7 @@ def _there_already(path: Path) -> InputError:
     return InputError(f"{str(path)!r} is already there: write elsewhere, or delete it")
 
 
-def read_key(path: Path, folder: Path | None = None) -> Key:
+def read_key(path: Path, folder: Path | None = None) -> PacketKey:
     """The key of a packet.
 
     Args:
@@ -247,7 +249,7 @@ def read_key(path: Path, folder: Path | None = None) -> Key:
     """
     try:
         data = path.read_bytes()
-        key = TypeAdapter(Key).validate_json(data)
+        key = TypeAdapter(PacketKey).validate_json(data)
     except OSError as error:
         raise InputError(f"cannot read the key {str(path)!r}: {error.strerror}") from None
     except ValidationError as error:
@@ -274,9 +276,9 @@ def _check_seal(found: str, folder: Path) -> None:
         )
 
 
-def rater_load(key: Key) -> Sequence[str]:
+def rater_load(key: PacketKey) -> Sequence[str]:
     """One line for each rater: name, number of tasks, what to do in them."""
     return [
-        f"{name}: {len(rater.tasks)} tasks: {wording.TITLES[rater.form].lower()}"
+        f"{name}: {len(rater.tasks)} tasks: {rater_texts.TITLES[rater.form].lower()}"
         for name, rater in key.raters.items()
     ]

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import wording
-from posh_reward.study.packets.records import Form, Item, Rater
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.study_records import Form, Rater, StudyItem
 from posh_reward.study.rows.journal import Row, as_line
 from posh_reward.types import Span
 
@@ -50,7 +50,7 @@ def places(text: str) -> list[int]:
 
 
 def project(
-    name: str, rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]
+    name: str, rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> dict[str, bytes]:
     """One rater's project, by path in its folder. Raters see what is in it."""
     import yaml
@@ -74,19 +74,19 @@ def _texts(form: Form) -> tuple[str, ...]:
 
 def _config(name: str, form: Form, *, images: bool) -> Row:
     """The settings of a project; ``potato validate --strict`` finds nothing to say of them."""
-    steps = wording.instructions(form, images=images, suggested=False)
+    steps = rater_texts.instructions(form, images=images, suggested=False)
     titles = {
-        "reference": wording.REFERENCE,
-        "generation": wording.GENERATION,
-        "first": f"{wording.GENERATION} #1",
-        "second": f"{wording.GENERATION} #2",
+        "reference": rater_texts.REFERENCE,
+        "generation": rater_texts.GENERATION,
+        "first": f"{rater_texts.GENERATION} #1",
+        "second": f"{rater_texts.GENERATION} #2",
     }
     fields: list[Row] = [{"key": "picture", "type": "image", "label": "Image"}] * images
     for key in ("reference", *_texts(form)):
         target = {"span_target": True} if form == "granular" else {}
         fields.append({"key": key, "type": "text", "label": titles[key], **target})
     return {
-        "annotation_task_name": f"{wording.TITLES[form]} ({name})",
+        "annotation_task_name": f"{rater_texts.TITLES[form]} ({name})",
         "annotation_instructions": "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1)),
         "task_dir": ".",
         "data_files": ["tasks.jsonl"],
@@ -106,16 +106,16 @@ def _coarse_schemes() -> list[Row]:
             "annotation_type": "radio",
             "name": each.axis,
             "description": f"{each.title}: {each.text}",
-            "labels": list(wording.CHOICES.values()),
+            "labels": list(rater_texts.CHOICES.values()),
             "label_requirement": {"required": True},
         }
-        for each in wording.QUESTIONS
+        for each in rater_texts.QUESTIONS
     ]
 
 
 def _granular_schemes() -> list[Row]:
     schemes: list[Row] = []
-    for side, (task, _, nothing) in wording.SIDES.items():
+    for side, (task, _, nothing) in rater_texts.SIDES.items():
         schemes += [
             {
                 "annotation_type": "span",
@@ -150,8 +150,8 @@ def preferences(content: Mapping[str, Any], task: str) -> dict[str, int]:
     Raises:
         ValueError: a choice is not one of ours.
     """
-    known = {label: value for value, label in wording.CHOICES.items()}
-    axes = {question.axis for question in wording.QUESTIONS}
+    known = {label: value for value, label in rater_texts.CHOICES.items()}
+    axes = {question.axis for question in rater_texts.QUESTIONS}
     chosen: dict[str, int] = {}
     for schema, label in _chosen(content, task):
         if schema in axes:

@@ -13,15 +13,19 @@ import numpy as np
 
 from posh_reward.study.agreement.reliability import counted
 from posh_reward.study.agreement.spans import Matches, span_matches
-from posh_reward.study.packets import wording
-from posh_reward.study.packets.collect import Collected
-from posh_reward.study.packets.raters import RaterReport, rater_reports
-from posh_reward.study.packets.records import Answer, Key
-from posh_reward.study.packets.words import touched, words
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.answer_files import AnswerCollection
+from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
+from posh_reward.study.packets.study_records import (
+    PacketKey,
+    RaterAnswer,
+    touched_words,
+    word_spans,
+)
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.statistics import Interval, Ints, bootstrap, bootstrap_mean, sign_test
 
-AXES = tuple(question.axis for question in wording.QUESTIONS)
+AXES = tuple(question.axis for question in rater_texts.QUESTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkRate:
     """What raters marked in one model's generations, or missed in them."""
 
     model: str
@@ -85,14 +89,14 @@ class SpanAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class StudyResults:
     """All that a study says."""
 
     packet: str
     models: tuple[str, ...]
     suggested: bool
     comparisons: tuple[Comparison, ...]
-    marked: tuple[Marked, ...]
+    marked: tuple[MarkRate, ...]
     span_agreement: tuple[SpanAgreement, ...]
     raters: tuple[RaterReport, ...]
     refused: tuple[str, ...]
@@ -102,7 +106,9 @@ class Results:
     """Raters whose answers were set aside on request."""
 
 
-def results(collected: Collected, key: Key, leave_out: Sequence[str] = ()) -> Results:
+def results(
+    collected: AnswerCollection, key: PacketKey, leave_out: Sequence[str] = ()
+) -> StudyResults:
     """Sums up a study.
 
     Each item counts once, as the mean of its raters; intervals are over items.
@@ -116,18 +122,18 @@ def results(collected: Collected, key: Key, leave_out: Sequence[str] = ()) -> Re
     coarse = [answer for answer in answers if answer.marks is None]
     granular = [answer for answer in answers if answer.marks is not None]
     pairs = combinations(key.models, 2)
-    return Results(
+    return StudyResults(
         key.packet,
         key.models,
         key.suggested,
         tuple(filter(None, (_comparison(coarse, key, *pair) for pair in pairs))),
         tuple(
             _marked(granular, key, model, side)
-            for side in wording.SIDES
+            for side in rater_texts.SIDES
             for model in key.models
             if any(answer.task.models == (model,) for answer in granular)
         ),
-        tuple(_span_agreement(granular, key, side) for side in wording.SIDES if granular),
+        tuple(_span_agreement(granular, key, side) for side in rater_texts.SIDES if granular),
         rater_reports(collected, key),
         tuple(map(str, collected.refusals)),
         collected.missing,
@@ -135,7 +141,7 @@ def results(collected: Collected, key: Key, leave_out: Sequence[str] = ()) -> Re
     )
 
 
-def judgments(answers: Sequence[Answer], key: Key) -> list[Row]:
+def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
     """One row for each coarse answer: preferences say how much better the later model is."""
     rows: list[Row] = []
     for answer in answers:
@@ -149,13 +155,15 @@ def judgments(answers: Sequence[Answer], key: Key) -> list[Row]:
     return rows
 
 
-def _towards(answer: Answer, model: str) -> dict[str, int]:
+def _towards(answer: RaterAnswer, model: str) -> dict[str, int]:
     """By axis, how much better a model is than the other."""
     sign = 1 if answer.task.models[0] == model else -1
     return {axis: sign * value for axis, value in answer.preferences.items()}
 
 
-def _comparison(answers: Sequence[Answer], key: Key, earlier: str, later: str) -> Comparison | None:
+def _comparison(
+    answers: Sequence[RaterAnswer], key: PacketKey, earlier: str, later: str
+) -> Comparison | None:
     units: dict[str, list[dict[str, int]]] = defaultdict(list)
     for answer in answers:
         if set(answer.task.models) == {earlier, later}:
@@ -174,7 +182,7 @@ def _comparison(answers: Sequence[Answer], key: Key, earlier: str, later: str) -
     )
 
 
-def _ties_unasked(key: Key, models: set[str], answered: int) -> int:
+def _ties_unasked(key: PacketKey, models: set[str], answered: int) -> int:
     """How many items with equal texts count, if so many of those asked about are answered."""
     identical = sum(set(task.models) == models for task in key.identical)
     tasks = (task for rater in key.raters.values() for task in rater.tasks)
@@ -196,7 +204,7 @@ def _preference(
         sum(mean < 0 for mean in means),
         sign_test(means),
         _alpha([unit for unit in said if len(unit) > 1]),
-        {value: counts[value] for value in wording.CHOICES},
+        {value: counts[value] for value in rater_texts.CHOICES},
     )
 
 
@@ -221,21 +229,23 @@ def _known(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def _text(key: Key, item: str, model: str, side: str) -> str:
+def _text(key: PacketKey, item: str, model: str, side: str) -> str:
     """The text in which a side is marked."""
     return key.items[item].texts[model] if side == "mistakes" else key.items[item].reference
 
 
-def _marked(answers: Sequence[Answer], key: Key, model: str, side: str) -> Marked:
+def _marked(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side: str) -> MarkRate:
     counts: dict[str, list[int]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         if answer.task.models == (model,):
             spans = getattr(answer.marks, side)
-            within = words(_text(key, answer.task.item, model, side))
+            within = word_spans(_text(key, answer.task.item, model, side))
             counts[answer.task.item].append(len(spans))
-            shares[answer.task.item].append(1 - len(touched(spans, within)) / max(len(within), 1))
-    return Marked(
+            shares[answer.task.item].append(
+                1 - len(touched_words(spans, within)) / max(len(within), 1)
+            )
+    return MarkRate(
         model,
         side,
         len(counts),
@@ -244,8 +254,8 @@ def _marked(answers: Sequence[Answer], key: Key, model: str, side: str) -> Marke
     )
 
 
-def _span_agreement(answers: Sequence[Answer], key: Key, side: str) -> SpanAgreement:
-    tasks: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -> SpanAgreement:
+    tasks: dict[tuple[str, str], list[RaterAnswer]] = defaultdict(list)
     for answer in answers:
         tasks[answer.task.item, answer.task.models[0]].append(answer)
     some, half = Matches(), Matches()

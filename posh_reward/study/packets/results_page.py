@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from html import escape
 
 from posh_reward.metrics.wording import filled
-from posh_reward.study.packets import wording
-from posh_reward.study.packets.html_form import HERE
-from posh_reward.study.packets.plots import answers_plot, preference_plot
-from posh_reward.study.packets.records import Form
-from posh_reward.study.packets.results import Comparison, Marked, Preference, Results
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.preference_plots import answers_plot, preference_plot
+from posh_reward.study.packets.rater_page import HERE
+from posh_reward.study.packets.results import Comparison, MarkRate, Preference, StudyResults
+from posh_reward.study.packets.study_records import Form
 from posh_reward.study.pages.page import template
 from posh_reward.study.statistics import Interval
 
@@ -27,7 +27,7 @@ HOW = (
 )
 
 
-def results_page(results: Results, title: str = "What people preferred") -> str:
+def results_page(results: StudyResults, title: str = "What people preferred") -> str:
     """One HTML document; it needs no other file."""
     cards = [
         *(_comparison(each) for each in results.comparisons),
@@ -46,7 +46,7 @@ def results_page(results: Results, title: str = "What people preferred") -> str:
     return filled(template("page.html"), values)
 
 
-def lead(results: Results) -> str:
+def lead(results: StudyResults) -> str:
     """Who has answered, and what is missing."""
     done = [each for each in results.raters if each.answered]
     said = f"{_count(len(done), 'rater')} of {len(results.raters)} answered "
@@ -68,7 +68,7 @@ def verdict(preference: Preference, earlier: str, later: str) -> str:
     """What one axis says, in a sentence."""
     mean = preference.mean
     spread = f"{mean.mean:+.2f} [{mean.low:+.2f}, {mean.high:+.2f}]"
-    what = wording.BETTER[preference.axis]
+    what = rater_texts.BETTER[preference.axis]
     if not mean.excludes_zero:
         return f"{what}: not settled between {later} and {earlier}, {spread}"
     better = later if mean.mean > 0 else earlier
@@ -108,17 +108,17 @@ def ties(comparison: Comparison) -> str:
 def _axis_row(each: Preference) -> str:
     cells = (f"{each.mean.mean:+.3f}", f"[{each.mean.low:+.3f}, {each.mean.high:+.3f}]",
              each.wins, each.ties, each.losses, f"{each.p:.3f}", agreement(each.alpha))  # fmt: skip
-    return f"<tr><td>{wording.BETTER[each.axis]}</td>{_cells(cells)}</tr>"
+    return f"<tr><td>{rater_texts.BETTER[each.axis]}</td>{_cells(cells)}</tr>"
 
 
 def _cells(values: Iterable[object]) -> str:
     return "".join(f'<td class="n">{value}</td>' for value in values)
 
 
-def _marks(results: Results) -> str:
+def _marks(results: StudyResults) -> str:
     rows = "".join(_marked_row(each) for each in results.marked)
     agreement = "".join(
-        f"<tr><td>{wording.SIDES[each.side][1]}</td>"
+        f"<tr><td>{rater_texts.SIDES[each.side][1]}</td>"
         f"{_cells((each.tasks, share(each.f1), share(each.f1_at_50)))}</tr>"
         for each in results.span_agreement
     )
@@ -133,15 +133,15 @@ def _marks(results: Results) -> str:
         '<p class="note">Marks match if they share a word (F1), or half of their words (F1@50). '
         "0 to 1, higher is better.</p>"
         '<div class="wide-table" tabindex="0" role="region" aria-label="Agreement"><table><thead>'
-        '<tr><th>Marked</th><th class="n">Texts with several raters</th><th class="n">F1</th>'
+        '<tr><th>MarkRate</th><th class="n">Texts with several raters</th><th class="n">F1</th>'
         f'<th class="n">F1@50</th></tr></thead><tbody>{agreement}</tbody></table></div></section>'
     )
 
 
-def _marked_row(each: Marked) -> str:
+def _marked_row(each: MarkRate) -> str:
     cells = (each.items, spread(each.marks, 1), spread(each.unmarked, 3))
     return (
-        f"<tr><td>{escape(each.model)}</td><td>{wording.SIDES[each.side][1]}</td>"
+        f"<tr><td>{escape(each.model)}</td><td>{rater_texts.SIDES[each.side][1]}</td>"
         f"{_cells(cells)}</tr>"
     )
 
@@ -162,7 +162,7 @@ def share(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
 
 
-def _raters(results: Results) -> str:
+def _raters(results: StudyResults) -> str:
     rows = "".join(
         f"<tr><td>{each.rater}</td><td>{FORMS[each.form]}</td>"
         f"{_cells((f'{each.answered} of {each.tasks}', _seconds(each.seconds)))}"
@@ -175,7 +175,7 @@ def _raters(results: Results) -> str:
         '<section class="card"><h2>Raters</h2><p class="note">A flag asks for a look; it removes '
         "no answer. To see the figures without a rater, read the answers with --leave-out.</p>"
         '<div class="wide-table" tabindex="0" role="region" aria-label="Raters"><table><thead><tr>'
-        '<th>Rater</th><th>Task</th><th class="n">Done</th><th class="n">Median time</th>'
+        '<th>Rater</th><th>RaterTask</th><th class="n">Done</th><th class="n">Median time</th>'
         f"<th>Flags</th></tr></thead><tbody>{rows}</tbody></table></div>{files}</section>"
     )
 

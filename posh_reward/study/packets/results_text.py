@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posh_reward.study.packets.results import Comparison, Preference, Results
+from posh_reward.study.packets.results import Comparison, Preference, StudyResults
 from posh_reward.study.packets.results_page import SUGGESTED, agreement, lead, share, spread, ties
 from posh_reward.study.rows.plain import on_one_line
 
 
-def summary(results: Results) -> str:
+def summary(results: StudyResults) -> str:
     """What people preferred, how far they agree, and whom to look at."""
     lines = [lead(results).strip()]
     for comparison in results.comparisons:
@@ -39,7 +39,7 @@ def _axis(each: Preference) -> str:
     )
 
 
-def _marks(results: Results) -> Iterator[str]:
+def _marks(results: StudyResults) -> Iterator[str]:
     for each in results.marked:
         yield (
             f"{on_one_line(each.model)}, {each.side}: {spread(each.marks, 1)} marks a text (lower "

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from posh_reward.study.packets.answers import signed
 from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.items import Items
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.records import Item, Key, Task
+from posh_reward.study.packets.rater_answers import signed
+from posh_reward.study.packets.study_items import StudyItems
+from posh_reward.study.packets.study_records import PacketKey, RaterTask, StudyItem
 
 MODELS = ("sft", "posh-tuned")
 EVIL = (
@@ -17,11 +17,11 @@ EVIL = (
 )
 
 
-def items(count: int, models: tuple[str, ...] = MODELS) -> Items:
-    return Items(
+def items(count: int, models: tuple[str, ...] = MODELS) -> StudyItems:
+    return StudyItems(
         models,
         tuple(
-            Item(
+            StudyItem(
                 f"painting-{n}",
                 f"A brown dog with {n} spots sleeps under the wooden table.",
                 {model: f"A {color} dog with {n} spots sits under a table."
@@ -33,19 +33,21 @@ def items(count: int, models: tuple[str, ...] = MODELS) -> Items:
     )  # fmt: skip
 
 
-def packet(count: int = 6, found: Items | None = None, **design: Any) -> Packet:
+def packet(count: int = 6, found: StudyItems | None = None, **design: Any) -> Packet:
     chosen = Design(**{"seed": 7, "coarse": 2, "granular": 0, "repeated": 0, **design})
     return make_packet(found or items(count), chosen, None, {"in.jsonl": "0" * 64})
 
 
-def coarse(key: Key, task: Task, later: int = 1) -> dict[str, Any]:
+def coarse(key: PacketKey, task: RaterTask, later: int = 1) -> dict[str, Any]:
     """An answer that finds the later model better by ``later`` on every axis."""
     value = later if task.models[0] == key.models[1] else -later
     said = dict.fromkeys(("mistakes", "omissions", "overall"), value)
     return {"task": task.id, **said, "seconds": 60, "comment": ""}
 
 
-def content(key: Key, name: str, answers: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def content(
+    key: PacketKey, name: str, answers: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
     given = [coarse(key, task) for task in key.raters[name].tasks] if answers is None else answers
     return {
         "format": "posh-reward answers 1",
@@ -56,12 +58,12 @@ def content(key: Key, name: str, answers: list[dict[str, Any]] | None = None) ->
     }
 
 
-def saved(key: Key, name: str, answers: list[dict[str, Any]] | None = None) -> bytes:
+def saved(key: PacketKey, name: str, answers: list[dict[str, Any]] | None = None) -> bytes:
     return signed(content(key, name, answers), key.raters[name].token)
 
 
 def exported(
-    key: Key, tasks: list[dict[str, Any]], result: list[dict[str, Any]], **annotation: Any
+    key: PacketKey, tasks: list[dict[str, Any]], result: list[dict[str, Any]], **annotation: Any
 ) -> bytes:
     """What Label Studio exports of tasks that all got the same result."""
     done = {"result": result, "was_cancelled": False, "lead_time": 30.5, "completed_by": 1}

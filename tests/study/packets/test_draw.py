@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
-from posh_reward.study.packets.records import Item
+from posh_reward.study.packets.study_records import StudyItem
 from tests.study.packets.studies import items
 
 FOUR = ("llava", "molmo", "claude", "gpt4o")
@@ -83,7 +83,7 @@ def test_four_models_three_raters() -> None:
 
 
 def test_equal_texts_are_not_asked_and_not_seen_twice() -> None:
-    same = Item("x", "A dog.", {"a": "A cat.", "b": "A cat.", "c": "A cow."})
+    same = StudyItem("x", "A dog.", {"a": "A cat.", "b": "A cat.", "c": "A cow."})
     drawn = draw([same], Design(0, coarse=2, repeated=0))
     asked = [task.models for rater in drawn.values() for task in rater.tasks]
     assert sorted(map(sorted, asked)) == [["a", "c"], ["b", "c"]]
@@ -92,13 +92,13 @@ def test_equal_texts_are_not_asked_and_not_seen_twice() -> None:
     with pytest.raises(InputError, match="2 tasks for 3 raters"):
         draw([same], Design(0, coarse=3, repeated=0))
     with pytest.raises(InputError, match="nothing to ask"):
-        draw([Item("x", "A dog.", {"a": "A cat.", "b": "A cat."})], Design(0))
+        draw([StudyItem("x", "A dog.", {"a": "A cat.", "b": "A cat."})], Design(0))
 
 
 def test_a_text_of_two_models_is_not_repeated_where_raters_are_few() -> None:
     """Three raters can share a task, but not show two raters' worth of one text besides."""
-    same = tuple(Item(f"s{n}", "A dog.", {"a": "A cat.", "b": "A cat."}) for n in range(8))
-    two = tuple(Item(f"d{n}", "A dog.", {"a": "A cow.", "b": "A fox."}) for n in range(4))
+    same = tuple(StudyItem(f"s{n}", "A dog.", {"a": "A cat.", "b": "A cat."}) for n in range(8))
+    two = tuple(StudyItem(f"d{n}", "A dog.", {"a": "A cow.", "b": "A fox."}) for n in range(4))
     for seed in range(10):
         drawn = draw((*same, *two), Design(seed, coarse=0, granular=3))
         given = Counter((t.item, t.models) for r in drawn.values() for t in r.tasks)

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answers import sheets
 from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.rater_answers import sheets
 from tests.study.packets.studies import EVIL, items, packet
 
 pytestmark = pytest.mark.label_studio

@@ -17,11 +17,11 @@ from threading import Barrier
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.album import Album
 from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.items import Items
 from posh_reward.study.packets.make import Packet, digest, make_packet, read_key, write_packet
-from posh_reward.study.packets.records import Item, Marks
+from posh_reward.study.packets.study_images import Album
+from posh_reward.study.packets.study_items import StudyItems
+from posh_reward.study.packets.study_records import SpanMarks, StudyItem
 from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, items, packet
 
@@ -42,12 +42,12 @@ def images(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def secret_items() -> Items:
+def secret_items() -> StudyItems:
     models = ("sft-run-7", "posh-tuned-9")
-    return Items(
+    return StudyItems(
         models,
         tuple(
-            Item(f"painting-of-monet-{n}", f"A dog with {n} spots.",
+            StudyItem(f"painting-of-monet-{n}", f"A dog with {n} spots.",
                  {model: f"A {color} dog." for model, color in zip(models, ("red", "blue"),
                                                                    strict=True)},
                  f"secret-file-{n}.jpg")
@@ -116,7 +116,7 @@ def test_the_key_never_travels_with_the_packet(tmp_path: Path) -> None:
         write_packet(made, tmp_path / "out", tmp_path / "key2.json")
 
 
-def evil_items() -> Items:
+def evil_items() -> StudyItems:
     found = items(2)
     evil = tuple(replace(item, reference=EVIL, texts={"sft": EVIL, "posh-tuned": f"{EVIL} no"})
                  for item in found.items)  # fmt: skip
@@ -181,7 +181,7 @@ def test_marks_are_suggested_only_on_request_and_said_to_be() -> None:
     assert not plain.key.suggested
     assert b"Raters see no marks" in plain.files["READ-ME-FIRST.txt"]
     found = items(2)
-    marks = {model: Marks(((2, 5),), ()) for model in found.models}
+    marks = {model: SpanMarks(((2, 5),), ()) for model in found.models}
     shown = tuple(replace(item, suggested=marks) for item in found.items)
     made = packet(found=replace(found, items=shown), granular=1)
     assert made.key.suggested

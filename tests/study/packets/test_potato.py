@@ -12,12 +12,12 @@ import yaml
 
 from posh_reward.cli.packets import answer_files
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answers import sheets
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.potato import places, shown
-from posh_reward.study.packets.records import Marks, Task
-from posh_reward.study.packets.wording import CHOICES
+from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_texts import CHOICES
+from posh_reward.study.packets.study_records import RaterTask, SpanMarks
 from tests.study.packets.studies import items, packet
 
 SPOTS = " A red dog\r\nwith 🐶\u2028spots."
@@ -115,7 +115,7 @@ def test_marks_are_offsets_into_the_text_as_it_was() -> None:
     assert "Missing details" in sheets(unsaid, found.key)[0].unfinished[0]
 
 
-def other(found: Packet) -> Task:
+def other(found: Packet) -> RaterTask:
     return found.key.raters["rater-02"].tasks[0]
 
 
@@ -142,7 +142,7 @@ def test_what_no_rater_can_have_said_is_refused() -> None:
 
 def test_suggested_marks_are_not_for_potato() -> None:
     found = items(2)
-    marked = replace(found.items[0], suggested={"sft": Marks(((0, 1),), ())})
+    marked = replace(found.items[0], suggested={"sft": SpanMarks(((0, 1),), ())})
     design = Design(1, coarse=0, granular=1, repeated=0)
     with pytest.raises(InputError, match="leave out --potato or --suggest"):
         make_packet(replace(found, items=(marked, found.items[1])), design, None, {},

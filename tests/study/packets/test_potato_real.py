@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.answers import Sheet, sheets
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.wording import CHOICES
+from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
+from posh_reward.study.packets.rater_texts import CHOICES
 from tests.chromium import Browser
 from tests.study.packets.studies import EVIL, items
 
@@ -94,7 +94,7 @@ def log_in(browser: Browser, address: str) -> None:
     time.sleep(3)  # its scripts take over the page
 
 
-def read(folder: Path, made: Packet) -> Sheet:
+def read(folder: Path, made: Packet) -> AnswerSheet:
     [sheet] = sheets(next(folder.rglob("user_state.json")).read_bytes(), made.key)
     return sheet
 

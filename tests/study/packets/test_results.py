@@ -9,19 +9,21 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.answers import sheets
-from posh_reward.study.packets.collect import Collected, collect
+from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.plots import preference_plot
-from posh_reward.study.packets.records import Item, Key
-from posh_reward.study.packets.results import Results, _alpha, judgments, results
+from posh_reward.study.packets.preference_plots import preference_plot
+from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.results import StudyResults, _alpha, judgments, results
 from posh_reward.study.packets.results_page import results_page, verdict
 from posh_reward.study.packets.results_text import refused_and_missing, summary
+from posh_reward.study.packets.study_records import PacketKey, StudyItem
 from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
 
 
-def study(folder: Path, made: Packet, **answers: list[dict[str, Any]]) -> tuple[Collected, Results]:
+def study(
+    folder: Path, made: Packet, **answers: list[dict[str, Any]]
+) -> tuple[AnswerCollection, StudyResults]:
     """Reads one file for each rater named (``rater_01=[...]``)."""
     for name, given in answers.items():
         rater = name.replace("_", "-")
@@ -30,7 +32,9 @@ def study(folder: Path, made: Packet, **answers: list[dict[str, Any]]) -> tuple[
     return collected, results(collected, made.key)
 
 
-def towards(key: Key, rater: str, by_item: dict[str, int], **changes: Any) -> list[dict[str, Any]]:
+def towards(
+    key: PacketKey, rater: str, by_item: dict[str, int], **changes: Any
+) -> list[dict[str, Any]]:
     """A rater's answers: how much better the later model is on each item."""
     return [
         {**coarse(key, task, by_item[task.item]), **changes} for task in key.raters[rater].tasks
@@ -83,7 +87,7 @@ def test_single_answers_are_rows_about_the_later_model(tmp_path: Path) -> None:
 
 def test_equal_texts_count_as_ties(tmp_path: Path) -> None:
     found = items(4)
-    same = Item("same", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."})
+    same = StudyItem("same", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."})
     made = packet(found=replace(found, items=(*found.items, same)), coarse=1)
     answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 1))
     _, summed = study(tmp_path, made, rater_01=answers)
@@ -96,7 +100,8 @@ def test_equal_texts_count_as_ties(tmp_path: Path) -> None:
 
 def test_equal_texts_count_in_proportion_while_answers_are_missing(tmp_path: Path) -> None:
     same = tuple(
-        Item(f"same-{n}", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."}) for n in range(4)
+        StudyItem(f"same-{n}", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."})
+        for n in range(4)
     )
     found = items(4)
     made = packet(found=replace(found, items=(*found.items, *same)), coarse=2)
@@ -180,7 +185,7 @@ def test_a_rater_can_be_left_out(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Results:
+def shown(tmp_path: Path) -> StudyResults:
     evil = items(6, (EVIL, "posh-tuned"))
     made = packet(found=evil, coarse=2)
     (tmp_path / EVIL[:10].replace("/", "_")).write_bytes(b"{")
@@ -188,7 +193,7 @@ def shown(tmp_path: Path) -> Results:
     return study(tmp_path, made, rater_01=answers)[1]
 
 
-def test_the_page_is_safe_and_says_what_is_better(shown: Results) -> None:
+def test_the_page_is_safe_and_says_what_is_better(shown: StudyResults) -> None:
     html = results_page(shown)
     assert "<script" not in html
     assert "<img" not in html
@@ -201,7 +206,7 @@ def test_the_page_is_safe_and_says_what_is_better(shown: Results) -> None:
     assert json.dumps(preference_plot(shown.comparisons[0])).count("open") == 3
 
 
-def test_the_summary_says_the_same(shown: Results) -> None:
+def test_the_summary_says_the_same(shown: StudyResults) -> None:
     text = summary(shown)
     assert "above 0, posh-tuned is better" in text
     assert "+1.000 [+1.000, +1.000]" in text
@@ -211,7 +216,7 @@ def test_the_summary_says_the_same(shown: Results) -> None:
     assert "nothing counts yet from rater-02" in listed
 
 
-def test_what_is_not_settled_is_said(shown: Results) -> None:
+def test_what_is_not_settled_is_said(shown: StudyResults) -> None:
     axis = shown.comparisons[0].axes[0]
     open_axis = replace(axis, mean=replace(axis.mean, low=-0.5))
     assert verdict(open_axis, "a", "b").startswith("fewer mistakes: not settled between b and a")
@@ -225,7 +230,7 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     answers = [
         sheet for name in made.key.raters for sheet in sheets(saved(made.key, name), made.key)
     ]
-    shown = summary(results(Collected(tuple(answers), (), ()), made.key))
+    shown = summary(results(AnswerCollection(tuple(answers), (), ()), made.key))
     shown += refused_and_missing([f"{forged}.json: torn"], ())
     assert "\x1b" not in shown
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())

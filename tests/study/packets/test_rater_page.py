@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.answers import Sheet, checksum, sheets
-from posh_reward.study.packets.collect import collect
+from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.records import Marks
+from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
+from posh_reward.study.packets.study_records import SpanMarks
 from tests.chromium import Browser
 from tests.study.packets.studies import EVIL, content, items, packet, saved
 
@@ -43,7 +43,7 @@ def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01")
     return path
 
 
-def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> Sheet:
+def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> AnswerSheet:
     path = folder / f"answers-{made.key.packet}-{name}.json"
     for _ in range(100):
         if path.exists() and path.stat().st_size:
@@ -364,7 +364,7 @@ def test_suggested_marks_are_no_answer_before_they_are_seen(
     browser: Browser, tmp_path: Path
 ) -> None:
     found = items(2)
-    marks = {model: Marks(((2, 6),), ((2, 7),)) for model in found.models}
+    marks = {model: SpanMarks(((2, 6),), ((2, 7),)) for model in found.models}
     shown = tuple(replace(item, suggested=marks) for item in found.items)
     made = packet(found=replace(found, items=shown), coarse=0, granular=1)
     opened(browser, made, tmp_path)

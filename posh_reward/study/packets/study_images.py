@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.study.packets.records import Item
+from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
 from posh_reward.study.rows.numbered import Numbered, number_of
 
@@ -38,7 +38,7 @@ class Album:
         self._dataset = dataset
         self._side = side
 
-    def uri(self, item: Item) -> str:
+    def uri(self, item: StudyItem) -> str:
         """An item's image as a data URI.
 
         Raises:
@@ -54,7 +54,7 @@ class Album:
             )
         return "data:image/jpeg;base64," + base64.b64encode(copy).decode("ascii")
 
-    def _copy(self, item: Item) -> bytes | None:
+    def _copy(self, item: StudyItem) -> bytes | None:
         number = number_of(item.image)
         if number is not None:
             return self._row(number, item)
@@ -63,7 +63,7 @@ class Album:
         files = (folder / item.image for folder in self._folders)
         return next(filter(None, (small_copy(file, self._side) for file in files)), None)
 
-    def _row(self, number: int, item: Item) -> bytes | None:
+    def _row(self, number: int, item: StudyItem) -> bytes | None:
         """Raters would judge texts by another image if the dataset were another one."""
         if self._dataset is None or self._dataset.row(number, item.id, item.reference) is None:
             return None

@@ -10,9 +10,15 @@ from collections.abc import Mapping
 from html import escape
 
 from posh_reward.metrics.wording import filled
-from posh_reward.study.packets import wording
-from posh_reward.study.packets.records import ANSWERS_FORMAT, Item, Rater, Task
-from posh_reward.study.packets.words import whole, words
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.study_records import (
+    ANSWERS_FORMAT,
+    Rater,
+    RaterTask,
+    StudyItem,
+    whole_words,
+    word_spans,
+)
 from posh_reward.study.pages.contents import script_json
 from posh_reward.study.pages.page import template
 from posh_reward.study.pages.report import policy_hash
@@ -23,7 +29,7 @@ SCRIPTS = ("sha256.js", "coarse.js", "granular.js", "rater.js")
 
 
 def rater_page(
-    packet: str, name: str, rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]
+    packet: str, name: str, rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> str:
     """One HTML document for one rater.
 
@@ -35,13 +41,13 @@ def rater_page(
         images: data URIs by the item's id; empty for a study without images.
     """
     suggested = any(items[task.item].suggested for task in rater.tasks)
-    steps = wording.instructions(rater.form, images=bool(images), suggested=suggested)
-    marking = f"<p>{escape(wording.HOW_TO_MARK)}</p>" if rater.form == "granular" else ""
+    steps = rater_texts.instructions(rater.form, images=bool(images), suggested=suggested)
+    marking = f"<p>{escape(rater_texts.HOW_TO_MARK)}</p>" if rater.form == "granular" else ""
     values = {
-        "title": escape(wording.TITLES[rater.form]),
+        "title": escape(rater_texts.TITLES[rater.form]),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in steps),
         "marking": marking,
-        "keeping": escape(wording.KEEPING),
+        "keeping": escape(rater_texts.KEEPING),
         "style": template("rater.css", HERE),
         "script": "\n".join(template(name, HERE) for name in SCRIPTS),
         "packet": script_json(_contents(packet, name, rater, items, images)),
@@ -51,7 +57,7 @@ def rater_page(
 
 
 def _contents(
-    packet: str, name: str, rater: Rater, items: Mapping[str, Item], images: Mapping[str, str]
+    packet: str, name: str, rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> Row:
     shown = list(dict.fromkeys(task.item for task in rater.tasks)) if images else []
     places = {item: place for place, item in enumerate(shown)}
@@ -61,16 +67,16 @@ def _contents(
         "rater": name,
         "token": rater.token,
         "form": rater.form,
-        "words": {"reference": wording.REFERENCE, "generation": wording.GENERATION},
-        "questions": [[each.axis, each.title, each.text] for each in wording.QUESTIONS],
-        "choices": list(wording.CHOICES.items()),
-        "sides": wording.SIDES,
+        "words": {"reference": rater_texts.REFERENCE, "generation": rater_texts.GENERATION},
+        "questions": [[each.axis, each.title, each.text] for each in rater_texts.QUESTIONS],
+        "choices": list(rater_texts.CHOICES.items()),
+        "sides": rater_texts.SIDES,
         "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
         "pictures": [images[item] for item in shown],
     }
 
 
-def _task(task: Task, item: Item, image: int | None) -> Row:
+def _task(task: RaterTask, item: StudyItem, image: int | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     row: Row = {
         "id": task.id,
@@ -79,12 +85,12 @@ def _task(task: Task, item: Item, image: int | None) -> Row:
         "texts": texts,
     }
     if len(texts) == 1:
-        row["words"] = [words(texts[0]), words(item.reference)]
+        row["words"] = [word_spans(texts[0]), word_spans(item.reference)]
         marks = item.suggested.get(task.models[0])
         if marks is not None:
             found = {
-                "mistakes": whole(marks.mistakes, words(texts[0])),
-                "omissions": whole(marks.omissions, words(item.reference)),
+                "mistakes": whole_words(marks.mistakes, word_spans(texts[0])),
+                "omissions": whole_words(marks.omissions, word_spans(item.reference)),
             }
             row["suggested"] = {side: spans for side, spans in found.items() if spans}
     return row

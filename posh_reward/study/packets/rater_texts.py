@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posh_reward.study.packets.records import Form
+from posh_reward.study.packets.study_records import Form
 
 
 @dataclass(frozen=True, slots=True)

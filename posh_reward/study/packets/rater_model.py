@@ -6,7 +6,9 @@ part of each rater's own, together of variance 1 around a mean. Cuts turn it int
 
 from __future__ import annotations
 
+import random
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -14,7 +16,12 @@ from statistics import NormalDist
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.wording import CHOICES
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.rater_answers import AXES, signed
+from posh_reward.study.packets.rater_reports import FASTEST
+from posh_reward.study.packets.rater_texts import CHOICES
+from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
+from posh_reward.study.rows.journal import Row
 from posh_reward.study.statistics import Floats
 
 VALUES = tuple(sorted(CHOICES))
@@ -106,3 +113,66 @@ def opinions_with(alpha: float, equal: float = 0.2, much: float = 0.3) -> Opinio
         less = Opinions(middle, equal, much).alpha() < alpha
         low, high = (middle, high) if less else (low, middle)
     return Opinions((low + high) / 2, equal, much)
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What simulated raters think."""
+
+    preference: Mapping[str, float]
+    """By axis, the mean preference for the later of two models, -2 to 2."""
+    opinions: Opinions
+    marks: Mapping[str, float]
+    """By model, the chance that a word is marked."""
+    seed: int = 0
+
+
+def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
+    """A rater's file, as the page would save it."""
+    rater = key.raters[name]
+    rng = random.Random(f"{crowd.seed} {name}")
+    content: Row = {
+        "format": ANSWERS_FORMAT,
+        "packet": key.packet,
+        "rater": name,
+        "saved": "1970-01-01T00:00:00.000Z",
+        "answers": [_answer(key, task, crowd, rng) for task in rater.tasks],
+    }
+    return signed(content, rater.token)
+
+
+def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
+    said = (
+        _preferences(key, task, crowd, rng)
+        if len(task.models) == 2
+        else _marks(key, task, crowd, rng)
+    )
+    item = key.items[task.item]
+    texts = (item.reference, *(item.texts[model] for model in task.models))
+    read = sum(len(word_spans(text)) for text in texts)
+    seconds = round(read / FASTEST * rng.uniform(3, 6), 1)
+    return {"task": task.id, **said, "seconds": seconds, "comment": ""}
+
+
+def _preferences(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
+    _, later = sorted(task.models, key=key.models.index)
+    sign = 1 if task.models[0] == later else -1
+    said: Row = {}
+    for axis in AXES:
+        # All raters of an item see the same quality: it is drawn from the item's name.
+        shared = random.Random(f"{crowd.seed} {task.item} {sorted(task.models)} {axis}").gauss(0, 1)
+        latent = crowd.opinions.shift(crowd.preference[axis])
+        latent += crowd.opinions.shared**0.5 * shared
+        latent += (1 - crowd.opinions.shared) ** 0.5 * rng.gauss(0, 1)
+        said[axis] = sign * crowd.opinions.choice(latent)
+    return said
+
+
+def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
+    [model] = task.models
+    item = key.items[task.item]
+    texts = {"mistakes": item.texts[model], "omissions": item.reference}
+    return {
+        side: [span for span in word_spans(texts[side]) if rng.random() < crowd.marks[model]]
+        for side in rater_texts.SIDES
+    }

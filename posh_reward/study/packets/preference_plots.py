@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from posh_reward.study.packets.rater_texts import BETTER, CHOICES
 from posh_reward.study.packets.results import Comparison, Preference
-from posh_reward.study.packets.wording import BETTER, CHOICES
 
 WIDTH, LEFT, RIGHT = 760, 165, 30
 STEP = 40

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.items import items_of, merged
-from posh_reward.study.packets.records import Marks
-from posh_reward.study.packets.words import touched, whole, words
+from posh_reward.study.packets.study_items import items_of, merged
+from posh_reward.study.packets.study_records import (
+    SpanMarks,
+    touched_words,
+    whole_words,
+    word_spans,
+)
 from posh_reward.study.rows.pairs import Columns, Pair
 from posh_reward.study.rows.scored import scored_row
 from posh_reward.types import Element, Scores
@@ -69,14 +73,20 @@ def test_absent_elements_are_suggested_as_whole_words() -> None:
     scores = Scores(0.5, 0.5, 0.5, "s", elements)
     scored = scored_row(Pair("1", "A red dog on a mat.", "A cat."), scores, elements=True)
     rows = [{**scored, "model": "a"}, {**scored, "model": "b"}]
-    marks = Marks(((2, 9),), ((2, 5),))
+    marks = SpanMarks(((2, 9),), ((2, 5),))
     assert items_of(rows, COLUMNS, suggest=True).items[0].suggested == {"a": marks, "b": marks}
     assert items_of(rows, COLUMNS).items[0].suggested == {}
 
 
 def test_words() -> None:
     text = "Mary\u2019s gold-edged, \r\nblue  robe 🐶."
-    assert [text[a:b] for a, b in words(text)] == ["Mary\u2019s", "gold", "edged", "blue", "robe"]
-    assert touched([(8, 13)], words(text)) == {1, 2}
-    assert whole([(8, 13), (17, 19)], words(text)) == ((7, 17),)
+    assert [text[a:b] for a, b in word_spans(text)] == [
+        "Mary\u2019s",
+        "gold",
+        "edged",
+        "blue",
+        "robe",
+    ]
+    assert touched_words([(8, 13)], word_spans(text)) == {1, 2}
+    assert whole_words([(8, 13), (17, 19)], word_spans(text)) == ((7, 17),)
     assert merged([(5, 9), (0, 2), (8, 12), (2, 3)]) == ((0, 2), (2, 3), (5, 12))

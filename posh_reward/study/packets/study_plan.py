@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.opinions import Opinions, opinions_with
+from posh_reward.study.packets.rater_model import Opinions, opinions_with
 
 PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""

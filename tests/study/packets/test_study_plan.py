@@ -11,8 +11,8 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.reliability import krippendorff_alpha
-from posh_reward.study.packets.opinions import Opinions, opinions_with
-from posh_reward.study.packets.plan import (
+from posh_reward.study.packets.rater_model import Opinions, opinions_with
+from posh_reward.study.packets.study_plan import (
     PAPER,
     pairs_needed,
     plan_table,

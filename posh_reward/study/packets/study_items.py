@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from posh_reward.errors import InputError
 from posh_reward.graph.read import is_missing
-from posh_reward.study.packets.records import Item, Marks
-from posh_reward.study.packets.words import whole, words
+from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Columns, pairs_of
 from posh_reward.study.rows.scored import scores_of, typed
@@ -19,16 +18,16 @@ ABSENT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class StudyItems:
     """What there is to compare."""
 
     models: tuple[str, ...]
-    items: tuple[Item, ...]
+    items: tuple[StudyItem, ...]
     incomplete: tuple[str, ...]
     """Ids that not all models wrote about."""
 
 
-def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> Items:
+def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> StudyItems:
     """Groups rows by id.
 
     Args:
@@ -40,7 +39,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
         InputError: fewer than two models; a row lacks something, or is there twice; or rows of one
             id differ in their reference or their image.
     """
-    found: dict[str, dict[str, Item]] = {}
+    found: dict[str, dict[str, StudyItem]] = {}
     models: dict[str, None] = {}
     for number, row in enumerate(rows, start=1):
         try:
@@ -55,14 +54,14 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     complete = [group for group in found.values() if len(group) == len(models)]
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
-    return Items(
+    return StudyItems(
         tuple(models),
         tuple(_merged(group, tuple(models)) for group in complete),
         tuple(name for name, group in found.items() if len(group) < len(models)),
     )
 
 
-def _item(row: Row, columns: Columns, suggest: bool) -> tuple[Item, str]:
+def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
     [pair] = pairs_of([row], columns)
     model = pair.model
     if model is None:
@@ -71,7 +70,7 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[Item, str]:
     text = _text(pair.generation, columns.texts["generation"])
     reference = _text(pair.reference, columns.texts["reference"])
     marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
-    return Item(_whole(str(pair.id)), reference, {model: text}, pair.image, marks), model
+    return StudyItem(_whole(str(pair.id)), reference, {model: text}, pair.image, marks), model
 
 
 def _whole(text: str) -> str:
@@ -85,7 +84,7 @@ def _text(value: object, column: str | None) -> str:
     return _whole(value.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _join(group: dict[str, Item], item: Item, model: str) -> None:
+def _join(group: dict[str, StudyItem], item: StudyItem, model: str) -> None:
     if model in group:
         raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}")
     for other in group.values():
@@ -102,9 +101,9 @@ def _join(group: dict[str, Item], item: Item, model: str) -> None:
     group[model] = item
 
 
-def _merged(group: Mapping[str, Item], models: Sequence[str]) -> Item:
+def _merged(group: Mapping[str, StudyItem], models: Sequence[str]) -> StudyItem:
     first = group[models[0]]
-    return Item(
+    return StudyItem(
         first.id,
         first.reference,
         {model: group[model].texts[model] for model in models},
@@ -113,8 +112,8 @@ def _merged(group: Mapping[str, Item], models: Sequence[str]) -> Item:
     )
 
 
-def _suggested(scores: Scores) -> Marks:
-    return Marks(
+def _suggested(scores: Scores) -> SpanMarks:
+    return SpanMarks(
         _absent(scores, "precision", scores.generation),
         _absent(scores, "recall", scores.reference),
     )
@@ -127,7 +126,7 @@ def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]
         if element.direction == direction and element.grade is not None and element.grade < ABSENT
         for span in element.spans
     ]
-    return merged(whole(spans, words(text)))
+    return merged(whole_words(spans, word_spans(text)))
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:

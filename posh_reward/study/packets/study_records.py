@@ -7,6 +7,8 @@ item as #1 and #2; a *granular* task shows one. A *preference* runs from 2 (#1 i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,7 +21,7 @@ MANIFEST_FORMAT = "posh-reward packet 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class SpanMarks:
     """Spans marked in a generation (mistakes) and in its reference (omissions)."""
 
     mistakes: tuple[Span, ...] = ()
@@ -27,7 +29,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class StudyItem:
     """One image with its reference and what each model wrote about it."""
 
     id: str
@@ -36,12 +38,12 @@ class Item:
     """By model, in the order of the models."""
     image: str | int | None = None
     """Path of an image, or row of a dataset."""
-    suggested: dict[str, Marks] = field(default_factory=dict)
+    suggested: dict[str, SpanMarks] = field(default_factory=dict)
     """By model, what POSH takes for mistakes and omissions; only if it is to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RaterTask:
     """One thing that one rater is asked."""
 
     id: str
@@ -58,12 +60,12 @@ class Rater:
     form: Form
     token: str
     """Goes into the checksum of the rater's answers, so that other files do not pass for them."""
-    tasks: tuple[Task, ...]
+    tasks: tuple[RaterTask, ...]
     """In the order shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ItemTexts:
     """An item's texts, as raters see them."""
 
     reference: str
@@ -71,7 +73,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class PacketKey:
     """All that is needed to read answers, and all that raters must not know."""
 
     packet: str
@@ -81,9 +83,9 @@ class Key:
     suggested: bool
     """Whether raters saw the marks of POSH before they made theirs."""
     images: bool
-    items: dict[str, Shown]
+    items: dict[str, ItemTexts]
     raters: dict[str, Rater]
-    identical: tuple[Task, ...]
+    identical: tuple[RaterTask, ...]
     """Pairs of models that wrote the same text: not asked, and counted as equal."""
     incomplete: tuple[str, ...] = ()
     """Items that were left out since not all models wrote about them."""
@@ -93,14 +95,38 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RaterAnswer:
     """What one rater said about one task."""
 
-    task: Task
+    task: RaterTask
     rater: str
     preferences: dict[str, int]
     """Coarse: by axis, -2 to 2; above 0 the first shown is better."""
-    marks: Marks | None
+    marks: SpanMarks | None
     """Granular."""
     seconds: float | None = None
     comment: str = ""
+
+
+WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
+
+
+def word_spans(text: str) -> tuple[Span, ...]:
+    """The words of a text; parts of a hyphenated word are words of their own."""
+    return tuple(match.span() for match in WORD.finditer(text))
+
+
+def touched_words(spans: Iterable[Span], within: tuple[Span, ...]) -> frozenset[int]:
+    """Indices of the words that share a character with one of the spans."""
+    return frozenset(
+        index
+        for start, end in spans
+        for index, (first, last) in enumerate(within)
+        if start < last and first < end
+    )
+
+
+def whole_words(spans: Iterable[Span], within: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Each span from the first to the last word that it touches; one without words is dropped."""
+    found = (sorted(touched_words([span], within)) for span in spans)
+    return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in found if hit)

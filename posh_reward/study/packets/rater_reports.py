@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from posh_reward.study.packets import wording
-from posh_reward.study.packets.collect import Collected
-from posh_reward.study.packets.records import Answer, Form, Key
-from posh_reward.study.packets.words import words
+from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets.answer_files import AnswerCollection
+from posh_reward.study.packets.study_records import Form, PacketKey, RaterAnswer, word_spans
 
 FASTEST = 10
 """Words a second that nobody reads; people read about 4, and skim 8."""
@@ -32,13 +31,13 @@ class RaterReport:
     flags: tuple[str, ...]
 
 
-def rater_reports(collected: Collected, key: Key) -> tuple[RaterReport, ...]:
+def rater_reports(collected: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
     """One report for each rater, in the order of the key."""
     by_name = {sheet.rater: sheet.answers for sheet in collected.sheets}
     return tuple(_report(name, by_name.get(name, ()), key) for name in key.raters)
 
 
-def _report(name: str, answers: Sequence[Answer], key: Key) -> RaterReport:
+def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterReport:
     rater = key.raters[name]
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     flags = [*_rushed(answers, key), *(_alike(answers) if len(answers) >= ENOUGH else ())]
@@ -52,7 +51,7 @@ def _report(name: str, answers: Sequence[Answer], key: Key) -> RaterReport:
     )
 
 
-def _rushed(answers: Sequence[Answer], key: Key) -> list[str]:
+def _rushed(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
     fast = sum(
         answer.seconds is not None and answer.seconds < words_shown(answer, key) / FASTEST
         for answer in answers
@@ -62,23 +61,23 @@ def _rushed(answers: Sequence[Answer], key: Key) -> list[str]:
     return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words a second"]
 
 
-def words_shown(answer: Answer, key: Key) -> int:
+def words_shown(answer: RaterAnswer, key: PacketKey) -> int:
     """Words of all the texts of a task."""
     item = key.items[answer.task.item]
     texts = (item.reference, *(item.texts[model] for model in answer.task.models))
-    return sum(len(words(text)) for text in texts)
+    return sum(len(word_spans(text)) for text in texts)
 
 
-def _alike(answers: Sequence[Answer]) -> list[str]:
+def _alike(answers: Sequence[RaterAnswer]) -> list[str]:
     """Answers that do not depend on the task: sides are balanced, so honest ones vary."""
     if answers[0].marks is not None:
         empty = all(not a.marks.mistakes and not a.marks.omissions for a in answers if a.marks)
         return ["marked nothing in any task"] if empty else []
     flags = []
-    for question in wording.QUESTIONS:
+    for question in rater_texts.QUESTIONS:
         said = {answer.preferences[question.axis] for answer in answers}
         if len(said) == 1:
-            flags.append(f"always answered {wording.CHOICES[said.pop()]!r} to {question.title}")
+            flags.append(f"always answered {rater_texts.CHOICES[said.pop()]!r} to {question.title}")
     signs = {value > 0 for a in answers for value in a.preferences.values() if value}
     if not flags and len(signs) == 1:
         flags.append(f"never preferred #{2 if signs.pop() else 1}")

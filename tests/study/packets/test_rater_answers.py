@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answers import sheets, signed
-from posh_reward.study.packets.collect import collect
+from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.records import Key, Marks
+from posh_reward.study.packets.rater_answers import sheets, signed
+from posh_reward.study.packets.study_records import PacketKey, SpanMarks
 from tests.study.packets.studies import coarse, content, exported, packet, saved
 
 PACKET = packet(granular=1)
@@ -43,7 +43,7 @@ def test_marks_are_read() -> None:
     tasks = KEY.raters[MARKER].tasks
     answers = [marking(task.id, [[8, 11], [0, 1]]) for task in tasks]
     [sheet] = sheets(saved(KEY, MARKER, answers), KEY)
-    assert sheet.answers[0].marks == Marks(((0, 1), (8, 11)), ())
+    assert sheet.answers[0].marks == SpanMarks(((0, 1), (8, 11)), ())
 
 
 def edited(change: Callable[[Row], object]) -> bytes:
@@ -126,7 +126,7 @@ def write(folder: Path, **files: bytes) -> list[Path]:
     return list(folder.iterdir())
 
 
-def half(key: Key = KEY, name: str = FIRST) -> list[Row]:
+def half(key: PacketKey = KEY, name: str = FIRST) -> list[Row]:
     """Answers to all tasks but the last, of which one question is answered."""
     answers = [coarse(key, task) for task in key.raters[name].tasks]
     answers[-1] |= {"overall": None, "omissions": None}
@@ -206,7 +206,7 @@ def test_an_export_is_read() -> None:
 def test_spans_of_an_export_are_read() -> None:
     result = [span(8, 11), span(0, 1), DENIED]
     [sheet] = sheets(exported(KEY, tasks(PACKET, MARKER), result), KEY)
-    assert sheet.answers[0].marks == Marks(((0, 1), (8, 11)), ())
+    assert sheet.answers[0].marks == SpanMarks(((0, 1), (8, 11)), ())
     [sheet] = sheets(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
     assert sheet.unfinished[0] == "task 1 (Missing details)"
 

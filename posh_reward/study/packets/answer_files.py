@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answers import Sheet, sheets
-from posh_reward.study.packets.records import Answer, Key
+from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
 LARGEST = 1_000_000_000
 """Bytes of a file that is read: a Label Studio export repeats the images."""
@@ -28,21 +28,21 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class AnswerCollection:
     """All that came back."""
 
-    sheets: tuple[Sheet, ...]
+    sheets: tuple[AnswerSheet, ...]
     refusals: tuple[Refusal, ...]
     missing: tuple[str, ...]
     """Raters without a file that counts."""
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[RaterAnswer, ...]:
         """Of all raters."""
         return tuple(answer for sheet in self.sheets for answer in sheet.answers)
 
 
-def collect(files: Iterable[Path], key: Key, *, partial: bool = False) -> Collected:
+def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> AnswerCollection:
     """Reads files of answers; a file that cannot be used never spoils the others.
 
     Args:
@@ -51,7 +51,7 @@ def collect(files: Iterable[Path], key: Key, *, partial: bool = False) -> Collec
         partial: take what is finished in files that are not.
     """
     refusals: list[Refusal] = []
-    found: list[tuple[str, Sheet]] = []
+    found: list[tuple[str, AnswerSheet]] = []
     for file in sorted(set(files)):
         try:
             read = sheets(_bytes(file), key)
@@ -61,14 +61,14 @@ def collect(files: Iterable[Path], key: Key, *, partial: bool = False) -> Collec
             refusals.append(Refusal(str(file), str(error)))
             continue
         found += [(str(file), sheet) for sheet in read]
-    kept: list[Sheet] = []
+    kept: list[AnswerSheet] = []
     for name in key.raters:
         ours = [(file, sheet) for file, sheet in found if sheet.rater == name]
         counting, refused = _one_of(ours)
         kept += [counting] if counting else []
         refusals += refused
     there = {sheet.rater for sheet in kept}
-    return Collected(
+    return AnswerCollection(
         tuple(kept), tuple(refusals), tuple(name for name in key.raters if name not in there)
     )
 
@@ -82,7 +82,7 @@ def _bytes(file: Path) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}") from None
 
 
-def _check_finished(sheet: Sheet, partial: bool) -> None:
+def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return
@@ -95,7 +95,7 @@ def _check_finished(sheet: Sheet, partial: bool) -> None:
     )
 
 
-def _one_of(found: Sequence[tuple[str, Sheet]]) -> tuple[Sheet | None, list[Refusal]]:
+def _one_of(found: Sequence[tuple[str, AnswerSheet]]) -> tuple[AnswerSheet | None, list[Refusal]]:
     """One rater's sheet of several, if all others are earlier states of it; else none of them."""
     if not found:
         return None, []

@@ -11,28 +11,34 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio, potato, wording
-from posh_reward.study.packets.records import Answer, Key, Marks, Rater, Task
+from posh_reward.study.packets import label_studio, potato, rater_texts
+from posh_reward.study.packets.study_records import (
+    PacketKey,
+    Rater,
+    RaterAnswer,
+    RaterTask,
+    SpanMarks,
+)
 from posh_reward.study.rows.journal import Row
 from posh_reward.types import Span
 
-AXES = tuple(question.axis for question in wording.QUESTIONS)
-TITLES = {question.axis: question.title for question in wording.QUESTIONS}
+AXES = tuple(question.axis for question in rater_texts.QUESTIONS)
+TITLES = {question.axis: question.title for question in rater_texts.QUESTIONS}
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class AnswerSheet:
     """What one rater has answered so far."""
 
     rater: str
-    answers: tuple[Answer, ...]
+    answers: tuple[RaterAnswer, ...]
     """Of the tasks that are finished."""
     unfinished: tuple[str, ...]
     """The other tasks, in words, such as ``"task 3 (Overall quality)"``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class PageAnswer:
     """One answer in a file of our page."""
 
     task: str
@@ -44,7 +50,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedFile:
+class PageFile:
     """A file of our page."""
 
     format: Literal["posh-reward answers 1"]
@@ -52,12 +58,12 @@ class SavedFile:
     rater: str
     saved: str
     """When, by the rater's clock."""
-    answers: tuple[Saved, ...]
+    answers: tuple[PageAnswer, ...]
     check: str
 
 
 @dataclass(slots=True)
-class Given:
+class DraftAnswer:
     """What a file says about one task, before it is checked."""
 
     preferences: Mapping[str, object] = field(default_factory=dict)
@@ -66,7 +72,7 @@ class Given:
     comment: str = ""
 
 
-def sheets(data: bytes, key: Key) -> list[Sheet]:
+def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: one rater's of our page or of Potato, or a Label Studio export.
 
     Raises:
@@ -106,13 +112,13 @@ def _compact(content: Row) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _saved(content: Row, key: Key) -> Sheet:
+def _saved(content: Row, key: PacketKey) -> AnswerSheet:
     if content.get("packet") != key.packet:
         raise InputError(
             f"foreign: it answers the packet {content['packet']!r}, not {key.packet!r}"
         )
     try:
-        file = TypeAdapter(SavedFile).validate_json(json.dumps(content), strict=True)
+        file = TypeAdapter(PageFile).validate_json(json.dumps(content), strict=True)
     except (ValidationError, ValueError) as error:
         raise InputError(f"not a file of answers: {_first(error)}") from None
     rater = key.raters.get(file.rater)
@@ -122,9 +128,9 @@ def _saved(content: Row, key: Key) -> Sheet:
     if file.check != checksum(bare, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
     given = {
-        answer.task: Given(
+        answer.task: DraftAnswer(
             {axis: getattr(answer, axis) for axis in AXES},
-            {side: _spans(getattr(answer, side)) for side in wording.SIDES},
+            {side: _spans(getattr(answer, side)) for side in rater_texts.SIDES},
             answer.seconds,
             answer.comment,
         )
@@ -151,10 +157,10 @@ def _spans(value: object) -> Iterable[Span] | None:
 # ---- Label Studio
 
 
-def _exported(tasks: list[Any], key: Key) -> list[Sheet]:
+def _exported(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
     """The answers of an export; most hold one rater's tasks."""
     owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
-    found: dict[str, dict[str, Given]] = {}
+    found: dict[str, dict[str, DraftAnswer]] = {}
     people: dict[object, str] = {}
     for number, exported in enumerate(tasks, start=1):
         try:
@@ -176,7 +182,9 @@ def _exported(tasks: list[Any], key: Key) -> list[Sheet]:
     return [_sheet(given, name, key) for name, given in found.items()]
 
 
-def _owner(exported: Mapping[str, Any], owners: Mapping[str, str], key: Key) -> tuple[str, Task]:
+def _owner(
+    exported: Mapping[str, Any], owners: Mapping[str, str], key: PacketKey
+) -> tuple[str, RaterTask]:
     data = exported["data"]
     name = owners.get(data.get("task"))
     if name is None:
@@ -205,10 +213,10 @@ def _check_person(people: dict[object, str], person: object, name: str) -> None:
         )
 
 
-def _given(annotation: Mapping[str, Any]) -> Given:
+def _given(annotation: Mapping[str, Any]) -> DraftAnswer:
     result = annotation["result"]
     seconds = annotation.get("lead_time")
-    return Given(
+    return DraftAnswer(
         label_studio.preferences(result),
         label_studio.marks(result),
         float(seconds) if isinstance(seconds, int | float) else None,
@@ -218,7 +226,7 @@ def _given(annotation: Mapping[str, Any]) -> Given:
 # ---- Potato
 
 
-def _kept_by_potato(content: Mapping[str, Any], key: Key) -> Sheet:
+def _kept_by_potato(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
     owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
     by_id = {task.id: task for rater in key.raters.values() for task in rater.tasks}
     try:
@@ -234,7 +242,7 @@ def _kept_by_potato(content: Mapping[str, Any], key: Key) -> Sheet:
                 f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
             )
         given = {
-            task: Given(
+            task: DraftAnswer(
                 potato.preferences(content, task),
                 potato.marks(content, task, _markable(by_id[task], key)),
                 potato.seconds(content, task),
@@ -251,7 +259,7 @@ def _kept_by_potato(content: Mapping[str, Any], key: Key) -> Sheet:
 # ---- all
 
 
-def _markable(task: Task, key: Key) -> dict[str, str]:
+def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
     """By side, the text that a granular task has marked; none of a coarse one."""
     if len(task.models) == 2:
         return {}
@@ -259,16 +267,16 @@ def _markable(task: Task, key: Key) -> dict[str, str]:
     return {"mistakes": shown.texts[task.models[0]], "omissions": shown.reference}
 
 
-def _check_tasks(given: Mapping[str, Given], rater: Rater) -> None:
+def _check_tasks(given: Mapping[str, DraftAnswer], rater: Rater) -> None:
     unknown = given.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater was not given the task {min(unknown)!r}")
 
 
-def _sheet(given: Mapping[str, Given], name: str, key: Key) -> Sheet:
+def _sheet(given: Mapping[str, DraftAnswer], name: str, key: PacketKey) -> AnswerSheet:
     answers, unfinished = [], []
     for number, task in enumerate(key.raters[name].tasks, start=1):
-        said = given.get(task.id, Given())
+        said = given.get(task.id, DraftAnswer())
         try:
             open_parts = _open_parts(said, task)
             if open_parts:
@@ -277,31 +285,31 @@ def _sheet(given: Mapping[str, Given], name: str, key: Key) -> Sheet:
                 answers.append(_answer(said, task, name, key))
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
-    return Sheet(name, tuple(answers), tuple(unfinished))
+    return AnswerSheet(name, tuple(answers), tuple(unfinished))
 
 
-def _open_parts(said: Given, task: Task) -> list[str]:
+def _open_parts(said: DraftAnswer, task: RaterTask) -> list[str]:
     if len(task.models) == 2:
         return [TITLES[axis] for axis in AXES if said.preferences.get(axis) is None]
-    return [words[1] for side, words in wording.SIDES.items() if said.marks.get(side) is None]
+    return [words[1] for side, words in rater_texts.SIDES.items() if said.marks.get(side) is None]
 
 
-def _answer(said: Given, task: Task, rater: str, key: Key) -> Answer:
+def _answer(said: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> RaterAnswer:
     seconds = said.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"it took {seconds} seconds")
     if len(task.models) == 2:
         chosen = {axis: _preference(said.preferences[axis]) for axis in AXES}
-        return Answer(task, rater, chosen, None, seconds, said.comment)
+        return RaterAnswer(task, rater, chosen, None, seconds, said.comment)
     texts = _markable(task, key)
     spans = {side: _checked(said.marks[side] or (), text) for side, text in texts.items()}
-    return Answer(task, rater, {}, Marks(**spans), seconds, said.comment)
+    return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, said.comment)
 
 
 def _preference(value: object) -> int:
-    if not isinstance(value, int) or value not in wording.CHOICES:
+    if not isinstance(value, int) or value not in rater_texts.CHOICES:
         raise InputError(
-            f"the choice {value!r} is not one of {', '.join(map(str, wording.CHOICES))}"
+            f"the choice {value!r} is not one of {', '.join(map(str, rater_texts.CHOICES))}"
         )
     return value
 
