@@ -7,7 +7,7 @@
            coref     attributes   judges, models   recall, f1  TRL
            rules     relations    grades, means
 
-Importing this package loads neither torch nor spaCy; what is heavy is loaded when first used.
+Importing this package loads neither torch nor spaCy; each name is imported when first used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,20 @@ from posh_reward.errors import (
 from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
+    from posh_reward.datasets.load import load_images, prompt
     from posh_reward.metrics.harmonic.metric import HarmonicEval
+    from posh_reward.metrics.load import load_metric
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.metric import Prove
     from posh_reward.metrics.rubric.metric import RubricJudge
     from posh_reward.reward.harmonic import HarmonicReward
     from posh_reward.reward.rubric import RubricReward
+    from posh_reward.reward.shaping import Shaping
     from posh_reward.reward.trl import PoshReward
+    from posh_reward.training.launch import finish, train
+    from posh_reward.training.processors import load_processor
+    from posh_reward.training.resume import RefuseLostWeights
+    from posh_reward.training.stopping import StopWithCheckpoint
 
 __all__ = [
     "ConfigError",
@@ -44,14 +51,57 @@ __all__ = [
     "PoshError",
     "PoshReward",
     "Prove",
+    "RefuseLostWeights",
     "RubricJudge",
     "RubricReward",
     "Scores",
+    "Shaping",
+    "StopWithCheckpoint",
+    "finish",
+    "load_images",
+    "load_metric",
+    "load_processor",
+    "prompt",
+    "train",
 ]
+
+_HOME = {
+    "HarmonicEval": "metrics.harmonic.metric",
+    "HarmonicReward": "reward.harmonic",
+    "PoSh": "metrics.posh.posh",
+    "PoshReward": "reward.trl",
+    "Prove": "metrics.prove.metric",
+    "RefuseLostWeights": "training.resume",
+    "RubricJudge": "metrics.rubric.metric",
+    "RubricReward": "reward.rubric",
+    "Shaping": "reward.shaping",
+    "StopWithCheckpoint": "training.stopping",
+    "finish": "training.launch",
+    "load_images": "datasets.load",
+    "load_metric": "metrics.load",
+    "load_processor": "training.processors",
+    "prompt": "datasets.load",
+    "train": "training.launch",
+}
+"""Name -> the module below this one that defines it."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "__version__":
+        return import_module("posh_reward.metrics.signature").package_version()
+    if name in _HOME:
+        return getattr(import_module(f"posh_reward.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
 
 
 def _as_html(scores: Scores) -> str:
-    """How a notebook shows scores: the two texts with their marks."""
+    """Return both texts with their marks, for a notebook's cell."""
     from posh_reward.study.pages.page import fragment
 
     return fragment(scores)
@@ -59,21 +109,3 @@ def _as_html(scores: Scores) -> str:
 
 # Records import no stage, so what a notebook asks of them is added here, above all stages.
 Scores._repr_html_ = _as_html  # type: ignore[attr-defined]
-
-_LAZY = {
-    "PoSh": "posh_reward.metrics.posh.posh",
-    "PoshReward": "posh_reward.reward.trl",
-    "HarmonicEval": "posh_reward.metrics.harmonic.metric",
-    "HarmonicReward": "posh_reward.reward.harmonic",
-    "RubricJudge": "posh_reward.metrics.rubric.metric",
-    "RubricReward": "posh_reward.reward.rubric",
-    "Prove": "posh_reward.metrics.prove.metric",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

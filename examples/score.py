@@ -1,0 +1,34 @@
+"""Score a description, and print where its number comes from.
+
+    python examples/score.py
+
+Two attributes are wrong (a *short* man, in a *brown* coat) and a whole figure is missing, which
+the elements with a grade below 3 say. Nothing is downloaded: parser, coreference resolver and
+judge ship with the package. ``PoSh("vllm")`` asks Qwen3-14B instead.
+"""
+
+from __future__ import annotations
+
+from posh_reward import PoSh
+
+GENERATION = "A short man in a brown coat sleeps."
+REFERENCE = (
+    "A tall woman in a red dress stands to our left. A man in a green coat sleeps beside her."
+)
+
+
+def main() -> None:
+    """Print the three scores, then each element that is missing from the other text."""
+    [scores] = PoSh().score([GENERATION], [REFERENCE])
+    if scores.failure is not None:
+        raise SystemExit(f"not scored: {scores.failure}")
+    print(f"mistakes {scores.precision:.3f}  omissions {scores.recall:.3f}  f1 {scores.f1:.3f}")
+    for element in scores.elements:
+        if element.grade is not None and element.grade < 3:
+            place = "the reference" if element.direction == "precision" else "the description"
+            print(f"{element.grade:.1f}  {element.kind:9}  {element.text!r} is not in {place}")
+    print(scores.signature)
+
+
+if __name__ == "__main__":
+    main()
