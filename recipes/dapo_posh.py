@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
-from posh_reward.datasets.load import load_images, prompt
+from posh_reward.datasets.load_dataset import load_images, prompt
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward import PoSh
-from posh_reward.datasets.load import load_images
+from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.pages.page import Item, page
 from posh_reward.study.pages.plots import training_plot
 from posh_reward.study.rows.journal import Row, read_journal

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
-from posh_reward.datasets.load import answer, load_images, prompt, with_other_images
+from posh_reward.datasets.load_dataset import answer, load_images, prompt, with_other_images
 from posh_reward.training.arguments import parsed
 from posh_reward.training.launch import (
     end_if_finished,

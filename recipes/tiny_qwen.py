@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.load import PROMPT
-from posh_reward.datasets.scenes import drawing, subjects, wording
-from posh_reward.datasets.scenes import scene as scenes
+from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.scenes import drawing, scene_wording, subjects
+from posh_reward.datasets.scenes import generate_scenes as scenes
 from posh_reward.training.processors import has_torchvision, image_processor_with
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen2_5_vl_chat_template
 
-    texts = [wording.reference(scene) for scene in scenes.generate("train", CORPUS)]
+    texts = [scene_wording.reference(scene) for scene in scenes.generate("train", CORPUS)]
     chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PROMPT
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -228,7 +228,7 @@ def pretrain(
 def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchFeature:
     """Image, caption, end of turn; the loss is on the caption and the end."""
     texts = [
-        f"<|vision_start|><|image_pad|><|vision_end|>{wording.reference(scene)}<|im_end|>"
+        f"<|vision_start|><|image_pad|><|vision_end|>{scene_wording.reference(scene)}<|im_end|>"
         for scene in batch
     ]
     images = [[drawing.draw(scene)] for scene in batch]

@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import InputError, store
-from posh_reward.store import SMALLEST, Store, opening, values
-from posh_reward.store.admin import clear, survey
+from posh_reward.store import SMALLEST, Store, open_store, store_values
+from posh_reward.store.store_admin import clear, survey
 from tests.stores import items, value_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -462,7 +462,7 @@ def test_a_locked_file_costs_answers_not_the_run(
     path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound_file(path)
-    monkeypatch.setattr(opening, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(open_store, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(store, "RETRY_SECONDS", 0.3)
     kept = Store(path)
     assert len(kept.get("verdict", "a", list(items(5)))) == 5
@@ -479,7 +479,7 @@ def test_a_locked_file_costs_answers_not_the_run(
 
 
 def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values, "WORTH", 10**9)  # packing would take most of the time
+    monkeypatch.setattr(store_values, "WORTH", 10**9)  # packing would take most of the time
     kept = Store(path, SMALLEST)
     dear = items(20, "dear", 2000)
     kept.put("graph", "a", dear)
@@ -607,8 +607,8 @@ def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:
 def test_the_bound_holds_behind_a_link(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "WORTH", 10**9)
-    monkeypatch.setattr(opening, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(store_values, "WORTH", 10**9)
+    monkeypatch.setattr(open_store, "LOCK_SECONDS", 0.05)
     monkeypatch.setattr(store, "RETRY_SECONDS", 0.0)
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.sqlite"
@@ -649,8 +649,8 @@ def test_a_store_deleted_while_in_use_is_begun_again(
 def test_a_value_that_unpacks_without_end_is_missing(path: str) -> None:
     kept = Store(path)
     kept.put("verdict", "a", {"k": "x" * 1000})
-    [digest] = values.digests("verdict", "a", ["k"])
-    packed = values.PACKED + zlib.compress(bytes(values.LARGEST * 4))
+    [digest] = store_values.digests("verdict", "a", ["k"])
+    packed = store_values.PACKED + zlib.compress(bytes(store_values.LARGEST * 4))
     with closing(sqlite3.connect(path)) as connection:
         value = zlib.crc32(digest + packed).to_bytes(4, "little") + packed
         connection.execute("UPDATE kept SET value = ?", [value])
@@ -659,6 +659,6 @@ def test_a_value_that_unpacks_without_end_is_missing(path: str) -> None:
     assert kept.get("verdict", "a", ["k"]) == {}
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert most < values.LARGEST * 2.5
-    kept.put("verdict", "a", {"k": "x" * (values.LARGEST + 1)})
+    assert most < store_values.LARGEST * 2.5
+    kept.put("verdict", "a", {"k": "x" * (store_values.LARGEST + 1)})
     assert (kept.get("verdict", "a", ["k"]), kept.dropped) == ({}, 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Steps, examine
 from posh_reward.metrics.posh.presets import question, rewrite_prompt
-from posh_reward.models.fake import Recorder
+from posh_reward.models.fake_model import Recorder
 from posh_reward.types import (
     Attribute,
     Clusters,

@@ -24,9 +24,9 @@ from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake import graded
+from posh_reward.models.fake_model import graded
+from posh_reward.models.model import Prompt
 from posh_reward.types import Reply, Verdict
 from tools.bench.asked import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posh_reward.cli import main as posh_reward
-from posh_reward.datasets.scenes import scene as scenes
+from posh_reward.datasets.scenes import generate_scenes as scenes
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_answers import AXES

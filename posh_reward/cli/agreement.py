@@ -251,7 +251,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     baselines, missing = load_baselines(flags.baseline, posh.reader)
     found += baselines
     if flags.llm is not None:
-        from posh_reward.models.load import load_model
+        from posh_reward.models.load_model import load_model
 
         found.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:

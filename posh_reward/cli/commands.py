@@ -155,7 +155,7 @@ def dataset_of(flags: argparse.Namespace) -> Numbered | None:
         return None
     if find_spec("datasets") is None:
         raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
-    from posh_reward.datasets.load import load_images
+    from posh_reward.datasets.load_dataset import load_images
     from posh_reward.study.rows.numbered import Numbered
 
     return Numbered(load_images(flags.dataset, flags.split), flags.dataset)

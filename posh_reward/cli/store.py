@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from posh_reward.cli.exits import OK
 
 if TYPE_CHECKING:
-    from posh_reward.store.admin import Survey
+    from posh_reward.store.store_admin import Survey
 
 
 def info(flags: argparse.Namespace) -> int:
     """Prints what a store holds."""
     from posh_reward.cli.texts import write_text
-    from posh_reward.store.admin import survey
+    from posh_reward.store.store_admin import survey
 
     found = survey(flags.path)
     write_text(json.dumps(asdict(found), indent=2) if flags.json else listing(found))
@@ -26,7 +26,7 @@ def info(flags: argparse.Namespace) -> int:
 
 def clear(flags: argparse.Namespace) -> int:
     """Removes rows from a store, or a store that is damaged."""
-    from posh_reward.store.admin import clear
+    from posh_reward.store.store_admin import clear
 
     removed = clear(flags.path, flags.kind, flags.space, any_file=flags.yes)
     what = "the whole file" if removed < 0 else f"{removed:,} row{'s' if removed != 1 else ''}"

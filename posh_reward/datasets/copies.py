@@ -9,8 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.downloads import capped, fetch_images, fitting
-from posh_reward.datasets.load import first_few, load_images, without_broken
-from posh_reward.datasets.national_gallery import SPLITS, Work
+from posh_reward.datasets.load_dataset import first_few, load_images, without_broken
+from posh_reward.datasets.national_gallery import SPLITS, Artwork
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def copied(
 
 
 def built(
-    works: Sequence[Work],
+    works: Sequence[Artwork],
     images: Path,
     *,
     max_pixels: int = MAX_PIXELS,
@@ -131,7 +131,7 @@ def summary(dataset: DatasetDict) -> str:
     return "\n".join(lines)
 
 
-def _file(images: Path, work: Work) -> Path:
+def _file(images: Path, work: Artwork) -> Path:
     """An image's file. Its name comes from a table, so only plain names are taken as they are."""
     name = work.uuid
     if not (name.isascii() and name.replace("-", "").isalnum()):
@@ -139,13 +139,13 @@ def _file(images: Path, work: Work) -> Path:
     return images / f"{name}.jpg"
 
 
-def _address(work: Work, max_pixels: int) -> str:
+def _address(work: Artwork, max_pixels: int) -> str:
     """IIIF Image API 2.1: the whole image, fitted into a box of the size that is wanted."""
     width, height = fitting(work.width, work.height, max_pixels)
     return f"{work.iiif}/full/!{width},{height}/0/default.jpg"
 
 
-def _dataset(works: Mapping[Work, Path]) -> Dataset:
+def _dataset(works: Mapping[Artwork, Path]) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
     text = Value("string")

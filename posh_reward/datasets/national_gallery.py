@@ -41,7 +41,7 @@ _MARKUP = re.compile(r"</?(?:i|em|b|strong|br|p)\s*/?>", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Artwork:
     """A work of art with its image's address and its description."""
 
     uuid: str
@@ -74,7 +74,7 @@ class Work:
 class Selection:
     """The works that were chosen, and why other rows were not."""
 
-    works: list[Work] = field(default_factory=list)
+    works: list[Artwork] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
@@ -106,7 +106,7 @@ def select(
         )
     about = _objects(objects) if objects is not None else {}
     chosen = Selection()
-    best: dict[int, tuple[tuple[int, str], Work]] = {}
+    best: dict[int, tuple[tuple[int, str], Artwork]] = {}
     for row in _rows(images, NEEDED):
         work = _work(row, about)
         why = _unfit(row, work, classifications, min_words)
@@ -122,7 +122,7 @@ def select(
     return chosen
 
 
-def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Work | None:
+def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Artwork | None:
     """The row's work; None if a number, the image's name or its address is missing."""
     numbers = [row[name].strip() for name in ("depictstmsobjectid", "width", "height")]
     if not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
@@ -130,7 +130,7 @@ def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Work 
     if not row["uuid"].strip() or not row["iiifurl"].strip():
         return None
     title, classification = about.get(numbers[0], ("", ""))
-    return Work(
+    return Artwork(
         uuid=row["uuid"].strip(),
         object_id=int(numbers[0]),
         title=title,
@@ -143,7 +143,7 @@ def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Work 
 
 
 def _unfit(
-    row: Mapping[str, str], work: Work | None, classifications: Collection[str], min_words: int
+    row: Mapping[str, str], work: Artwork | None, classifications: Collection[str], min_words: int
 ) -> str | None:
     """Why a row is left out; None if it is not."""
     if not row["assistivetext"].strip():

@@ -2,9 +2,9 @@
 
 ::
 
-    base       what a prompt and a model are
-    ask        each distinct prompt once, answers kept in a store, counted
-    load       name -> model
+    model      what a prompt and a model are
+    asker      each distinct prompt once, answers kept in a store, counted
+    load_model name -> model
     packed/      `name: transformers`   in this process, what prompts share computed once
     vision/      the same, for prompts with images
     vllm/        `name: vllm`           in a child process that may die
@@ -12,6 +12,6 @@
     fake         for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
     encoders   texts -> vectors
-    images   files, bytes, PIL images -> images of prompts, in a model's sizes
-    revision   which weights a name stands for
+    prompt_images  files, bytes, PIL images -> images of prompts, in a model's sizes
+    hub        which weights a name stands for
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

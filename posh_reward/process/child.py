@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from posh_reward.process.environment import secrets_of, without
+from posh_reward.process.child_environment import secrets_of, without
 
 KEEPER = Path(__file__).with_name("keeper.py")
 STDERR_TAIL = 2000

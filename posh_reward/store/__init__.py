@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from posh_reward.errors import InputError
-from posh_reward.store.file import File, transactions
-from posh_reward.store.opening import Trouble, Unusable, trouble_of
-from posh_reward.store.values import digests, sealed, unsealed
+from posh_reward.store.open_store import StoreFault, UnusableStoreError, trouble_of
+from posh_reward.store.store_file import StoreFile, transactions
+from posh_reward.store.store_values import digests, sealed, unsealed
 
 __all__ = ["Store", "store_of"]
 
@@ -67,7 +67,7 @@ class Store:
         self.hits = self.misses = self.dropped = 0
         """Keys found, keys not found, and texts that were not kept for a fault of the file."""
         self._lock = threading.RLock()
-        self._file: File | None = None
+        self._file: StoreFile | None = None
         self._left_alone = False
         self._rests_until: dict[Purpose, float] = {"read": 0.0, "write": 0.0}
         self._warned: set[str] = set()
@@ -83,10 +83,10 @@ class Store:
         """
         named = digests(kind, space, keys)
         with self._lock:
-            there = self._attempt("read", File.read, list(named)) or []
+            there = self._attempt("read", StoreFile.read, list(named)) or []
             rows = [row for row in there if row.digest in named]  # a damaged index may err
             if self._file is not None and self._file.writable:
-                self._attempt("write", File.renew, rows)
+                self._attempt("write", StoreFile.renew, rows)
             texts = {named[row.digest]: unsealed(row.digest, row.value) for row in rows}
             found = {key: text for key, text in texts.items() if text is not None}
             self.hits += len(found)
@@ -102,7 +102,7 @@ class Store:
         with self._lock:
             self.dropped += len(named)
             for some in transactions(values, self.max_bytes):
-                self.dropped -= self._attempt("write", File.add, kind, space, some) or 0
+                self.dropped -= self._attempt("write", StoreFile.add, kind, space, some) or 0
 
     def close(self) -> None:
         """Lets go of the file; the next call opens it again."""
@@ -132,7 +132,7 @@ class Store:
             self.close()
             raise
 
-    def _opened(self, purpose: Purpose) -> File:
+    def _opened(self, purpose: Purpose) -> StoreFile:
         if self._file is not None:
             if self._file.gone:
                 self._warn("gone", "was deleted or replaced while in use: a new one is begun")
@@ -140,7 +140,7 @@ class Store:
             if unwritable or self._file.gone or self._file.broken_off:
                 self.close()
         if self._file is None:
-            self._file = File(self.path, self.max_bytes)
+            self._file = StoreFile(self.path, self.max_bytes)
         if purpose == "write" and not self._file.writable:
             raise sqlite3.OperationalError("the file or its disk is readonly, or full")
         return self._file
@@ -187,9 +187,9 @@ def _checked(path: str | os.PathLike[str]) -> str:
     return str(whole)
 
 
-def _told(trouble: Trouble, purpose: Purpose, error: sqlite3.Error, path: str) -> str:
+def _told(trouble: StoreFault, purpose: Purpose, error: sqlite3.Error, path: str) -> str:
     lost = {"read": "nothing is taken from it", "write": "new answers are not kept"}[purpose]
-    if isinstance(error, Unusable):
+    if isinstance(error, UnusableStoreError):
         return f"{error}. The run goes on without it"
     if trouble == "broken":
         return (

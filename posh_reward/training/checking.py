@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load import scene_options
+from posh_reward.datasets.load_dataset import scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load import load_metric, read_metric
 from posh_reward.metrics.posh.judges.load import WITNESSES
-from posh_reward.models.load import MODELS, model_settings
+from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.arguments import parsed_for
 from posh_reward.training.combinations import remarks
 from posh_reward.training.fit.report import assumptions, fits, report

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from posh_reward.datasets.load import PROMPT, check_name_of_hub
+from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.training.image_sizes import Sizes, sizes_of
 from posh_reward.training.processors import load_processor

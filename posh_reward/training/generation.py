@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.load import load_images
+from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.rows.journal import Journal
 from posh_reward.study.rows.numbered import OTHER_IMAGES

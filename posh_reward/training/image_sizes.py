@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.images import settled
+from posh_reward.models.prompt_images import settled
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.models.fake import graded
+from posh_reward.models.fake_model import graded
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,

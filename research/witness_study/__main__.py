@@ -23,9 +23,9 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.scene import generate
+from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.metrics.posh.aggregate import mean_score
 from posh_reward.metrics.posh.witness import SUPPORTED
@@ -43,8 +43,8 @@ BARS = (2.0, 3.0, 4.0, 5.0)
 ERRORS = (0.1, 0.2, 0.3)
 """Shares of the answers that an erring witness turns around."""
 REFERENCES: dict[str, Callable[[Scene], str]] = {
-    "uneven": wording.uneven,
-    "full": wording.reference,
+    "uneven": scene_wording.uneven,
+    "full": scene_wording.reference,
 }
 
 
@@ -192,12 +192,14 @@ def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterat
 
 def marked(scenes: Sequence[Scene], witness: str) -> str:
     """A page: texts with two false details, judged by the reference alone and with the image."""
-    shown = [scene for scene in scenes if wording.uneven(scene) != wording.reference(scene)][:3]
-    told = [wording.reference(list(told_of(scene))[2]) for scene in shown]
+    shown = [
+        scene for scene in scenes if scene_wording.uneven(scene) != scene_wording.reference(scene)
+    ][:3]
+    told = [scene_wording.reference(list(told_of(scene))[2]) for scene in shown]
     items = []
     for scene, text in zip(shown, told, strict=True):
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
-            [scores] = posh.score([text], [wording.uneven(scene)], [draw(scene)])
+            [scores] = posh.score([text], [scene_wording.uneven(scene)], [draw(scene)])
             items.append(Item(f"{scene.uid}, {name}", scores, png(scene)))
     return page(items, "Two false details in each text", in_pairs=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.subjects import (
     BACKDROPS,
     COLORS,
@@ -49,7 +49,7 @@ class Written:
 def written(scenes: Sequence[Scene]) -> list[Written]:
     """``TEXTS`` about each image."""
     return [
-        Written(image, wording.reference(told), truth(told, scene))
+        Written(image, scene_wording.reference(told), truth(told, scene))
         for image, scene in enumerate(scenes)
         for told in told_of(scene)
     ]

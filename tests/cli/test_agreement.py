@@ -10,7 +10,7 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
-from posh_reward.store.admin import survey
+from posh_reward.store.store_admin import survey
 from tests.cli.running import run, write_rows
 from tests.pages import unfilled
 from tests.study.agreement.judged import caparena_rows, docent_rows

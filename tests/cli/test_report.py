@@ -14,7 +14,7 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
-from posh_reward.datasets.load import load_images
+from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.rows.formats import format_of
 from posh_reward.study.rows.writing import write_table
 from tests.cli.running import ROOT, Row, run, write_rows

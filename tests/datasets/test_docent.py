@@ -18,8 +18,8 @@ from PIL import Image
 
 from posh_reward.datasets import downloads
 from posh_reward.datasets.copies import built, copied, save, summary
-from posh_reward.datasets.load import load_images
-from posh_reward.datasets.national_gallery import Work, plain, select
+from posh_reward.datasets.load_dataset import load_images
+from posh_reward.datasets.national_gallery import Artwork, plain, select
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
 
@@ -120,8 +120,8 @@ def test_splits_depend_on_the_work_alone_and_have_their_shares() -> None:
     ]
 
 
-def work(number: int, iiif: str = "https://museum.example/iiif/1") -> Work:
-    return Work(f"image-{number}", number, "", "", iiif, 400, 300, LONG)
+def work(number: int, iiif: str = "https://museum.example/iiif/1") -> Artwork:
+    return Artwork(f"image-{number}", number, "", "", iiif, 400, 300, LONG)
 
 
 def test_markup_and_line_breaks_go() -> None:
@@ -275,7 +275,7 @@ def test_names_from_a_table_stay_in_the_folder(
     tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]]
 ) -> None:
     base, _, _ = museum
-    hostile = Work("../../escaped", 7, "", "", f"{base}/7", 400, 300, LONG)
+    hostile = Artwork("../../escaped", 7, "", "", f"{base}/7", 400, 300, LONG)
     built([hostile], tmp_path / "pictures", quiet=True)
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["object-7.jpg"]
     assert [folder.name for folder in tmp_path.iterdir()] == ["pictures"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset, DatasetDict, Image
 
-from posh_reward.datasets.load import (
+from posh_reward.datasets.load_dataset import (
     SceneOptions,
     load_images,
     scene_options,

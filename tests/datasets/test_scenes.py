@@ -7,8 +7,8 @@ import io
 import pytest
 from PIL import Image
 
-from posh_reward.datasets.scenes import drawing, subjects, wording
-from posh_reward.datasets.scenes import scene as scenes
+from posh_reward.datasets.scenes import drawing, scene_wording, subjects
+from posh_reward.datasets.scenes import generate_scenes as scenes
 from posh_reward.errors import InputError
 
 SOME = list(scenes.generate("train", 60))
@@ -42,7 +42,7 @@ def test_no_scene_occurs_twice_in_a_split() -> None:
 
 @pytest.mark.parametrize("scene", SOME[:20], ids=lambda scene: scene.uid)
 def test_a_reference_mentions_all_that_is_drawn(scene: subjects.Scene) -> None:
-    words = wording.reference(scene).lower().replace(",", "").replace(".", "").split()
+    words = scene_wording.reference(scene).lower().replace(",", "").replace(".", "").split()
     for subject in filter(None, scene.slots):
         noun = f"{subject.noun}s" if subject.count > 1 else subject.noun
         details = (
@@ -53,24 +53,24 @@ def test_a_reference_mentions_all_that_is_drawn(scene: subjects.Scene) -> None:
 
 
 def test_references_have_the_promised_length() -> None:
-    lengths = [len(wording.reference(scene).split()) for scene in SOME]
+    lengths = [len(scene_wording.reference(scene).split()) for scene in SOME]
     assert scenes.WORDS[0] <= min(lengths) <= max(lengths) <= scenes.WORDS[1]
 
 
 def test_uneven_captions_name_every_subject_and_leave_details_out() -> None:
     for scene in SOME:
-        text = wording.uneven(scene)
+        text = scene_wording.uneven(scene)
         assert all(subject.noun in text for subject in scene.slots if subject is not None)
-        assert len(text.split()) <= len(wording.reference(scene).split()) + 2  # "there is"
-    full = sum(len(wording.reference(scene).split()) for scene in SOME)
-    uneven = sum(len(wording.uneven(scene).split()) for scene in SOME)
+        assert len(text.split()) <= len(scene_wording.reference(scene).split()) + 2  # "there is"
+    full = sum(len(scene_wording.reference(scene).split()) for scene in SOME)
+    uneven = sum(len(scene_wording.uneven(scene).split()) for scene in SOME)
     assert 0.5 < uneven / full < 0.9
 
 
 def test_hasty_annotators_are_in_the_majority() -> None:
     scenes_ = list(scenes.generate("train", 400))
-    full = [wording.uneven(scene) == wording.reference(scene) for scene in scenes_]
-    bare = [" in a " not in wording.uneven(scene) for scene in scenes_]
+    full = [scene_wording.uneven(scene) == scene_wording.reference(scene) for scene in scenes_]
+    bare = [" in a " not in scene_wording.uneven(scene) for scene in scenes_]
     assert 0.15 < sum(full) / len(full) < 0.5
     assert 0.3 < sum(bare) / len(bare) < 0.6
 
@@ -95,12 +95,12 @@ def test_alone_each_subject_keeps_its_slot() -> None:
 def test_a_second_figure_of_a_class_is_another() -> None:
     woman = subjects.Subject("woman", "red", pose="stands")
     scene = subjects.Scene("twins", (woman, woman, None))
-    assert wording.reference(scene).count("another woman in a red dress") == 1
+    assert scene_wording.reference(scene).count("another woman in a red dress") == 1
 
 
 def test_three_birds_fly() -> None:
     scene = subjects.Scene("birds", (None, None, subjects.Subject("bird", "white", count=3)))
-    assert "three white birds" in wording.reference(scene)
+    assert "three white birds" in scene_wording.reference(scene)
 
 
 @pytest.mark.parametrize("color", subjects.COLORS)
@@ -132,7 +132,7 @@ def _pixels(image: Image.Image) -> list[tuple[int, ...]]:
 def test_some_stand_in_front_of_what_is_drawn_behind_them() -> None:
     woman = subjects.Subject("woman", "red", "stands", behind="house", behind_color="blue")
     scene = subjects.Scene("front", (None, woman, None))
-    assert "in front of a blue house" in wording.reference(scene)
+    assert "in front of a blue house" in scene_wording.reference(scene)
     slot = drawing.draw(scene).crop((drawing.UNIT, 0, 2 * drawing.UNIT, drawing.UNIT))
     colors = {color for _, color in slot.getcolors(maxcolors=10_000) or []}
     assert {drawing.PAINT["red"], drawing.PAINT["blue"]} <= colors

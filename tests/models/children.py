@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.models.vllm import VllmModel
 from tests.models.stand_in import masses
 

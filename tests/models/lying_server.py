@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import between_labels
+from posh_reward.models.fake_model import between_labels
+from posh_reward.models.model import Prompt
 
 Reply = dict[str, Any]
 Lie = Callable[["Handler", Reply], None]

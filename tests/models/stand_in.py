@@ -37,11 +37,11 @@ class StandIn:
     """Answers by arithmetic, and does what a word in a prompt's suffix tells it to."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        from posh_reward.models.images import Sizes
+        from posh_reward.models.prompt_images import SizeLimits
 
         start(settings["model"])
         self.settings = settings
-        self.sizes = Sizes(*SIZES) if settings["model"].startswith("sees") else None
+        self.sizes = SizeLimits(*SIZES) if settings["model"].startswith("sees") else None
         self.asleep = False
         self.asked: list[str] = []
 
@@ -146,7 +146,7 @@ def main() -> None:
         print(json.dumps({"vllm": "0.0.1", "revision": revision, "kind": kind}))
         return
     runpy.run_path(str(boot))["load_package"](boot.parents[2])
-    from posh_reward.models.vllm.worker import serve
+    from posh_reward.models.vllm.vllm_worker import serve
 
     serve(StandIn, settings)
 

@@ -8,9 +8,9 @@ import pytest
 
 from posh_reward import ConfigError
 from posh_reward.metrics.posh.presets import PRESETS, rewrite_prompt
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import label_masses, label_tokens, verdict
+from posh_reward.models.model import Prompt
 from posh_reward.types import Phrase
 from tests.models.tokenizers_here import qwen_tokenizer
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from posh_reward import InputError
-from posh_reward.models.images import (
+from posh_reward.models.prompt_images import (
     LONGEST_SIDE,
-    Sizes,
+    SizeLimits,
     image_of,
     images_of,
     settled,
@@ -173,7 +173,7 @@ def test_a_settled_size_is_the_one_of_qwens_processors(
         return
     found = settled_size(width, height, factor, least, most)
     assert found[::-1] == smart_resize(height, width, factor, least, most)
-    assert Sizes(factor, least, most).tokens(width, height) == found[0] * found[1] / factor**2
+    assert SizeLimits(factor, least, most).tokens(width, height) == found[0] * found[1] / factor**2
 
 
 @pytest.mark.parametrize("size", [(224, 112), (100, 150), (300, 260), (4000, 3000), (30, 30)])

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel, fleet, http, replies, startup
-from posh_reward.models.server.http import Failed
+from posh_reward.models.server.http import ExchangeError
 from posh_reward.types import Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (
@@ -465,7 +465,7 @@ def test_any_json_is_at_worst_a_failure(reply: dict[str, Any]) -> None:
         lambda: replies.read_text(reply),
         lambda: replies.token_ids(reply),
     ):
-        with suppress(Failed):
+        with suppress(ExchangeError):
             read()
 
 

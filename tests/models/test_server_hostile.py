@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from posh_reward import ConfigError, JudgeError
 from posh_reward.errors import PoshError
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel, addresses, http
 from posh_reward.models.server.words import MAX_WORDS, STRETCH, clean
 from posh_reward.types import Failure, Verdict

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
+from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.http import TOO_LONG
 from tests.models.tokenizers_here import qwen_tokenizer

@@ -22,12 +22,12 @@ from posh_reward import ConfigError, InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.load import load_judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
+from posh_reward.models.hub import commit
 from posh_reward.models.labels import label_tokens
+from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
-from posh_reward.models.packed.runner import NO_ROOM
-from posh_reward.models.revision import commit
+from posh_reward.models.packed.text_runner import NO_ROOM
 from posh_reward.types import (
     Description,
     Failure,

@@ -16,9 +16,9 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.load import load_judge
-from posh_reward.models.revision import fingerprint
+from posh_reward.models.hub import fingerprint
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.vllm.engine import (
+from posh_reward.models.vllm.vllm_engine import (
     INCOMPLETE,
     check_scoring,
     likeliest,

@@ -158,7 +158,7 @@ def test_last_words_are_logged_without_secrets(
 PARENT = """
 import os, sys, threading, time
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 python, how = sys.argv[1:]
 model = VllmModel("x/y", python=python)
 def tell(what):
@@ -229,7 +229,7 @@ def test_what_a_child_has_started_ends_with_it(make: Make, what: str) -> None:
 FORKING = """
 import os, sys
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 model = VllmModel("x/y", python=sys.argv[1])
 def pid():
     return model.write([Prompt("", "pid")], 9)[0].text

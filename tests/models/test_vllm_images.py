@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from posh_reward.models.ask import BLIND, Asker
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import NO_PLACE, Sizes, image_of, settled
-from posh_reward.models.revision import downloaded, kind
-from posh_reward.models.vllm.engine import charged, input_of
+from posh_reward.models.asker import BLIND, Asker
+from posh_reward.models.hub import downloaded, kind
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, image_of, settled
 from posh_reward.models.vllm.sight import (
     AT_ONCE,
     MOST,
@@ -23,6 +22,7 @@ from posh_reward.models.vllm.sight import (
     prompts_of,
     request_of,
 )
+from posh_reward.models.vllm.vllm_engine import charged, input_of
 from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.store import Store
 from posh_reward.types import PromptImage
@@ -134,7 +134,7 @@ def test_answers_are_kept_by_image_and_cap(make: Make, tmp_path: Path) -> None:
     assert other.usage.cache_hits == 0
 
 
-SIGHT = Sight(Sizes(*SIZES), placeholder=7)
+SIGHT = Sight(SizeLimits(*SIZES), placeholder=7)
 
 
 def test_vllm_gets_one_placeholder_an_image_and_its_digest() -> None:

@@ -21,9 +21,9 @@ import pytest
 
 from posh_reward import JudgeError, PoSh
 from posh_reward.metrics.posh.judges.load import load_judge
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
+from posh_reward.models.model import Prompt
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import Verdict
 from tests.models.tiny import save_tiny_qwen3

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.http import TOO_LONG

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageDraw
 
-from posh_reward.models.images import image_of
+from posh_reward.models.prompt_images import image_of
 from posh_reward.types import PromptImage
 from tests.models.tiny import byte_tokenizer
 from tools.bench.qwen import MARKERS

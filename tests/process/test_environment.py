@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from posh_reward.process.environment import passed_on, place_of_card, secrets_of
+from posh_reward.process.child_environment import passed_on, place_of_card, secrets_of
 
 NEEDED = (
     "PATH HOME LANG LC_ALL TMPDIR XDG_CACHE_HOME LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES CUDA_HOME "

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.datasets.load import load_images
+from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.pairs import Columns
 from posh_reward.study.rows.score import How, score_table

@@ -12,7 +12,7 @@ import pytest
 from datasets import Dataset, DatasetDict, Features, Value
 from datasets import Image as Images
 
-from posh_reward.datasets.load import load_images
+from posh_reward.datasets.load_dataset import load_images
 from tests.recipes.test_launch_vllm import SITECUSTOMIZE, python, run
 
 __all__ = ["python"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.subjects import Scene, Subject
 from research.witness_study.__main__ import NEVER, at_bar, images, oracle, precision, study, table
@@ -28,7 +28,7 @@ def test_texts_have_up_to_five_false_details_and_leave_some_out() -> None:
         first, *others = (truth(told, scene) for told in told_of(scene))
         assert first == 1.0
         assert all(each < 1.0 for each in others)
-    lengths = {len(each.text) < len(wording.reference(scenes[each.image])) for each in
+    lengths = {len(each.text) < len(scene_wording.reference(scenes[each.image])) for each in
                written(scenes)}  # fmt: skip
     assert lengths == {False, True}
 
@@ -36,7 +36,7 @@ def test_texts_have_up_to_five_false_details_and_leave_some_out() -> None:
 def test_the_scores_at_a_bar_are_those_of_a_metric_with_that_bar() -> None:
     [scene] = images(1, seed=3)
     texts = [each.text for each in written([scene])[:3]]
-    references, shown = [wording.uneven(scene)] * 3, [draw(scene)] * 3
+    references, shown = [scene_wording.uneven(scene)] * 3, [draw(scene)] * 3
     whole = PoSh(witness=oracle(1, 3), supported=5).score(texts, references, shown)
     for bar in (2.0, 3.0):
         posh = PoSh(witness=oracle(1, 3), supported=bar)
@@ -59,7 +59,7 @@ def test_with_the_witness_precision_ranks_texts_by_truth_better() -> None:
 
 def test_an_erring_witness_is_wrong_about_the_same_questions_each_time() -> None:
     [scene] = images(1, seed=3)
-    pair = [wording.reference(scene)], ["There is a bridge."], [draw(scene)]
+    pair = [scene_wording.reference(scene)], ["There is a bridge."], [draw(scene)]
     grades = []
     for rate in (0.0, 1.0, 0.5, 0.5):
         [scores] = PoSh(witness=Erring(oracle(1, 3), rate)).score(*pair)

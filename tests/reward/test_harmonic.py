@@ -22,8 +22,8 @@ from posh_reward import (
     PoshReward,
 )
 from posh_reward.metrics.posh.judges.fake import FakeJudge
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.reward.objectives import together
 from posh_reward.reward.shaping import WORST, Shaping
 from posh_reward.types import Failure, Question

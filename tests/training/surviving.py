@@ -18,8 +18,8 @@ from typing import Any
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.training.launch import run
 from posh_reward.types import Reply, Verdict

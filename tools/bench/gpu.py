@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import prompt
-from posh_reward.models.base import Model, Prompt
+from posh_reward.models.model import Model, Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.types import Phrase, Question, Reply, Usage, Verdict
 from tools.bench.qwen import SHAPES, qwen_tokenizer, random_model
@@ -273,7 +273,7 @@ def main() -> int:
     options = parser.parse_args()
     options.shape = options.shape or ("small" if options.small else "Qwen3-14B")
     # Nobody expects labels of random weights.
-    logging.getLogger("posh_reward.models.ask").setLevel(logging.ERROR)
+    logging.getLogger("posh_reward.models.asker").setLevel(logging.ERROR)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         found = run(options, folder)

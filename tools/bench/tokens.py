@@ -42,9 +42,9 @@ from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, PRESETS, prompt, rewrite_prompt
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake import graded
+from posh_reward.models.fake_model import graded
+from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Description, Reply
 from tools.bench.asked import (

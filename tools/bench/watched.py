@@ -9,7 +9,7 @@ from posh_reward import PoSh
 from posh_reward.graph.read import Reader
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
-from posh_reward.models.fake import Recorder
+from posh_reward.models.fake_model import Recorder
 from posh_reward.types import Description, Failure, Phrase, Question, Reply, Verdict
 
 

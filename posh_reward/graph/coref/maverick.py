@@ -19,7 +19,7 @@ from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.coref.words import read_words
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.environment import card_of, passed_on
+from posh_reward.process.child_environment import card_of, passed_on
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:

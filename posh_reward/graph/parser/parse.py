@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.parser.tokens import tokenized
-from posh_reward.process.environment import place_of_card
+from posh_reward.process.child_environment import place_of_card
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import sections
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.types import PromptImage
 
 Task = Literal["captioning", "vqa", "vdu", "reg"]

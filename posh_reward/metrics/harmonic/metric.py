@@ -28,11 +28,11 @@ from posh_reward.metrics.harmonic.weighting import (
 )
 from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.signature import signature
-from posh_reward.models.ask import READING_VERSION, Asker
-from posh_reward.models.base import Model
-from posh_reward.models.images import images_of
+from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.labels import distribution
-from posh_reward.models.load import model_of
+from posh_reward.models.load_model import model_of
+from posh_reward.models.model import Model
+from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
 
@@ -44,7 +44,7 @@ class HarmonicEval:
     """The metric. It needs no reference, but a model that sees, unless no criterion looks.
 
     Args:
-        model: a name, a settings file or a mapping (``models.load``), or a ``Model``.
+        model: a name, a settings file or a mapping (``models.load_model``), or a ``Model``.
         gamma: how much surer criteria count: 1 for equal weights, 0.5 for inverse variances, 0 for
             the surest criterion alone. 0.75 is the paper's.
         store: a file (or a ``Store``) that keeps the model's answers across runs and processes.
@@ -133,7 +133,7 @@ class HarmonicEval:
 
         Args:
             texts: to be scored. An empty one is judged like any other.
-            images: of each text, in any form that ``models.images.image_of`` takes. In task
+            images: of each text, in any form that ``models.prompt_images.image_of`` takes. In task
                 ``reg`` what the text is about has a red box around it.
             task: ``captioning``; ``vqa`` and ``vdu``, answers about images and about images of
                 documents; ``reg``, expressions that tell one thing from others.

@@ -10,7 +10,7 @@ from posh_reward.errors import JudgeError, PoshError
 from posh_reward.metrics.posh.asking import Answers, Ask, is_rewrites
 from posh_reward.metrics.posh.examine import Examination, Steps
 from posh_reward.metrics.posh.judges.judge import Judge, Witness, sound_grade
-from posh_reward.models.base import sound_reply
+from posh_reward.models.model import sound_reply
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 Q = TypeVar("Q")

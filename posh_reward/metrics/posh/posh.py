@@ -33,8 +33,8 @@ from posh_reward.metrics.posh.tasks import (
 )
 from posh_reward.metrics.posh.witness import SUPPORTED, Look, check_supported
 from posh_reward.metrics.signature import signature
-from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
-from posh_reward.models.ask import awake
+from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
+from posh_reward.models.asker import awake
 from posh_reward.store import Store, store_of
 from posh_reward.types import (
     Description,
@@ -175,7 +175,7 @@ class PoSh:
         Args:
             generations: descriptions to be scored.
             references: what each is scored against; as many as ``generations``.
-            images: the image that each describes, in any form that ``models.images`` reads.
+            images: the image that each describes, in any form that ``models.prompt_images`` reads.
                 Needed with a witness; without one they are not looked at.
 
         Raises:

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import sections
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.types import Description, Phrase, Question
 
 

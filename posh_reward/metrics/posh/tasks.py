@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.inputs import check_lists
-from posh_reward.models.images import images_of
+from posh_reward.models.prompt_images import images_of
 from posh_reward.types import Description, Failure, PromptImage
 
 

@@ -9,10 +9,10 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.inputs import check_lists
 from posh_reward.metrics.prove.asking import chosen, prompted
 from posh_reward.metrics.prove.records import Tuple
-from posh_reward.models.ask import Asker
-from posh_reward.models.base import Model
+from posh_reward.models.asker import Asker
 from posh_reward.models.labels import distribution
-from posh_reward.models.load import model_of
+from posh_reward.models.load_model import model_of
+from posh_reward.models.model import Model
 from posh_reward.store import Store
 from posh_reward.types import Failure, PromptImage, Verdict
 

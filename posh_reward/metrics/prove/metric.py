@@ -28,10 +28,10 @@ from posh_reward.metrics.prove.likeness import Likeness
 from posh_reward.metrics.prove.records import Claim, ProveScores
 from posh_reward.metrics.prove.tuples import tuple_source
 from posh_reward.metrics.signature import signature
-from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
-from posh_reward.models.base import Model
+from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
-from posh_reward.models.images import MISSING, images_of
+from posh_reward.models.model import Model
+from posh_reward.models.prompt_images import MISSING, images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure
 

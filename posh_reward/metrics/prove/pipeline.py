@@ -34,11 +34,11 @@ from posh_reward.metrics.prove.sifting import (
 from posh_reward.metrics.prove.tuples import TupleSource, tuple_source
 from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, writing_prompt
 from posh_reward.metrics.signature import signature
-from posh_reward.models.ask import READING_VERSION, Asker
-from posh_reward.models.base import Model
+from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
-from posh_reward.models.images import images_of
-from posh_reward.models.load import model_of
+from posh_reward.models.load_model import model_of
+from posh_reward.models.model import Model
+from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply
 

@@ -13,7 +13,7 @@ from posh_reward.metrics.prove.entailment import Entailment
 from posh_reward.metrics.prove.programs.confined import UNRUN, Confined, ProgramResult, run_programs
 from posh_reward.metrics.prove.programs.scene import Nodes, Value
 from posh_reward.metrics.prove.writing import Candidate
-from posh_reward.models.ask import Asker
+from posh_reward.models.asker import Asker
 from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, PromptImage, Verdict

@@ -14,10 +14,10 @@ from posh_reward.metrics.prove.asking import EDITION, prompted, written
 from posh_reward.metrics.prove.programs.scene import Nodes
 from posh_reward.metrics.prove.records import Tuple
 from posh_reward.metrics.prove.scenes import nodes_of
-from posh_reward.models.ask import READING_VERSION as REPLY_VERSION
-from posh_reward.models.ask import Asker
-from posh_reward.models.base import Model, savable
-from posh_reward.models.load import model_of
+from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
+from posh_reward.models.asker import Asker
+from posh_reward.models.load_model import model_of
+from posh_reward.models.model import Model, savable
 from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Reply, SceneGraph
 

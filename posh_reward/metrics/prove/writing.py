@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from posh_reward.metrics.prove.asking import prompted
 from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
 from posh_reward.metrics.prove.programs.scene import Nodes
-from posh_reward.models.base import Prompt, savable
+from posh_reward.models.model import Prompt, savable
 from posh_reward.types import Failure
 
 LONGEST_REPLY = 6144

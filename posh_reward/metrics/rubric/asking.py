@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from posh_reward.metrics.rubric.rubric import Example, Rubric, RubricMetric
 from posh_reward.metrics.wording import sections
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 
 EDITION = 1
 """Of the wording: raised with any change of it, since signatures carry it from 2 on."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from posh_reward.metrics.rubric.rubric import Rubric, RubricMetric
 from posh_reward.metrics.rubric.scores import Given
-from posh_reward.models.base import savable
+from posh_reward.models.model import savable
 from posh_reward.settings import shown
 
 LONGEST_FEEDBACK = 2_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
-from posh_reward.models.images import SEEING
+from posh_reward.models.prompt_images import SEEING
 
 if TYPE_CHECKING:
     import torch
@@ -94,7 +94,7 @@ def load_config(model: str, revision: str | None) -> PretrainedConfig:
 
 def identity(model: str, revision: str | None) -> str:
     """The commit of a model on the hub, or a folder's fingerprint."""
-    from posh_reward.models.revision import commit, fingerprint
+    from posh_reward.models.hub import commit, fingerprint
 
     if Path(model).is_dir():
         return f"sha256-{fingerprint(Path(model))}"

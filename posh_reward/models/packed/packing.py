@@ -30,7 +30,7 @@ SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Kernels that take a mask and need no new plan for each shape."""
 
 
-class States:
+class SlotStates:
     """Keys and values of every layer, by slot.
 
     Args:
@@ -128,7 +128,7 @@ class Pack:
         device: of the model.
     """
 
-    def __init__(self, rows: Sequence[Segment], states: States, device: torch.device) -> None:
+    def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
         lengths = [len(row.ids) for row in rows]
         ends = np.cumsum(lengths)
         offsets = (ends - lengths).tolist()

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
+from posh_reward.models.model import Prompt
 from posh_reward.models.packed.checkpoint import free_memory
-from posh_reward.models.packed.packing import Pack, States, packed_attention
+from posh_reward.models.packed.packing import Pack, SlotStates, packed_attention
 from posh_reward.models.packed.segments import segments
-from posh_reward.models.packed.slots import Encoded, Ints, common
+from posh_reward.models.packed.slots import Ints, TextTokens, common
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -101,7 +101,7 @@ def check_packing(model: PreTrainedModel, chat: Chat) -> int:
     Raises:
         JudgeError: the model gives other answers: it does not attend as packing needs it to.
     """
-    prompts = [Encoded.of(ids, shared) for ids, shared in chat.split(SAMPLE)]
+    prompts = [TextTokens.of(ids, shared) for ids, shared in chat.split(SAMPLE)]
     try:
         plain = torch.cat([_plain(model, prompt.ids) for prompt in prompts])
         packed, states = _packed(model, *prompts)
@@ -127,13 +127,15 @@ def _plain(model: PreTrainedModel, ids: Ints) -> torch.Tensor:
     return logits[0, -1:].float()
 
 
-def _packed(model: PreTrainedModel, first: Encoded, second: Encoded) -> tuple[torch.Tensor, States]:
+def _packed(
+    model: PreTrainedModel, first: TextTokens, second: TextTokens
+) -> tuple[torch.Tensor, SlotStates]:
     """Logits after both prompts, with what they share computed once."""
     shared = common(first.key, second.key)
     own = np.arange(len(first), len(first) + len(second) - shared)
     paths = np.arange(len(first)), np.concatenate([np.arange(shared), own])
     rows = segments(first.ids, paths[0], 0, 0) + segments(second.ids, paths[1], shared, 1)
-    states = States(len(first) + len(own))
+    states = SlotStates(len(first) + len(own))
     pack = Pack(rows, states, model.device)
     with packed_attention(model):
         logits = pack.run(model)

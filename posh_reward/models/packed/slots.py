@@ -20,7 +20,7 @@ TOKEN = np.dtype(">u4")
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class TextTokens:
     """A prompt in tokens."""
 
     key: bytes
@@ -29,9 +29,9 @@ class Encoded:
     """How many tokens precede this prompt's own part."""
 
     @staticmethod
-    def of(ids: Sequence[int], shared: int) -> Encoded:
+    def of(ids: Sequence[int], shared: int) -> TextTokens:
         """From token ids."""
-        return Encoded(np.asarray(ids, TOKEN).tobytes(), shared)
+        return TextTokens(np.asarray(ids, TOKEN).tobytes(), shared)
 
     @property
     def ids(self) -> Ints:

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.images import MAX_PIXELS
 from posh_reward.models.labels import (
     TOP,
     LabelReading,
@@ -22,16 +20,18 @@ from posh_reward.models.labels import (
     no_token,
     verdict,
 )
+from posh_reward.models.model import Prompt
 from posh_reward.models.packed import checkpoint
+from posh_reward.models.prompt_images import MAX_PIXELS
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from posh_reward.models.packed.loaded import Encoding, Loaded
-    from posh_reward.models.packed.runner import PromptValues
+    from posh_reward.models.packed.packed_model import PackedModel, PromptTokens
+    from posh_reward.models.packed.text_runner import PromptValues
 
-    Given = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
+    ModelParts = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
 
 
 class TransformersModel:
@@ -92,8 +92,8 @@ class TransformersModel:
         self._max_pixels = max_pixels
         self._sleep = sleep
         self._from_memory = False
-        self._given: Given | None = None
-        self._loaded: Loaded | None = None
+        self._given: ModelParts | None = None
+        self._loaded: PackedModel | None = None
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     @classmethod
@@ -123,7 +123,7 @@ class TransformersModel:
 
     @cached_property
     def sees(self) -> bool:
-        """Whether the checkpoint is of a kind that takes images (``models.images.SEEING``).
+        """Whether the checkpoint is of a kind that takes images (``models.prompt_images.SEEING``).
 
         Raises:
             JudgeError: there is no such model.
@@ -215,7 +215,7 @@ class TransformersModel:
         """Lets go of the model."""
         self._given = self._loaded = None
 
-    def _ready(self) -> Loaded:
+    def _ready(self) -> PackedModel:
         from posh_reward.models.packed.placement import states_room
 
         if self._loaded is None:
@@ -227,14 +227,14 @@ class TransformersModel:
             loaded.clear(states_room(device, loaded.per_token, self._memory_gb))
         return loaded
 
-    def _load(self) -> Loaded:
+    def _load(self) -> PackedModel:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.loaded import made_ready
+        from posh_reward.models.packed.packed_model import made_ready
 
         model, tokenizer, images = self._given or self._from_checkpoint()
         return made_ready(model, Chat(tokenizer), images, self._budget, self._max_pixels)
 
-    def _from_checkpoint(self) -> Given:
+    def _from_checkpoint(self) -> ModelParts:
         if self._from_memory:
             raise JudgeError(
                 f"the judge's model {self._model!r} was given in memory, and pickles leave it "
@@ -259,8 +259,8 @@ class TransformersModel:
         return {**self.__dict__, **fresh}
 
     def _encode(
-        self, loaded: Loaded, prompts: Sequence[Prompt], reply: int
-    ) -> tuple[dict[int, Encoding], dict[int, Any]]:
+        self, loaded: PackedModel, prompts: Sequence[Prompt], reply: int
+    ) -> tuple[dict[int, PromptTokens], dict[int, Any]]:
         """By index: prompts in tokens, and failures of those that cannot be asked."""
         found = dict(enumerate(loaded.encode(prompts, reply)))
         failures = {i: each for i, each in found.items() if isinstance(each, Failure)}
@@ -268,7 +268,9 @@ class TransformersModel:
         self.usage.prompt_tokens_submitted += sum(map(len, encoded.values()))
         return encoded, failures
 
-    def _label_tokens(self, loaded: Loaded, labels: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    def _label_tokens(
+        self, loaded: PackedModel, labels: tuple[str, ...]
+    ) -> tuple[tuple[int, ...], ...]:
         if labels not in self._tokens:
             self._tokens[labels] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
         return self._tokens[labels]
@@ -282,7 +284,7 @@ class TransformersModel:
         known = dict(zip(flat, answer, strict=True))
         return verdict(label_masses(known, tokens), self._reading)
 
-    def _count(self, loaded: Loaded) -> None:
+    def _count(self, loaded: PackedModel) -> None:
         for runner in loaded.runners:
             self.usage.prompt_tokens_computed += runner.computed
             self.usage.tokens_decoded += runner.decoded

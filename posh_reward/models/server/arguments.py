@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.images import TOKEN
+from posh_reward.models.prompt_images import TOKEN
 
 THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
 """What Qwen3's template needs to answer at once; vLLM and SGLang pass it on."""

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.models.server.http import TIMEOUT, Failed, Http, Passing
+from posh_reward.models.server.http import TIMEOUT, ExchangeError, ServerClient, TransientError
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Fleet:
         return [server for server in servers if server.rests_until <= now] or servers
 
 
-class Batch:
+class ServerBatch:
     """Asks one batch of prompts, and gives up if no server answers any of them.
 
     Args:
@@ -117,7 +117,7 @@ class Batch:
     """
 
     def __init__(
-        self, http: Http, fleet: Fleet, patience: Patience, sign_of_life: Mapping[str, Any]
+        self, http: ServerClient, fleet: Fleet, patience: Patience, sign_of_life: Mapping[str, Any]
     ) -> None:
         self._http = http
         self._fleet = fleet
@@ -136,27 +136,27 @@ class Batch:
         if known is None:
             return
         signs = await self._signs()
-        if all(isinstance(sign, Passing) and sign.status != 429 for sign in signs):
+        if all(isinstance(sign, TransientError) and sign.status != 429 for sign in signs):
             self._given_up = known
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
         """The reply of the first server that gives one, beginning with the prompt's own.
 
         Raises:
-            Failed: none gave one, or one refused.
+            ExchangeError: none gave one, or one refused.
         """
         began = time.monotonic()
-        failure = Passing("no server was asked")
+        failure = TransientError("no server was asked")
         timeouts = 0
         for tries in range(self._patience.retries + 1):
             if tries:
                 await asyncio.sleep(self._patience.pause(tries - 1, failure.after))
             for server in self._fleet.order(home):
                 if self._given_up is not None:
-                    raise Passing(self._given_up)
+                    raise TransientError(self._given_up)
                 try:
                     return await self._ask_one(server, body)
-                except Passing as passing:
+                except TransientError as passing:
                     failure = passing
                     timeouts += passing.reason == TIMEOUT
             if timeouts >= TIMEOUTS:
@@ -168,11 +168,11 @@ class Batch:
         server.tried()
         try:
             reply = await self._http.post(server.url + CHAT, body)
-        except Passing as passing:
+        except TransientError as passing:
             if passing.status != 429:  # a busy server works
                 server.failed()
             raise
-        except Failed:
+        except ExchangeError:
             self._note_answer(server)
             raise
         self._note_answer(server)
@@ -183,7 +183,7 @@ class Batch:
         self._fleet.given_up = None
         self._answered = time.monotonic()
 
-    async def _look(self, began: float, failure: Failed) -> None:
+    async def _look(self, began: float, failure: ExchangeError) -> None:
         """Gives up the batch if no server has answered meanwhile, nor answers a simple question.
 
         Otherwise every prompt in turn would wait for a judge that is down, for hours. The simple
@@ -193,16 +193,16 @@ class Batch:
             if self._given_up is not None or self._answered > began:
                 return
             signs = await self._signs()
-            if all(isinstance(sign, Passing) for sign in signs):
+            if all(isinstance(sign, TransientError) for sign in signs):
                 self._given_up = self._fleet.given_up = failure.reason
 
-    async def _signs(self) -> list[Failed | None]:
+    async def _signs(self) -> list[ExchangeError | None]:
         """How each server fails at a simple question; None if it answers."""
 
-        async def sign(server: Server) -> Failed | None:
+        async def sign(server: Server) -> ExchangeError | None:
             try:
                 await self._ask_one(server, self._sign_of_life)
-            except Failed as failed:
+            except ExchangeError as failed:
                 return failed
             return None
 

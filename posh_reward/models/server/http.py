@@ -49,7 +49,7 @@ OVERFLOW = (
 SGLang, TensorRT-LLM, llama.cpp."""
 
 
-class Failed(Exception):  # noqa: N818 - control flow between these modules, never a caller's error
+class ExchangeError(Exception):
     """An exchange without an answer; asking again would not help.
 
     Args:
@@ -75,13 +75,13 @@ class Failed(Exception):  # noqa: N818 - control flow between these modules, nev
         return f"{self.reason}; it says: {self.detail}" if self.detail else self.reason
 
 
-class Refused(Failed):
+class RefusalError(ExchangeError):
     """A request that this server will not answer as it stands."""
 
     kind = "prompt"
 
 
-class Passing(Failed):
+class TransientError(ExchangeError):
     """An exchange without an answer that may have one next time.
 
     Args:
@@ -100,7 +100,7 @@ class Passing(Failed):
         self.after = after
 
 
-class Http:
+class ServerClient:
     """The client of one batch, used as a context within one event loop.
 
     Args:
@@ -135,7 +135,7 @@ class Http:
             limits=limits,
         )
 
-    async def __aenter__(self) -> Http:
+    async def __aenter__(self) -> ServerClient:
         await self._client.__aenter__()
         return self
 
@@ -155,7 +155,7 @@ class Http:
         """The JSON object that answers a JSON object.
 
         Raises:
-            Failed: there is none; ``Passing`` if there may be one next time.
+            ExchangeError: there is none; ``Passing`` if there may be one next time.
         """
         # Escapes keep lone surrogates, which broken descriptions have, out of the encoder.
         return await self._bounded("POST", url, json.dumps(body).encode("ascii"))
@@ -167,15 +167,15 @@ class Http:
             exchange = self._exchange(method, url, content)
             return await asyncio.wait_for(exchange, self._timeout)
         except asyncio.TimeoutError:
-            failure = Passing(TIMEOUT)
+            failure = TransientError(TIMEOUT)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            failure = Passing(DISTRUSTED if _distrusts(error) else UNREACHABLE)
+            failure = TransientError(DISTRUSTED if _distrusts(error) else UNREACHABLE)
         except httpx.ProxyError:
-            failure = Passing(PROXY)
+            failure = TransientError(PROXY)
         except httpx.HTTPError:
-            failure = Passing(BROKEN_OFF)
+            failure = TransientError(BROKEN_OFF)
         except (httpx.InvalidURL, ValueError, OverflowError):  # IDNA's errors are ValueErrors
-            failure = Passing(BAD_ADDRESS)
+            failure = TransientError(BAD_ADDRESS)
         # Outside the handlers: httpx's errors hold the request, and so the key.
         raise failure
 
@@ -186,33 +186,35 @@ class Http:
             if not response.is_success:
                 raise self._refusal(response, received)
             if encoded:
-                raise Failed(COMPRESSED)
+                raise ExchangeError(COMPRESSED)
         try:
             reply = json.loads(received)
         except (ValueError, RecursionError):
             reply = None
         if not isinstance(reply, dict):
-            raise Passing(NO_JSON, self._words(received))
+            raise TransientError(NO_JSON, self._words(received))
         return reply
 
-    def _refusal(self, response: httpx.Response, received: bytes) -> Failed:
+    def _refusal(self, response: httpx.Response, received: bytes) -> ExchangeError:
         """What a status other than 2xx means."""
         status, detail = response.status_code, self._words(received)
         place = address(str(response.url))
         if status == 429:
-            return Passing(BUSY, detail, status, _seconds(response.headers.get("retry-after")))
+            return TransientError(
+                BUSY, detail, status, _seconds(response.headers.get("retry-after"))
+            )
         if status == 413 or (status < 500 and any(w in detail.lower() for w in OVERFLOW)):
-            return Refused(TOO_LONG, detail, status)
+            return RefusalError(TOO_LONG, detail, status)
         if status == 408 or status >= 500:
-            return Passing(f"the server failed ({status})", detail, status)
+            return TransientError(f"the server failed ({status})", detail, status)
         if response.is_redirect or 300 <= status < 400:
-            return Refused(f"{place} redirects elsewhere: give the final address", "", status)
+            return RefusalError(f"{place} redirects elsewhere: give the final address", "", status)
         if status in (401, 403):
             # No words of the server: they may hold the key in a form that is not recognised.
-            return Refused(f"{place} does not accept the key ({status})", "", status)
+            return RefusalError(f"{place} does not accept the key ({status})", "", status)
         if status == 404:
-            return Refused(f"{place} has no such model or address (404)", detail, status)
-        return Refused(f"the server refuses the request ({status})", detail, status)
+            return RefusalError(f"{place} has no such model or address (404)", detail, status)
+        return RefusalError(f"the server refuses the request ({status})", detail, status)
 
     def words(self, said: str) -> str:
         """What a server said, fit for a message; see ``words.clean``."""
@@ -243,7 +245,7 @@ async def _received(response: httpx.Response) -> bytes:
     async for chunk in response.aiter_raw():
         received += chunk
         if len(received) > MAX_BYTES:
-            raise Failed(TOO_BIG)
+            raise ExchangeError(TOO_BIG)
     return bytes(received)
 
 

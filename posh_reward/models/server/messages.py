@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
-from posh_reward.models.ask import BLIND
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import Sizes, settled_image
+from posh_reward.models.asker import BLIND
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import SizeLimits, settled_image
 from posh_reward.types import Failure, PromptImage
 
 REMEMBERED = 64
@@ -21,7 +21,7 @@ FASTEST = 1
 Content = str | list[dict[str, Any]]
 
 
-class Messages:
+class ChatMessages:
     """Writes user messages.
 
     Args:
@@ -29,7 +29,7 @@ class Messages:
     """
 
     def __init__(self, max_pixels: int | None) -> None:
-        self._sizes = None if max_pixels is None else Sizes(1, 1, max_pixels)
+        self._sizes = None if max_pixels is None else SizeLimits(1, 1, max_pixels)
         self._uris: OrderedDict[PromptImage, str] = OrderedDict()
 
     def content(self, prompt: Prompt) -> Content | Failure:

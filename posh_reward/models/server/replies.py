@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from posh_reward.models.labels import TOP, label_masses, says, verdict
-from posh_reward.models.server.http import Failed
+from posh_reward.models.server.http import ExchangeError
 from posh_reward.types import Reply, Usage, Verdict
 
 FORM = "the server's reply is not a chat completion"
@@ -28,18 +28,18 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Token and log-probability of the alternatives for a reply's first token, likeliest first.
 
     Raises:
-        Failed: they are missing, not numbers, or of a distribution that was cut for sampling.
+        ExchangeError: missing, not numbers, or of a distribution that was cut for sampling.
     """
     logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
     content = logprobs.get("content")
     if not isinstance(content, list) or not content:
-        raise Failed(NO_LOG_PROBABILITIES)
+        raise ExchangeError(NO_LOG_PROBABILITIES)
     listed = _dict(content[0], NO_LOG_PROBABILITIES).get("top_logprobs")
     if not isinstance(listed, list) or not listed:
-        raise Failed(NO_LOG_PROBABILITIES)
+        raise ExchangeError(NO_LOG_PROBABILITIES)
     found = [_alternative(each) for each in listed]
     if math.fsum(math.exp(each) for _, each in found) > 1 + ROUNDING:
-        raise Failed(NO_NUMBERS)
+        raise ExchangeError(NO_NUMBERS)
     return sorted(found, key=lambda each: -each[1])
 
 
@@ -47,13 +47,13 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
     """The verdict by the text of the twenty likeliest tokens, as ``says`` counts them.
 
     Raises:
-        Failed: log-probabilities are missing, too few, or not numbers.
+        ExchangeError: log-probabilities are missing, too few, or not numbers.
     """
     found = top(reply)[:TOP]
     if len(found) < TOP:  # fewer would be another metric, unnoticed
-        raise Failed(FEWER)
+        raise ExchangeError(FEWER)
     if any(token.startswith(TOKEN_ID) for token, _ in found):
-        raise Failed("the server gives tokens as ids: start it without that option")
+        raise ExchangeError("the server gives tokens as ids: start it without that option")
     masses = [
         math.fsum(math.exp(p) for text, p in found if says(text, label, "top-20"))
         for label in labels
@@ -65,13 +65,13 @@ def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Ver
     """The verdict by the ids of the tokens of each label.
 
     Raises:
-        Failed: log-probabilities are missing, if only one label's, or not numbers.
+        ExchangeError: log-probabilities are missing, if only one label's, or not numbers.
     """
     found = dict(top(reply))
     by_id = {i: found.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
     known = {i: value for i, value in by_id.items() if value is not None}
     if len(known) < len(by_id):
-        raise Failed(INCOMPLETE)
+        raise ExchangeError(INCOMPLETE)
     return verdict(label_masses(known, tokens))
 
 
@@ -79,11 +79,11 @@ def read_text(reply: Mapping[str, Any]) -> Reply:
     """The text of a reply, stripped.
 
     Raises:
-        Failed: there is none.
+        ExchangeError: there is none.
     """
     text = _dict(_choice(reply).get("message"), FORM).get("content")
     if not isinstance(text, str) or not text.strip():
-        raise Failed(NO_TEXT)
+        raise ExchangeError(NO_TEXT)
     return Reply(text.strip())
 
 
@@ -104,11 +104,11 @@ def token_ids(reply: Mapping[str, Any]) -> list[int]:
     """The ids in an answer of vLLM's ``/tokenize``.
 
     Raises:
-        Failed: it has another form.
+        ExchangeError: it has another form.
     """
     ids = reply.get("tokens")
     if not isinstance(ids, list) or not all(isinstance(i, int) and i >= 0 for i in ids):
-        raise Failed(FORM)
+        raise ExchangeError(FORM)
     return ids
 
 
@@ -118,26 +118,26 @@ def _choice(reply: Mapping[str, Any]) -> dict[str, Any]:
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and choice.get("index", 0) == 0:
             return choice
-    raise Failed(FORM)
+    raise ExchangeError(FORM)
 
 
 def _alternative(given: object) -> tuple[str, float]:
     each = _dict(given, NO_LOG_PROBABILITIES)
     token, value = each.get("token"), each.get("logprob")
     if not isinstance(token, str):
-        raise Failed(NO_LOG_PROBABILITIES)
+        raise ExchangeError(NO_LOG_PROBABILITIES)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Failed(NO_NUMBERS)
+        raise ExchangeError(NO_NUMBERS)
     if not value < ROUNDING:  # NaN is not, either
-        raise Failed(NO_NUMBERS)
+        raise ExchangeError(NO_NUMBERS)
     if value < IMPOSSIBLE:
-        raise Failed(MASKED)
+        raise ExchangeError(MASKED)
     return token, float(value)
 
 
 def _dict(value: object, reason: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Failed(reason)
+        raise ExchangeError(reason)
     return value
 
 

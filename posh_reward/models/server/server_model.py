@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import MAX_PIXELS
 from posh_reward.models.labels import TOP, LabelReading, check_reading
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import MAX_PIXELS
 from posh_reward.models.server import http, replies, startup
 from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.arguments import THINKING_OFF, check, check_key_variable, name_of
-from posh_reward.models.server.fleet import Batch, Fleet, Patience
-from posh_reward.models.server.http import Failed, Http
-from posh_reward.models.server.messages import Content, Messages, body
-from posh_reward.models.server.specials import Specials
+from posh_reward.models.server.fleet import Fleet, Patience, ServerBatch
+from posh_reward.models.server.http import ExchangeError, ServerClient
+from posh_reward.models.server.messages import ChatMessages, Content, body
+from posh_reward.models.server.specials import SpecialTokens
 from posh_reward.models.server.threads import run_apart
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
@@ -81,12 +81,12 @@ class ServerModel:
         self.usage = Usage()
         self.sees = images
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
-        self._messages = Messages(max_pixels if images else None)
+        self._messages = ChatMessages(max_pixels if images else None)
         self._name = name_of(model, revision, reading, extra_body, max_pixels if images else None)
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff)
-        self._specials = Specials(model)
+        self._specials = SpecialTokens(model)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
         self._checked = False
         self._said: set[str] = set()
@@ -161,7 +161,7 @@ class ServerModel:
         async with self._http() as client:
             try:
                 how, read = await self._question(client, self._fleet.order(0)[0].url, labels)
-            except Failed as failed:
+            except ExchangeError as failed:
                 self._say(failed)
                 return [Verdict(None, failed.failure) for _ in prompts]
             return await self._all(
@@ -169,7 +169,7 @@ class ServerModel:
             )
 
     async def _question(
-        self, client: Http, url: str, labels: tuple[str, ...]
+        self, client: ServerClient, url: str, labels: tuple[str, ...]
     ) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], Verdict]]:
         """The fields that ask for a distribution over labels, and the reader of the replies.
 
@@ -188,7 +188,7 @@ class ServerModel:
 
     async def _all(
         self,
-        client: Http,
+        client: ServerClient,
         prompts: Sequence[Prompt],
         homes: Sequence[int],
         how: Mapping[str, Any],
@@ -196,7 +196,7 @@ class ServerModel:
         fail: Callable[[Failure], A],
     ) -> list[A]:
         """Asks for all; each server's prompts in order, ``concurrency`` of them at once."""
-        batch = Batch(
+        batch = ServerBatch(
             client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
         )
         await batch.start()
@@ -215,7 +215,7 @@ class ServerModel:
                     reply = await batch.ask(home, self._body(content, how))
                     replies.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
-                except Failed as failed:
+                except ExchangeError as failed:
                     self._say(failed)
                     answers[index] = fail(failed.failure)
 
@@ -230,35 +230,35 @@ class ServerModel:
     def _body(self, content: Content, how: Mapping[str, Any]) -> dict[str, Any]:
         return body(self._model, content, how, self._extra)
 
-    def _http(self) -> Http:
+    def _http(self) -> ServerClient:
         urls = [server.url for server in self._fleet.servers]
-        return Http(http.read_key(self._key_env), self._patience.timeout, urls)
+        return ServerClient(http.read_key(self._key_env), self._patience.timeout, urls)
 
-    def _say(self, failed: Failed) -> None:
+    def _say(self, failed: ExchangeError) -> None:
         """Logs each reason once, with the server's own words."""
         if failed.reason not in self._said:
             self._said.add(failed.reason)
             logger.warning("%s: %s", self._name, failed)
 
-    async def _faults(self) -> list[Failed | None]:
+    async def _faults(self) -> list[ExchangeError | None]:
         """What is wrong with each server; None if nothing is."""
         async with self._http() as client:
             return list(
                 await asyncio.gather(*(self._fault(client, s.url) for s in self._fleet.servers))
             )
 
-    async def _fault(self, client: Http, url: str) -> Failed | None:
+    async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         try:
             await startup.check_model(client, url, self._model)
             how, read = await self._question(client, url, LABELS)
             asked = self._body(startup.PROBE, how)
-            batch = Batch(client, Fleet([url]), self._patience, asked)
+            batch = ServerBatch(client, Fleet([url]), self._patience, asked)
             read(await batch.ask(0, asked))
             if self.sees:
                 content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content
                 await startup.check_sight(batch.ask(0, self._body(content, how)))
-        except Failed as failed:
+        except ExchangeError as failed:
             # A scale without tokens fails its own judgments only.
             return None if failed.reason == startup.NO_TOKEN else failed
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from posh_reward.models.server.http import Failed, Http
+from posh_reward.models.server.http import ExchangeError, ServerClient
 from posh_reward.types import Failure
 
 BRACKETED = (
@@ -37,7 +37,7 @@ REMEMBERED = 100_000
 """Strings after which those seen before are forgotten."""
 
 
-class Specials:
+class SpecialTokens:
     """Knows which bracketed strings are special tokens; asks the server where it can tell (vLLM).
 
     Args:
@@ -48,7 +48,7 @@ class Specials:
         self._model = model
         self._known: dict[str, bool] = {}
 
-    async def learn(self, client: Http, url: str, texts: Iterable[str]) -> None:
+    async def learn(self, client: ServerClient, url: str, texts: Iterable[str]) -> None:
         """Asks about the bracketed strings in some texts that are not known yet.
 
         Where the server does not answer, they count as special if they look like the usual ones.
@@ -65,7 +65,7 @@ class Specials:
             }
             try:
                 reply = await client.post(f"{url.removesuffix('/v1')}/tokenize", body)
-            except Failed:
+            except ExchangeError:
                 return
             tokens = _strings(reply)
             if tokens is None:

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from posh_reward.errors import JudgeError, MissingDependencyError
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import image_of
 from posh_reward.models.labels import LabelReading
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import http, replies
 from posh_reward.models.server.fleet import Server
-from posh_reward.models.server.http import Failed, Http, Passing
+from posh_reward.models.server.http import ExchangeError, ServerClient, TransientError
 from posh_reward.types import PromptImage
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-
 
 
 def refuse_unusable(
-    servers: Sequence[Server], faults: Sequence[Failed | None], reading: LabelReading
+    servers: Sequence[Server], faults: Sequence[ExchangeError | None], reading: LabelReading
 ) -> None:
     """Refuses servers that cannot be used, and leaves out those that are down while others are up.
 
@@ -51,19 +51,19 @@ def refuse_unusable(
     Raises:
         JudgeError: none is there, or one that is there cannot be used.
     """
-    all_down = all(isinstance(fault, Passing) for fault in faults)
+    all_down = all(isinstance(fault, TransientError) for fault in faults)
     for server, fault in zip(servers, faults, strict=True):
         if fault is None:
             continue
         remedy = _remedy(fault, reading)
         said = f"{fault}; {remedy}" if remedy else str(fault)
-        if all_down or not isinstance(fault, Passing):
+        if all_down or not isinstance(fault, TransientError):
             raise JudgeError(f"judge server {server.url}: {said}")
         logger.warning("judge server %s is left out for now: %s", server.url, said)
         server.leave_alone()
 
 
-def _remedy(fault: Failed, reading: LabelReading) -> str:
+def _remedy(fault: ExchangeError, reading: LabelReading) -> str:
     if reading == "labels" and fault.reason in NO_LABELS:
         return LABELS_REMEDY
     if fault.status in (401, 403):
@@ -71,16 +71,16 @@ def _remedy(fault: Failed, reading: LabelReading) -> str:
     return REMEDY.get(fault.reason, "")
 
 
-async def check_model(client: Http, url: str, model: str) -> None:
+async def check_model(client: ServerClient, url: str, model: str) -> None:
     """Checks that a server which lists its models lists this one.
 
     Raises:
-        Failed: it does not, or refuses to be asked.
+        ExchangeError: it does not, or refuses to be asked.
     """
     try:
         listed = (await client.get(f"{url}/models")).get("data")
-    except Failed as failed:
-        if isinstance(failed, Passing) or failed.status in (404, 405):
+    except ExchangeError as failed:
+        if isinstance(failed, TransientError) or failed.status in (404, 405):
             return
         raise
     entries = listed if isinstance(listed, list) else []
@@ -89,7 +89,7 @@ async def check_model(client: Http, url: str, model: str) -> None:
     if names and model not in names:
         # Each name is cut before they are joined: one may have megabytes.
         listed_names = client.words(", ".join(name[:100] for name in names[:5]))
-        raise Failed(f"it serves {listed_names or 'other models'}, not {model}")
+        raise ExchangeError(f"it serves {listed_names or 'other models'}, not {model}")
 
 
 def image_probe() -> Prompt:
@@ -112,21 +112,21 @@ async def check_sight(asked: Awaitable[object]) -> None:
     """Checks that a question about an image is answered.
 
     Raises:
-        Failed: it is not.
+        ExchangeError: it is not.
     """
     try:
         await asked
-    except Failed as failed:
-        raise Failed(NO_SIGHT, failed.detail or failed.reason, failed.status) from None
+    except ExchangeError as failed:
+        raise ExchangeError(NO_SIGHT, failed.detail or failed.reason, failed.status) from None
 
 
 async def label_tokens(
-    client: Http, url: str, model: str, labels: Sequence[str]
+    client: ServerClient, url: str, model: str, labels: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
     """For each label the ids of its tokens: alone, after a blank, after a letter (vLLM).
 
     Raises:
-        Failed: the server does not say.
+        ExchangeError: the server does not say.
     """
     root = url.removesuffix("/v1")
 
@@ -144,10 +144,10 @@ async def label_tokens(
 
     try:
         found = tuple([await ids_of(label) for label in labels])
-    except Failed as failed:
-        if isinstance(failed, Passing):
+    except ExchangeError as failed:
+        if isinstance(failed, TransientError):
             raise
-        raise Failed(NO_TOKENIZE, failed.detail, failed.status) from None
+        raise ExchangeError(NO_TOKENIZE, failed.detail, failed.status) from None
     if not all(found):
-        raise Failed(NO_TOKEN)
+        raise ExchangeError(NO_TOKEN)
     return found

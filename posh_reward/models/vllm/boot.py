@@ -30,8 +30,8 @@ def main() -> None:
 
         print(json.dumps(about(settings["model"], settings["revision"])))
         return
-    from posh_reward.models.vllm.engine import VllmEngine
-    from posh_reward.models.vllm.worker import serve
+    from posh_reward.models.vllm.vllm_engine import VllmEngine
+    from posh_reward.models.vllm.vllm_worker import serve
 
     serve(VllmEngine, settings)
 

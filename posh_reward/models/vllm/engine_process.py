@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.ask import BLIND
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import Sizes, settled_image
-from posh_reward.models.vllm.environment import boot_command
+from posh_reward.models.asker import BLIND
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import SizeLimits, settled_image
 from posh_reward.models.vllm.sight import portions, request_of
+from posh_reward.models.vllm.vllm_environment import boot_command
 from posh_reward.models.vllm.wire import EngineReply, read
 from posh_reward.process import ChildProcess
 from posh_reward.types import Failure, PromptImage
@@ -53,7 +53,7 @@ class EngineProcess:
             raise JudgeError(str(heard["refused"]))
         if "ready" not in heard:
             raise self._child.failed(f"could not start: {heard.get('fatal', heard)}")
-        self._sizes = Sizes(*heard["sizes"]) if "sizes" in heard else None
+        self._sizes = SizeLimits(*heard["sizes"]) if "sizes" in heard else None
 
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]

@@ -7,7 +7,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from posh_reward.models.revision import commit, downloaded, fingerprint, kind
+from posh_reward.models.hub import commit, downloaded, fingerprint, kind
 
 
 def about(model: str, revision: str | None) -> dict[str, str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import NO_PLACE, Sizes, check_max_pixels, size_of
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
 from posh_reward.types import Failure, PromptImage
 
 AT_ONCE = 16
@@ -29,7 +29,7 @@ RETOKENISED = Failure(
 class Sight:
     """How a model in vLLM is shown images: in which sizes, and in place of which token."""
 
-    sizes: Sizes
+    sizes: SizeLimits
     placeholder: int
 
     @property
@@ -66,7 +66,7 @@ def sight_of(model: str, revision: str | None, max_pixels: int) -> Sight:
     least = said.get("min_pixels") or said["size"]["shortest_edge"]
     factor = said["patch_size"] * said["merge_size"]
     check_max_pixels(max_pixels, factor)
-    return Sight(Sizes(factor, min(least, max_pixels), max_pixels), config.image_token_id)
+    return Sight(SizeLimits(factor, min(least, max_pixels), max_pixels), config.image_token_id)
 
 
 def portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:

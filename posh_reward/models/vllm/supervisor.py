@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.process import ChildFailureError

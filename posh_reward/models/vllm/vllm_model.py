@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import MAX_PIXELS
 from posh_reward.models.labels import LabelReading, check_reading, verdict
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import MAX_PIXELS
 from posh_reward.models.vllm.engine_process import EngineProcess
-from posh_reward.models.vllm.environment import About, child_environment, probe
 from posh_reward.models.vllm.supervisor import Supervisor
+from posh_reward.models.vllm.vllm_environment import VllmProbe, child_environment, probe
 from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.types import Reply, Usage, Verdict
 
@@ -97,7 +97,7 @@ class VllmModel:
 
     @property
     def sees(self) -> bool:
-        """Whether the checkpoint is of a kind that takes images (``models.images.SEEING``).
+        """Whether the checkpoint is of a kind that takes images (``models.prompt_images.SEEING``).
 
         Raises:
             JudgeError: there is no vLLM, or no such model.
@@ -186,7 +186,7 @@ class VllmModel:
         )
         return EngineProcess(self._python, settings, environment, *self._timeouts)
 
-    def _about(self) -> About:
+    def _about(self) -> VllmProbe:
         return probe(self._python, self._model, self._revision)
 
     def _mine(self) -> threading.Lock:

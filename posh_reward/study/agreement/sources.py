@@ -62,7 +62,7 @@ def _list_of_rows(path: Path) -> list[Row]:
 
 def _dataset(name: str, split: str) -> list[Row]:
     try:
-        from posh_reward.datasets.load import load_rows
+        from posh_reward.datasets.load_dataset import load_rows
     except ImportError:
         raise MissingDependencyError(
             f"{name!r} is a dataset, which needs `pip install datasets`; files of rows end in "

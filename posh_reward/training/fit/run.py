@@ -8,7 +8,7 @@ from typing import Any
 
 from posh_reward.metrics.load import read_metric
 from posh_reward.metrics.posh.judges.load import JUDGES, WITNESSES
-from posh_reward.models.load import MODELS, model_settings
+from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.combinations import PROMPT_TOKENS
 from posh_reward.training.fit.shapes import BYTES, Shape, shape_of
 from posh_reward.training.fit.states import Parameters

@@ -12,8 +12,8 @@ from PIL import Image
 from posh_reward import HarmonicEval, InputError
 from posh_reward.metrics.harmonic.asking import CRITERIA, SEEN
 from posh_reward.metrics.harmonic.metric import criterion_score
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
 from tests.columns import LazyColumn
 

@@ -8,11 +8,10 @@ import pytest
 from PIL import Image
 
 from posh_reward import InputError, PoSh, PoshReward
-from posh_reward.datasets.scenes import wording
+from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.scene import generate
-from posh_reward.datasets.scenes.subjects import Scene, Subject
-from posh_reward.datasets.scenes.things import things
+from posh_reward.datasets.scenes.generate_scenes import generate
+from posh_reward.datasets.scenes.subjects import Scene, Subject, things
 from posh_reward.metrics.posh.judges.oracle.grounding import ground
 from posh_reward.metrics.posh.judges.oracle.oracle import Oracle, tell
 from posh_reward.types import Description, Question, SceneGraph
@@ -122,7 +121,7 @@ def test_one_dog_does_not_bear_out_two(posh: PoSh) -> None:
 
 
 def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene]) -> None:
-    full = [wording.reference(scene) for scene in scenes]
+    full = [scene_wording.reference(scene) for scene in scenes]
     blank = [f"There is a {scene.slots[0].noun if scene.slots[0] else 'lake'}." for scene in scenes]
     scored = posh.score(full, blank, [draw(scene) for scene in scenes])
     seen = [

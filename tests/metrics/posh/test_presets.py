@@ -6,7 +6,7 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.presets import PRESETS, prompt, question, rewrite_prompt
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.types import Phrase, Question
 from tests.graphs import description
 

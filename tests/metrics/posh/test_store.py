@@ -11,9 +11,9 @@ import pytest
 from posh_reward import PoSh, Scores
 from posh_reward.metrics.posh.judges.fake import fake_model
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from posh_reward.models.ask import READING_VERSION
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.asker import READING_VERSION
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Failure
 

@@ -20,8 +20,8 @@ from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESETS, prompt
 from posh_reward.metrics.posh.witness import Look
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Element, Failure, PromptImage, Question, Scores, Verdict
 from tests.columns import LazyColumn

@@ -15,9 +15,9 @@ from posh_reward import Prove
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.records import ProveScores
 from posh_reward.metrics.prove.tuples import unique_names
-from posh_reward.models.base import Prompt
 from posh_reward.models.encoders import embedded
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, SceneGraph
 from tests.columns import LazyColumn
 from tests.graphs import entity

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from posh_reward.datasets.scenes import wording
-from posh_reward.datasets.scenes.scene import generate
+from posh_reward.datasets.scenes import scene_wording
+from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.pipeline import PairMaker
@@ -25,8 +25,8 @@ from posh_reward.metrics.prove.scenes import nodes_of
 from posh_reward.metrics.prove.sifting import Made
 from posh_reward.metrics.prove.tuples import read_tuples
 from posh_reward.metrics.prove.writing import Candidate, read_candidates, writing_prompt
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import REFUSED, STOPPED, body
 from tests.metrics.prove.scripted import Mumbler, Question, extractor, questions, scripted_writer
@@ -60,7 +60,9 @@ def made(*rows: object, **others: Any) -> Made:
 def truths(
     maker: PairMaker, scenes: list[Scene], asked: Callable[[Scene], list[Question]]
 ) -> Iterator[tuple[Question, Value, str | None]]:
-    for scene, found in zip(scenes, maker.make([*map(wording.reference, scenes)]), strict=True):
+    for scene, found in zip(
+        scenes, maker.make([*map(scene_wording.reference, scenes)]), strict=True
+    ):
         assert found.failure is None
         for question, pair in zip(asked(scene), found.pairs, strict=False):
             assert pair.question == question.question
@@ -105,7 +107,7 @@ def test_the_same_over_four_hundred_captions() -> None:
 def test_no_lie_of_the_writer_survives() -> None:
     scenes = list(generate("validation", 12))
     maker = PairMaker(scripted_writer(scenes, lies=True), tuples=extractor(scenes))
-    everything = maker.make([*map(wording.reference, scenes)])
+    everything = maker.make([*map(scene_wording.reference, scenes)])
     maker.close()
     for scene, each in zip(scenes, everything, strict=True):
         asked = list(questions(scene))

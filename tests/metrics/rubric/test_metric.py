@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from posh_reward import InputError, RubricJudge, RubricReward
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.types import Failure
 
 TRUTH = "Class: Bird, Family: Eagle, Species: Bald Eagle"

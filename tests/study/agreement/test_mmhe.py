@@ -14,8 +14,8 @@ from scipy.stats import kendalltau
 
 from posh_reward import HarmonicEval, InputError
 from posh_reward.metrics.harmonic.asking import CRITERIA
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.study.agreement.harmonic import HarmonicMeasure
 from posh_reward.study.agreement.items import Given, Pair
 from posh_reward.study.agreement.mmhe import MmheColumns, judged

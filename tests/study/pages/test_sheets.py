@@ -13,9 +13,9 @@ from PIL import Image
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
 from posh_reward.errors import InputError
-from posh_reward.models import load
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel
+from posh_reward.models import load_model
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.study.pages.sheets import sheets_page
 from posh_reward.study.rows.journal import Row
 from tests.cli.running import rows_in, write_rows
@@ -53,7 +53,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(autouse=True)
 def judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(load.MODELS, "fake-model", "tests.study.pages.test_sheets:Judge")
+    monkeypatch.setitem(load_model.MODELS, "fake-model", "tests.study.pages.test_sheets:Judge")
 
 
 def table(folder: Path, *texts: str | None) -> Path:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from posh_reward.models.base import Prompt
-from posh_reward.models.fake import FakeModel, Recorder, graded
-from posh_reward.models.fake import Grader as PromptGrader
+from posh_reward.models.fake_model import FakeModel, Recorder, graded
+from posh_reward.models.fake_model import Grader as PromptGrader
+from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 Grader = Callable[[Question], "float | Failure"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from posh_reward.metrics.posh.asking import Pace
-from posh_reward.models.base import sound_verdict
+from posh_reward.models.model import sound_verdict
 from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
 

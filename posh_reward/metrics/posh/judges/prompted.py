@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.presets import check_preset, prompt, rewrite_prompt
-from posh_reward.models.ask import Asker
-from posh_reward.models.base import Model
+from posh_reward.models.asker import Asker
+from posh_reward.models.model import Model
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 

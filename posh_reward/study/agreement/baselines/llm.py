@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Literal
 
 from posh_reward.metrics.wording import filled, wording
-from posh_reward.models.ask import Asker
-from posh_reward.models.base import Model, Prompt
-from posh_reward.models.images import image_of
+from posh_reward.models.asker import Asker
+from posh_reward.models.model import Model, Prompt
+from posh_reward.models.prompt_images import image_of
 from posh_reward.store import Store
 from posh_reward.study.agreement.items import Given, Pair
 from posh_reward.types import Failure, Reply

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from posh_reward.datasets.load import scene_options
+from posh_reward.datasets.load_dataset import scene_options
 from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.scene import SPLITS, generate
+from posh_reward.datasets.scenes.generate_scenes import SPLITS, generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.errors import MissingDependencyError
-from posh_reward.models.images import image_of
+from posh_reward.models.prompt_images import image_of
 from posh_reward.types import Failure
 
 

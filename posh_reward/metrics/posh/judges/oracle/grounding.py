@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from posh_reward.datasets.scenes.things import Thing
+from posh_reward.datasets.scenes.subjects import Thing
 from posh_reward.metrics.posh.judges.oracle.telling import FRONT, PLACES, has, joined
 from posh_reward.types import Description, Token
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from posh_reward.datasets.load import scene_options
+from posh_reward.datasets.load_dataset import scene_options
 from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.things import NOUNS, Thing, things
+from posh_reward.datasets.scenes.subjects import NOUNS, Thing, things
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.oracle.album import album
 from posh_reward.metrics.posh.judges.oracle.grounding import Grounding, ground

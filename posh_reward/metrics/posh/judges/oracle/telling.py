@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from posh_reward.datasets.scenes.subjects import COLORS
-from posh_reward.datasets.scenes.things import Posture, Role, Thing
+from posh_reward.datasets.scenes.subjects import COLORS, Posture, Role, Thing
 
 PLACES = {"left": 0, "center": 1, "centre": 1, "middle": 1, "right": 2}
 """Words for the slots."""

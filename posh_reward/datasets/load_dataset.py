@@ -216,7 +216,7 @@ def scene_options(name: str) -> SceneOptions:
 def _drawn(options: SceneOptions, split: str) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
-    from posh_reward.datasets.scenes import scene as scenes
+    from posh_reward.datasets.scenes import generate_scenes as scenes
 
     if split not in scenes.SPLITS:
         raise InputError(f"there is no split {split!r}; use one of {', '.join(scenes.SPLITS)}")

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from posh_reward.models.vision.shown import Ids
+from posh_reward.models.vision.image_tokens import Ids
 from posh_reward.types import PromptImage
 
 
-class States:
+class ImageStates:
     """Keys and values of tokens by layer, which follow those of ``before``.
 
     A model takes it for its cache, and calls only ``update``. There may be one row or many; what
@@ -21,7 +21,7 @@ class States:
         before: the tokens that these follow; None at the beginning of a prompt.
     """
 
-    def __init__(self, before: States | None = None) -> None:
+    def __init__(self, before: ImageStates | None = None) -> None:
         self.before = before
         self.position: int = before.position if before else 0
         """Of the next token. An image takes fewer positions than it has tokens."""
@@ -71,8 +71,8 @@ Key = tuple[tuple[PromptImage, ...], Ids]
 """Images, and the tokens of a prompt up to the last of them."""
 
 
-class Kept:
-    """States of images and of the texts after them; the least recently used are given up first.
+class StatesCache:
+    """States of images and of the texts after them; least recently used ones go first.
 
     Args:
         room: most tokens that are kept.
@@ -80,19 +80,19 @@ class Kept:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self._stems: OrderedDict[Key, dict[Ids, States]] = OrderedDict()
+        self._stems: OrderedDict[Key, dict[Ids, ImageStates]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._stems)
 
-    def find(self, key: Key, prefix: Ids = ()) -> States | None:
+    def find(self, key: Key, prefix: Ids = ()) -> ImageStates | None:
         """The states after a stem and a prefix, if they are kept."""
         if key not in self._stems:
             return None
         self._stems.move_to_end(key)
         return self._stems[key].get(prefix)
 
-    def add(self, key: Key, prefix: Ids, states: States) -> None:
+    def add(self, key: Key, prefix: Ids, states: ImageStates) -> None:
         """Keeps states for prompts to come."""
         self._stems.setdefault(key, {})[prefix] = states
 

@@ -36,7 +36,7 @@ LONGEST_SIDE = 200
 """The longest that an image may be, in heights, or the highest, in widths."""
 
 
-class Sizes(NamedTuple):
+class SizeLimits(NamedTuple):
     """The sizes in which a model sees images."""
 
     factor: int
@@ -192,7 +192,7 @@ def settled(
     )
 
 
-def settled_image(prompt_image: PromptImage, sizes: Sizes) -> Image.Image | Failure:
+def settled_image(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image | Failure:
     """The image as a model sees it; a failure if it cannot be shown."""
     try:
         from PIL import Image

@@ -28,17 +28,17 @@ CREATE TABLE kept(used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, space INTE
 """``used`` rises with every row that is added or used again, so the table is in the order in which
 rows are evicted, and evicting frees whole pages."""
 
-Trouble = Literal["locked", "unwritable", "broken"]
+StoreFault = Literal["locked", "unwritable", "broken"]
 
 
-class Unusable(sqlite3.DatabaseError):
+class UnusableStoreError(sqlite3.DatabaseError):
     """A sound database that is not ours to touch."""
 
 
-def trouble_of(error: sqlite3.Error) -> Trouble:
+def trouble_of(error: sqlite3.Error) -> StoreFault:
     """What kind of fault an error of SQLite is (by its words: Python 3.10 has no codes)."""
     words = str(error).lower()
-    if isinstance(error, Unusable):
+    if isinstance(error, UnusableStoreError):
         return "broken"
     if "locked" in words or "busy" in words:
         return "locked"
@@ -183,12 +183,12 @@ def _is_store(connection: sqlite3.Connection) -> bool:
         "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
     ).fetchone()
     if application == APPLICATION and version > VERSION:
-        raise Unusable(
+        raise UnusableStoreError(
             f"was written by a newer posh-reward (version {version} of its tables, this one "
             f"reads {VERSION}): update, or name another file"
         )
     if application != APPLICATION and (application or tables):
-        raise Unusable("is a database of another program: name another file")
+        raise UnusableStoreError("is a database of another program: name another file")
     return bool(application == APPLICATION)
 
 

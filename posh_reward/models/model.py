@@ -44,7 +44,7 @@ class Prompt(NamedTuple):
 
 
 class Model(Protocol):
-    """Answers user messages, thinking off. Listed in ``models/load.py``.
+    """Answers user messages, thinking off. Listed in ``models/load_model.py``.
 
     One bad prompt never spoils its neighbours.
     """
@@ -70,7 +70,7 @@ class Model(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """A running total. Models count tokens; ``models.ask`` counts the rest."""
+        """A running total. Models count tokens; ``models.asker`` counts the rest."""
         ...
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posh_reward.errors import InputError
-from posh_reward.store.opening import (
+from posh_reward.store.open_store import (
     APPLICATION,
     VERSION,
-    Unusable,
+    UnusableStoreError,
     delete,
     log_bytes,
     open_file,
@@ -125,13 +125,17 @@ def _check_ours(path: str, error: sqlite3.Error, any_file: bool) -> None:
     with Path(path).open("rb") as file:
         head = file.read(72)
     ours = head.startswith(b"SQLite format 3\0") and head[68:] == APPLICATION.to_bytes(4, "big")
-    if (isinstance(error, Unusable) or not ours) and not any_file:
-        why = error if isinstance(error, Unusable) else f"cannot be read as a store ({error})"
+    if (isinstance(error, UnusableStoreError) or not ours) and not any_file:
+        why = (
+            error
+            if isinstance(error, UnusableStoreError)
+            else f"cannot be read as a store ({error})"
+        )
         raise InputError(f"{path!r} {why}; to delete it anyway, pass --yes")
 
 
 def _unreadable(path: str, error: sqlite3.Error) -> InputError:
-    if isinstance(error, Unusable):
+    if isinstance(error, UnusableStoreError):
         return InputError(f"{path!r} {error}")
     if trouble_of(error) == "broken":
         return InputError(

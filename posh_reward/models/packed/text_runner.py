@@ -12,9 +12,9 @@ import torch
 
 from posh_reward.models.labels import NOT_NUMBERS
 from posh_reward.models.packed.logits import NOTHING, float32_head, likeliest
-from posh_reward.models.packed.packing import Pack, States, packed_attention
+from posh_reward.models.packed.packing import Pack, SlotStates, packed_attention
 from posh_reward.models.packed.segments import Segment, segments
-from posh_reward.models.packed.slots import NO_SLOTS, TOKEN, Encoded, Ints, Slots, common
+from posh_reward.models.packed.slots import NO_SLOTS, TOKEN, Ints, Slots, TextTokens, common
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ OUT_OF_MEMORY = Failure(
 )
 
 
-class Runner:
+class TextRunner:
     """Reads the ends of prompts and writes greedy replies.
 
     Results do not depend on the order of the prompts. The other prompts of a pass, and how much
@@ -65,13 +65,13 @@ class Runner:
         Args:
             capacity: from now on, how many tokens' states there is room for; longer prompts fail.
         """
-        self.states = States(capacity)
+        self.states = SlotStates(capacity)
         self._budget = self._wanted
         self._capacity = capacity
         self._forget()
 
     @torch.inference_mode()
-    def read(self, prompts: Sequence[Encoded], read: Read) -> list[PromptValues]:
+    def read(self, prompts: Sequence[TextTokens], read: Read) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or why there are none."""
         with packed_attention(self.model), float32_head(self.model), self._sound():
             values, paths = self._prefill(prompts, read, hold=False)
@@ -80,7 +80,7 @@ class Runner:
 
     @torch.inference_mode()
     def write(
-        self, prompts: Sequence[Encoded], max_tokens: int, stops: Collection[int]
+        self, prompts: Sequence[TextTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
         """The greedy reply to each prompt, its stop token included; or why there is none."""
         needs = [len(prompt) + max_tokens for prompt in prompts]
@@ -96,7 +96,7 @@ class Runner:
         return [replies[index] for index in range(len(prompts))]
 
     def _prefill(
-        self, prompts: Sequence[Encoded], read: Read, *, hold: bool
+        self, prompts: Sequence[TextTokens], read: Read, *, hold: bool
     ) -> tuple[list[PromptValues], dict[int, Ints]]:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
         done: list[PassValues] = []
@@ -147,7 +147,7 @@ class Runner:
         self.computed += sum(len(row.ids) for row in rows)
         rows.clear()
 
-    def _order(self, prompts: Sequence[Encoded]) -> list[int]:
+    def _order(self, prompts: Sequence[TextTokens]) -> list[int]:
         """Prompts whose prefix is kept first, before it makes room for others; then by tokens."""
 
         def place(index: int) -> tuple[bool, bytes]:
@@ -157,7 +157,7 @@ class Runner:
 
         return sorted(range(len(prompts)), key=place)
 
-    def _place(self, prompt: Encoded, index: int) -> list[Segment] | None:
+    def _place(self, prompt: TextTokens, index: int) -> list[Segment] | None:
         """Finds slots for a prompt's tokens; returns the rows to compute, None without room."""
         key, last = self._last
         known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
@@ -219,7 +219,7 @@ class Runner:
             yield group
 
     def _reply(
-        self, prompts: Sequence[Encoded], max_tokens: int, stops: Collection[int]
+        self, prompts: Sequence[TextTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
         first, paths = self._prefill(prompts, likeliest, hold=True)
         replies: list[Any] = list(first)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from posh_reward.store import opening
-from posh_reward.store.opening import identity, log_bytes, open_file
+from posh_reward.store import open_store
+from posh_reward.store.open_store import identity, log_bytes, open_file
 
 AT_ONCE = 256
 """Rows to a statement or a transaction. Keys are digests, so each row may change a page of 4 kB
@@ -22,7 +22,7 @@ Value = tuple[bytes, bytes]
 """A digest, and what is kept under it."""
 
 
-class Entry(NamedTuple):
+class StoreRow(NamedTuple):
     """What the table has under one digest."""
 
     used: int
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     value: bytes
 
 
-class File:
+class StoreFile:
     """One connection. Its methods raise ``sqlite3.Error``, and are for one thread at a time.
 
     The bound holds for the file with its log: a quarter of it (64 MB at most) is the log's,
@@ -58,14 +58,14 @@ class File:
         """Whether a call was interrupted in mid-transaction; it still holds the write lock."""
         return self._connection.in_transaction
 
-    def read(self, digests: Sequence[bytes]) -> list[Entry]:
+    def read(self, digests: Sequence[bytes]) -> list[StoreRow]:
         """The rows that are there."""
-        rows: list[Entry] = []
+        rows: list[StoreRow] = []
         for start in range(0, len(digests), AT_ONCE):
             some = digests[start : start + AT_ONCE]
             marks = ",".join("?" * len(some))
             query = f"SELECT used, key, value FROM kept WHERE key IN ({marks})"  # noqa: S608
-            rows += map(Entry._make, self._connection.execute(query, some))
+            rows += map(StoreRow._make, self._connection.execute(query, some))
         return rows
 
     def add(self, kind: str, space: str, values: Sequence[Value]) -> int:
@@ -82,7 +82,7 @@ class File:
         self._in_transaction(work)
         return len(values)
 
-    def renew(self, rows: Sequence[Entry]) -> None:
+    def renew(self, rows: Sequence[StoreRow]) -> None:
         """Makes those of ``rows`` the newest that are in the older half of a half-full file.
 
         So what is in use outlives what is not, and until there is need reading writes nothing.
@@ -146,7 +146,7 @@ class File:
 
     def _shorten_log(self) -> None:
         """Empties a log that readers in other processes kept SQLite from emptying in passing."""
-        give_up = time.monotonic() + opening.LOCK_SECONDS
+        give_up = time.monotonic() + open_store.LOCK_SECONDS
         while log_bytes(self._path) > self._log // 4:
             [[busy, _, _]] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             if not busy or log_bytes(self._path) <= self._log // 2:

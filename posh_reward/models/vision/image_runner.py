@@ -11,10 +11,10 @@ import torch
 
 from posh_reward.models.labels import NOT_NUMBERS
 from posh_reward.models.packed.logits import NOTHING, float32_head, likeliest
-from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY, PromptValues, Read
 from posh_reward.models.packed.segments import GROUP_KEYS
-from posh_reward.models.vision.shown import Eyes, Ids, Shown
-from posh_reward.models.vision.states import Kept, States
+from posh_reward.models.packed.text_runner import NO_ROOM, OUT_OF_MEMORY, PromptValues, Read
+from posh_reward.models.vision.image_states import ImageStates, StatesCache
+from posh_reward.models.vision.image_tokens import Ids, ImageEncoder, ImageTokens
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Row = tuple[int, Ids]
 """Which prompt it is, and its tokens after those that are known."""
-Answer = Callable[[States, Sequence[Ids]], list[Any]]
+Answer = Callable[[ImageStates, Sequence[Ids]], list[Any]]
 """Known states and rows that continue them -> an answer for each row."""
 
 
@@ -40,14 +40,14 @@ class ImageRunner:
             computed in one pass.
     """
 
-    def __init__(self, model: PreTrainedModel, eyes: Eyes, budget: int) -> None:
+    def __init__(self, model: PreTrainedModel, eyes: ImageEncoder, budget: int) -> None:
         self.model = model
         self.eyes = eyes
         self.computed = 0
         """Prompt tokens computed so far, without padding."""
         self.decoded = 0
         """Tokens of replies so far."""
-        self.kept = Kept(0)
+        self.kept = StatesCache(0)
         self._budget = budget
 
     def clear(self, room: int) -> None:
@@ -56,14 +56,14 @@ class ImageRunner:
         Args:
             room: from now on, how many tokens' states may be kept.
         """
-        self.kept = Kept(room)
+        self.kept = StatesCache(room)
 
     @torch.inference_mode()
-    def read(self, prompts: Sequence[Shown], read: Read) -> list[PromptValues]:
+    def read(self, prompts: Sequence[ImageTokens], read: Read) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or why there are none."""
 
-        def answer(known: States, rows: Sequence[Ids]) -> list[PromptValues]:
-            logits, _ = self.ends(States(known), rows)
+        def answer(known: ImageStates, rows: Sequence[Ids]) -> list[PromptValues]:
+            logits, _ = self.ends(ImageStates(known), rows)
             found: list[PromptValues] = read(logits).tolist()
             return found
 
@@ -72,13 +72,13 @@ class ImageRunner:
 
     @torch.inference_mode()
     def write(
-        self, prompts: Sequence[Shown], max_tokens: int, stops: Collection[int]
+        self, prompts: Sequence[ImageTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
         """The greedy reply to each prompt, its stop token included; or why there is none."""
         answer = partial(self._replies, max_tokens=max_tokens, stops=frozenset(stops))
         return self._answers(prompts, max_tokens, answer)
 
-    def _answers(self, prompts: Sequence[Shown], reply: int, answer: Answer) -> list[Any]:
+    def _answers(self, prompts: Sequence[ImageTokens], reply: int, answer: Answer) -> list[Any]:
         answers: dict[int, Any] = {}
         with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
             for together in alike(prompts):
@@ -91,8 +91,8 @@ class ImageRunner:
         return [answers[index] for index in range(len(prompts))]
 
     def _known(
-        self, prompts: Sequence[Shown], together: Sequence[int]
-    ) -> Iterator[tuple[States | Failure, list[Row]]]:
+        self, prompts: Sequence[ImageTokens], together: Sequence[int]
+    ) -> Iterator[tuple[ImageStates | Failure, list[Row]]]:
         """What is known of prompts about the same images, and the rows that continue it.
 
         A text after the images that only one prompt has is part of that prompt's row.
@@ -117,7 +117,7 @@ class ImageRunner:
         if unshared:
             yield stem, unshared
 
-    def _stem(self, prompt: Shown) -> States | Failure:
+    def _stem(self, prompt: ImageTokens) -> ImageStates | Failure:
         """The states of a prompt's images."""
         key = (prompt.images, prompt.stem)
         known = self.kept.find(key)
@@ -127,7 +127,7 @@ class ImageRunner:
             return NO_ROOM
         with suppress(torch.OutOfMemoryError):
             states = self.look(prompt)
-            if isinstance(states, States):
+            if isinstance(states, ImageStates):
                 self.kept.add(key, (), states)
             return states
         return self._stem(prompt) if self._gave_up() else OUT_OF_MEMORY
@@ -139,7 +139,7 @@ class ImageRunner:
         torch.cuda.empty_cache()  # does nothing without CUDA
         return kept
 
-    def look(self, prompt: Shown) -> States | Failure:
+    def look(self, prompt: ImageTokens) -> ImageStates | Failure:
         """Computes a prompt up to the last of its images."""
         seen = self.eyes.patches(prompt.images)
         if isinstance(seen, Failure):
@@ -151,19 +151,19 @@ class ImageRunner:
         positions, shift = core.get_rope_index(
             input_ids=ids, mm_token_type_ids=kinds, image_grid_thw=grid
         )
-        states = States()
+        states = ImageStates()
         real = torch.ones_like(ids, dtype=torch.bool)
         self._pass(states, ids, positions, real, pixel_values=pixels, image_grid_thw=grid)
         states.position = len(prompt.stem) + int(shift)
         self.computed += len(prompt.stem)
         return states
 
-    def _prefix(self, prompt: Shown, stem: States, prefix: Ids) -> States | None:
+    def _prefix(self, prompt: ImageTokens, stem: ImageStates, prefix: Ids) -> ImageStates | None:
         """The states of a text after images; None if there is no room for them."""
         key = (prompt.images, prompt.stem)
         if not self.kept.make_room(key, len(prefix)):
             return None
-        states = States(stem)
+        states = ImageStates(stem)
         try:
             self.ends(states, [prefix])
         except torch.OutOfMemoryError:
@@ -172,7 +172,7 @@ class ImageRunner:
         self.kept.add(key, prefix, states)
         return states
 
-    def _batches(self, known: States, rows: Sequence[Row], reply: int) -> Iterator[list[Row]]:
+    def _batches(self, known: ImageStates, rows: Sequence[Row], reply: int) -> Iterator[list[Row]]:
         """Rows of similar lengths, few enough for the budget and for memory."""
         batch: list[Row] = []
         for row in sorted(rows, key=lambda row: (len(row[1]), row[1])):
@@ -186,7 +186,9 @@ class ImageRunner:
         if batch:
             yield batch
 
-    def _asked(self, known: States, batch: Sequence[Row], answer: Answer) -> list[tuple[int, Any]]:
+    def _asked(
+        self, known: ImageStates, batch: Sequence[Row], answer: Answer
+    ) -> list[tuple[int, Any]]:
         """The answers to a batch; in halves if memory is too small for all of it."""
         with suppress(torch.OutOfMemoryError):
             answers = answer(known, [ids for _, ids in batch])
@@ -201,7 +203,7 @@ class ImageRunner:
             *self._asked(known, batch[half:], answer),
         ]
 
-    def ends(self, states: States, rows: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
+    def ends(self, states: ImageStates, rows: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (rows, vocabulary) after each row, and (rows, longest) which are not padding."""
         lengths = torch.tensor([len(row) for row in rows])
         longest = int(lengths.max())
@@ -217,10 +219,10 @@ class ImageRunner:
         return logits, real
 
     def _replies(
-        self, known: States, rows: Sequence[Ids], max_tokens: int, stops: frozenset[int]
+        self, known: ImageStates, rows: Sequence[Ids], max_tokens: int, stops: frozenset[int]
     ) -> list[list[int] | Failure]:
         """The greedy reply to each row."""
-        states = States(known)
+        states = ImageStates(known)
         logits, real = self.ends(states, rows)
         replies: list[list[int]] = likeliest(logits).tolist()
         going = list(range(len(rows)))
@@ -244,7 +246,7 @@ class ImageRunner:
 
     def _pass(
         self,
-        states: States,
+        states: ImageStates,
         ids: torch.Tensor,
         positions: torch.Tensor,
         real: torch.Tensor,
@@ -274,7 +276,7 @@ class ImageRunner:
         return hidden
 
 
-def alike(prompts: Sequence[Shown]) -> list[list[int]]:
+def alike(prompts: Sequence[ImageTokens]) -> list[list[int]]:
     """Indices of the prompts about the same images, together."""
     groups: dict[object, list[int]] = {}
     for index, prompt in enumerate(prompts):

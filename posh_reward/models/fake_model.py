@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from posh_reward.models.base import Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
 Grader = Callable[[Prompt], "float | Failure"]

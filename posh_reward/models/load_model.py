@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.models.base import Model
+from posh_reward.models.model import Model
 from posh_reward.settings import make, named_settings, read_settings
 from posh_reward.shipped import shipped
 
@@ -14,7 +14,7 @@ MODELS = {
     "transformers": "posh_reward.models.packed:TransformersModel",
     "vllm": "posh_reward.models.vllm:VllmModel",
     "server": "posh_reward.models.server:ServerModel",
-    "fake-model": "posh_reward.models.fake:FakeModel",
+    "fake-model": "posh_reward.models.fake_model:FakeModel",
 }
 """Name -> ``module:class``. A settings file gives the arguments of that class."""
 

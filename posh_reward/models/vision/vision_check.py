@@ -8,13 +8,13 @@ import torch
 from PIL import Image
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.base import Prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.images import image_of
+from posh_reward.models.model import Prompt
 from posh_reward.models.packed.placement import TOLERANCE
-from posh_reward.models.vision.runner import ImageRunner
-from posh_reward.models.vision.shown import Shown
-from posh_reward.models.vision.states import States
+from posh_reward.models.prompt_images import image_of
+from posh_reward.models.vision.image_runner import ImageRunner
+from posh_reward.models.vision.image_states import ImageStates
+from posh_reward.models.vision.image_tokens import ImageTokens
 from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
         with torch.autocast(model.device.type, enabled=False):
             plain = torch.cat([_plain(runner, prompt) for prompt in prompts])
             known = runner.look(prompts[0])
-            assert isinstance(known, States), known
+            assert isinstance(known, ImageStates), known
             logits, _ = runner.ends(
-                States(known), [prompt.prefix + prompt.own for prompt in prompts]
+                ImageStates(known), [prompt.prefix + prompt.own for prompt in prompts]
             )
     except torch.OutOfMemoryError as error:
         raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
@@ -56,7 +56,7 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
     runner.computed = 0
 
 
-def _sample(runner: ImageRunner, chat: Chat, word: str) -> Shown:
+def _sample(runner: ImageRunner, chat: Chat, word: str) -> ImageTokens:
     """A question about an image that is wider than high, as positions depend on its shape."""
     side = runner.eyes.sizes.factor
     image = Image.linear_gradient("L").resize((3 * side, 2 * side))
@@ -70,7 +70,7 @@ def _sample(runner: ImageRunner, chat: Chat, word: str) -> Shown:
     return shown
 
 
-def _plain(runner: ImageRunner, prompt: Shown) -> torch.Tensor:
+def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
     """Logits (1, vocabulary) after a prompt, as transformers computes them."""
     seen = runner.eyes.patches(prompt.images)
     assert not isinstance(seen, Failure), seen

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from posh_reward.datasets.scenes import drawing, wording
+from posh_reward.datasets.scenes import drawing, scene_wording
 from posh_reward.datasets.scenes.subjects import (
     BACKDROPS,
     COLORS,
@@ -104,7 +104,7 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
         if slots in seen or split_of(slots) != split:
             continue
         scene = Scene(f"{split}-{seed}-{len(seen):05d}", slots)
-        if WORDS[0] <= len(wording.reference(scene).split()) <= WORDS[1]:
+        if WORDS[0] <= len(scene_wording.reference(scene).split()) <= WORDS[1]:
             seen.add(slots)
             yield scene
 
@@ -118,7 +118,7 @@ def alone(scene: Scene) -> Iterator[Scene]:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SceneRow:
     """One row of the dataset: the columns of ``amitha/docent``, plus a uuid."""
 
     uuid: str
@@ -135,7 +135,7 @@ def rows(
     plain: bool = False,
     uneven: bool = False,
     scale: int = 1,
-) -> Iterator[Example]:
+) -> Iterator[SceneRow]:
     """Draws and describes ``count`` scenes of a split.
 
     Args:
@@ -149,5 +149,5 @@ def rows(
     for scene in generate(split, count, seed, plain=plain):
         buffer = io.BytesIO()
         drawing.draw(scene, scale).save(buffer, "png", compress_level=1)
-        text = wording.uneven(scene) if uneven else wording.reference(scene)
-        yield Example(scene.uid, buffer.getvalue(), text)
+        text = scene_wording.uneven(scene) if uneven else scene_wording.reference(scene)
+        yield SceneRow(scene.uid, buffer.getvalue(), text)

@@ -9,10 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from posh_reward.errors import MissingDependencyError
-from posh_reward.models.ask import BLIND
-from posh_reward.models.base import Prompt
+from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
-from posh_reward.models.images import Sizes
 from posh_reward.models.labels import (
     TOP,
     LabelReading,
@@ -20,9 +18,11 @@ from posh_reward.models.labels import (
     label_tokens,
     no_token,
 )
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import SizeLimits
 from posh_reward.models.vllm.sight import RETOKENISED, sight_of
+from posh_reward.models.vllm.vllm_worker import Answers
 from posh_reward.models.vllm.wire import EngineReply
-from posh_reward.models.vllm.worker import Answers
 from posh_reward.types import Failure
 
 AT_ONCE = 512
@@ -72,7 +72,7 @@ class VllmEngine:
         self._chat = Chat(self._tokenizer)
 
     @property
-    def sizes(self) -> Sizes | None:
+    def sizes(self) -> SizeLimits | None:
         """The sizes in which it wants images; None if it does not see."""
         return self._sight.sizes if self._sight else None
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.images import SEEING
-from posh_reward.process.environment import card_of, passed_on, secrets_of, without
+from posh_reward.models.prompt_images import SEEING
+from posh_reward.process.child_environment import card_of, passed_on, secrets_of, without
 
 BOOT = Path(__file__).with_name("boot.py")
 
@@ -30,7 +30,7 @@ PROBE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class VllmProbe:
     """Which vLLM an interpreter has, and which model, found out without loading either."""
 
     version: str
@@ -42,7 +42,7 @@ class About:
 
 
 @lru_cache(maxsize=32)
-def probe(python: str, model: str, revision: str | None) -> About:
+def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     """Asks an interpreter which vLLM it has, and which commit of the model it would load.
 
     Raises:
@@ -69,7 +69,7 @@ def probe(python: str, model: str, revision: str | None) -> About:
         fatal = f"{python} cannot be asked for its vLLM: {done.stderr.strip()[-500:]}"
     if fatal is not None:
         raise JudgeError(without(secrets_of(environment), str(fatal)))
-    return About(str(found["vllm"]), str(found["revision"]), found.get("kind") in SEEING)
+    return VllmProbe(str(found["vllm"]), str(found["revision"]), found.get("kind") in SEEING)
 
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:

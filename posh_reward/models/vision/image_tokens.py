@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import (
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import (
     NO_PLACE,
-    Sizes,
+    SizeLimits,
     check_max_pixels,
     settled_image,
     size_of,
@@ -27,7 +27,7 @@ REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ImageTokens:
     """A prompt with images, in tokens."""
 
     images: tuple[PromptImage, ...]
@@ -42,7 +42,7 @@ class Shown:
         return len(self.stem) + len(self.prefix) + len(self.own)
 
 
-class Eyes:
+class ImageEncoder:
     """How a model is shown images.
 
     Args:
@@ -58,7 +58,7 @@ class Eyes:
         factor = processor.patch_size * processor.merge_size
         check_max_pixels(max_pixels, factor)
         self.placeholder = placeholder
-        self.sizes = Sizes(
+        self.sizes = SizeLimits(
             factor,
             min(processor.size["shortest_edge"], max_pixels),
             max_pixels,
@@ -66,7 +66,7 @@ class Eyes:
         self._processor = processor
         self._known: dict[Ids, Ids] = {}
 
-    def shown(self, prompt: Prompt, ids: Sequence[int], shared: int) -> Shown | Failure:
+    def shown(self, prompt: Prompt, ids: Sequence[int], shared: int) -> ImageTokens | Failure:
         """A prompt in tokens; a failure if one of its images cannot be shown.
 
         Args:
@@ -84,7 +84,7 @@ class Eyes:
         end = places[-1] + 1
         stem = self._one(tuple(expanded(ids[:end], self.placeholder, counts)))
         prefix = self._one(tuple(ids[end:shared]))
-        return Shown(prompt.images, stem, prefix, tuple(ids[shared:]))
+        return ImageTokens(prompt.images, stem, prefix, tuple(ids[shared:]))
 
     def patches(
         self, prompt_images: Sequence[PromptImage]

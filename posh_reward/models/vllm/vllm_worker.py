@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, Protocol
 
 from posh_reward.errors import PoshError
-from posh_reward.models.base import Prompt
-from posh_reward.models.images import Sizes
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import SizeLimits
 from posh_reward.models.vllm.sight import prompts_of
 from posh_reward.models.vllm.wire import EngineReply, written
 
@@ -29,7 +29,7 @@ class Engine(Protocol):
     """Answers prompts in the child."""
 
     @property
-    def sizes(self) -> Sizes | None:
+    def sizes(self) -> SizeLimits | None:
         """The sizes in which it wants images; None if it does not see."""
         ...
 
@@ -76,7 +76,7 @@ class Pipe:
         os._exit(0)  # the parent has closed its end, or is gone
 
 
-class Heart:
+class Heartbeat:
     """Beats while there is work; in a process that is stopped or stuck it falls silent."""
 
     def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
@@ -118,7 +118,7 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
         pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
         os._exit(1)
     pipe.say({"ready": True} if engine.sizes is None else {"ready": True, "sizes": engine.sizes})
-    heart = Heart(pipe.say)
+    heart = Heartbeat(pipe.say)
     try:
         for request in pipe.requests():
             heart.start(request["id"])

@@ -6,30 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.models.ask import BLIND
-from posh_reward.models.base import Prompt
+from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
+from posh_reward.models.model import Prompt
 from posh_reward.models.packed.placement import PlacedWeights, check_packing, context_of
-from posh_reward.models.packed.runner import Runner
-from posh_reward.models.packed.slots import Encoded
-from posh_reward.models.vision.check import check_seeing
-from posh_reward.models.vision.runner import ImageRunner
-from posh_reward.models.vision.shown import Eyes, Shown
+from posh_reward.models.packed.slots import TextTokens
+from posh_reward.models.packed.text_runner import TextRunner
+from posh_reward.models.vision.image_runner import ImageRunner
+from posh_reward.models.vision.image_tokens import ImageEncoder, ImageTokens
+from posh_reward.models.vision.vision_check import check_seeing
 from posh_reward.types import Failure, Reply
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Encoding = Encoded | Shown
+PromptTokens = TextTokens | ImageTokens
 """A prompt in tokens, without images or with them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class PackedModel:
     """A model, and what asks it."""
 
     chat: Chat
-    runner: Runner
+    runner: TextRunner
     """For prompts without images."""
     images: ImageRunner | None
     """For prompts with images; None if the model does not see."""
@@ -40,7 +40,7 @@ class Loaded:
     """Bytes of a token's states."""
 
     @property
-    def runners(self) -> list[Runner | ImageRunner]:
+    def runners(self) -> list[TextRunner | ImageRunner]:
         """All that there are."""
         return [self.runner, *([self.images] if self.images else [])]
 
@@ -62,12 +62,12 @@ class Loaded:
         for runner in self.runners:
             runner.clear(-(-room // len(self.runners)))
 
-    def encode(self, prompts: Sequence[Prompt], reply: int) -> list[Encoding | Failure]:
+    def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
         """Prompts in tokens; a failure for one that cannot be shown, or is too long for a reply."""
         too_long = Failure(
             "prompt", f"the prompt is longer than the model's context of {self.context} tokens"
         )
-        found: list[Encoding | Failure] = []
+        found: list[PromptTokens | Failure] = []
         for prompt, (ids, shared) in zip(prompts, self._split(prompts), strict=True):
             each = self._encoded(prompt, ids, shared)
             long = not isinstance(each, Failure) and len(each) + reply > self.context
@@ -75,11 +75,11 @@ class Loaded:
         return found
 
     def ask(
-        self, encoded: Mapping[int, Encoding], ask: Callable[[Any, list[Any]], list[Any]]
+        self, encoded: Mapping[int, PromptTokens], ask: Callable[[Any, list[Any]], list[Any]]
     ) -> dict[int, Any]:
         """What ``ask`` gets from the runner for each kind of prompt, by the prompts' indices."""
         answers: dict[int, Any] = {}
-        for runner, kind in zip(self.runners, (Encoded, Shown), strict=False):
+        for runner, kind in zip(self.runners, (TextTokens, ImageTokens), strict=False):
             some = {index: each for index, each in encoded.items() if isinstance(each, kind)}
             if some:
                 answers.update(zip(some, ask(runner, [*some.values()]), strict=True))
@@ -98,15 +98,15 @@ class Loaded:
             prompts = [prompt._replace(images=()) for prompt in prompts]
         return self.chat.split(prompts)
 
-    def _encoded(self, prompt: Prompt, ids: list[int], shared: int) -> Encoding | Failure:
+    def _encoded(self, prompt: Prompt, ids: list[int], shared: int) -> PromptTokens | Failure:
         if not prompt.images:
-            return Encoded.of(ids, shared)
+            return TextTokens.of(ids, shared)
         return self.images.eyes.shown(prompt, ids, shared) if self.images else BLIND
 
 
 def made_ready(
     model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
-) -> Loaded:
+) -> PackedModel:
     """A model that has been checked to give each prompt the answer that it would get alone.
 
     Args:
@@ -123,8 +123,10 @@ def made_ready(
     per_token = check_packing(model, chat)
     prompt_images = None
     if images is not None:
-        eyes = Eyes(images, model.config.image_token_id, max_pixels)
+        eyes = ImageEncoder(images, model.config.image_token_id, max_pixels)
         prompt_images = ImageRunner(model, eyes, budget)
         check_seeing(prompt_images, chat)
-    runner = Runner(model, budget)
-    return Loaded(chat, runner, prompt_images, PlacedWeights(model), context_of(model), per_token)
+    runner = TextRunner(model, budget)
+    return PackedModel(
+        chat, runner, prompt_images, PlacedWeights(model), context_of(model), per_token
+    )

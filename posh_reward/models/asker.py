@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from posh_reward.models.base import Model, Prompt, sound_reply, sound_verdict
+from posh_reward.models.model import Model, Prompt, sound_reply, sound_verdict
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
 
@@ -53,7 +53,7 @@ def awake(*sleepers: Sleeper) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking(Generic[A]):
+class AnswerKind(Generic[A]):
     """One way of asking a model, and how its answers are kept."""
 
     kind: str
@@ -93,7 +93,7 @@ class Asker:
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """One distribution over the labels per prompt, in order; a failure has its reason."""
-        asking = Asking(
+        asking = AnswerKind(
             "verdict",
             f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
             lambda new: self.model.choose(new, labels),
@@ -109,7 +109,7 @@ class Asker:
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """One greedy reply per prompt, in order; a blank one is a failure."""
-        asking = Asking(
+        asking = AnswerKind(
             "rewrite",
             f"{self.model.name}|{READING_VERSION}|{max_tokens}",
             lambda new: self.model.write(new, max_tokens),
@@ -122,7 +122,7 @@ class Asker:
         self.model.usage.rewrites += len(prompts)
         return replies
 
-    def _answers(self, prompts: Sequence[Prompt], asking: Asking[A]) -> list[A]:
+    def _answers(self, prompts: Sequence[Prompt], asking: AnswerKind[A]) -> list[A]:
         """Answers from the store or the model; equal prompts share one, failures are not kept.
 
         Prompts go to the model by their images, then in alphabetical order: those with equal
@@ -147,7 +147,7 @@ class Asker:
             failures[reason] = failures.get(reason, 0) + count
         return answers
 
-    def _recall(self, prompts: Sequence[Prompt], asking: Asking[A]) -> dict[Prompt, A]:
+    def _recall(self, prompts: Sequence[Prompt], asking: AnswerKind[A]) -> dict[Prompt, A]:
         """The answers that the store has; a row that cannot be read is asked for again."""
         if self.store is None:
             return {}
@@ -160,7 +160,7 @@ class Asker:
                     known[keys[key]] = answer
         return known
 
-    def _keep(self, answers: Mapping[Prompt, A], asking: Asking[A]) -> None:
+    def _keep(self, answers: Mapping[Prompt, A], asking: AnswerKind[A]) -> None:
         if self.store is not None:
             items = {p.key: asking.write(a) for p, a in answers.items() if a.failure is None}
             self.store.put(asking.kind, asking.space, items)
