@@ -50,7 +50,7 @@ def images_of(
         name: another column, which then has to be there.
 
     Returns:
-        One value a completion, for ``models.prompt_images.image_of`` to read. A list of one image is
+        One value a completion, for ``prompt_images.image_of`` to read. A list of one image is
         that image; one of several is left as it is, which ``image_of`` refuses.
 
     Raises:

@@ -19,7 +19,7 @@ def album(dataset: str) -> Mapping[str, Scene]:
     """The scene of each image of a drawn dataset, in all its splits: a millisecond an image.
 
     Args:
-        dataset: its name with its options, as ``datasets.load`` takes it.
+        dataset: its name with its options, as ``datasets.load_dataset`` takes it.
 
     Raises:
         InputError: an option is unknown.
