@@ -24,7 +24,7 @@ from posh_reward.errors import (
 from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
-    from posh_reward.datasets.load import load_images, prompt
+    from posh_reward.datasets.load_dataset import load_images, prompt
     from posh_reward.metrics.harmonic.metric import HarmonicEval
     from posh_reward.metrics.load import load_metric
     from posh_reward.metrics.posh.posh import PoSh

@@ -35,7 +35,7 @@ class Oracle:
 
     Args:
         dataset: the name of the drawn images, with the options that they were loaded with
-            (``datasets.load_dataset.SceneOptions``): its scenes are drawn again when first asked about.
+            (``load_dataset.SceneOptions``): its scenes are drawn again when first asked about.
 
     Raises:
         InputError: an option of ``dataset`` is unknown.

@@ -1,6 +1,6 @@
 """Whether a drawing shows what is said of its things: true, false, or None where it cannot tell.
 
-It knows the words of ``datasets.scenes.scene_wording`` and their plain relatives. Another word is never
+It knows the words of ``scene_wording`` and their plain relatives. Another word is never
 guessed at.
 """
 
