@@ -8,7 +8,7 @@ from typing import Any
 
 from posh_reward.types import Attribute, Description, Entity, Relation, SceneGraph, Token
 
-READING_VERSION = 2
+READING_VERSION = 3
 """Of what is read from a text. Raise it with any change of the embedded parser, the coreference
 rules or the graph rules that changes a description; stored descriptions are kept by it.
 ``tests/golden/test_readings.py`` fails if that is forgotten."""

@@ -13,7 +13,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(
     "name",
-    ["goldens", *(pytest.param(name, marks=pytest.mark.slow) for name in ("minimal", "more"))],
+    [
+        "minimal3",
+        "goldens",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minimal", "more")),
+    ],
 )
 def test_the_goldens_of_the_release_are_met(shared_data: Path, name: str) -> None:
     goldens = shared_data / "goldens" / f"{name}.jsonl"

@@ -20,6 +20,7 @@ from posh_reward.graph.coref.maverick import (
     MaverickCoref,
     UnresolvedTextError,
     say_licence,
+    sentences_of,
 )
 from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, default_env
 from posh_reward.graph.read import Reader
@@ -53,7 +54,14 @@ def test_clusters_are_token_spans_of_the_whole_text(coref: Callable[..., Maveric
     assert coref().resolve(texts) == [(((0, 0), (4, 4)),), (), ()]
 
 
-def test_white_space_is_counted_but_not_sent(coref: Callable[..., MaverickCoref]) -> None:
+def test_white_space_and_sentences_are_those_of_the_parse() -> None:
+    spaced = Doc(VOCAB, words=["He", "sits", ".", "\n\n", "She"], sent_starts=[True, *[False] * 4])
+    assert sentences_of(spaced) == [["He", "sits", ".", "\n\n", "She"]]
+    two = Doc(VOCAB, words=["He", ".", "\n\n", "She"], sent_starts=[True, False, False, True])
+    assert sentences_of(two) == [["He", ".", "\n\n"], ["She"]]
+
+
+def test_a_text_of_white_space_alone_is_not_sent(coref: Callable[..., MaverickCoref]) -> None:
     spaced = Doc(VOCAB, words=["\n", "he", "\n\n", "he"], sent_starts=[True, False, False, True])
     assert coref().resolve([spaced, Doc(VOCAB, words=["\n"])]) == [(((1, 1), (3, 3)),), ()]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
-from posh_reward.graph.coref.words import read_words
+from posh_reward.graph.rules.syntax import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.process.child_environment import card_of, passed_on
 from posh_reward.types import Clusters
@@ -117,14 +117,7 @@ class MaverickCoref:
             self._stop()
 
     def _clusters(self, doc: Doc) -> Clusters:
-        sentences = words_of_sentences(doc)
-        indices = [i for tokens in sentences for i in tokens]
-        if not indices:
-            return ()
-        found = self._ask([[doc[i].text for i in tokens] for tokens in sentences])
-        return tuple(
-            tuple((indices[first], indices[last]) for first, last in cluster) for cluster in found
-        )
+        return () if doc.text.isspace() or not len(doc) else self._ask(sentences_of(doc))
 
     def _ask(self, sentences: list[list[str]]) -> Clusters:
         """The worker's clusters of one text, which is given up if it crashes two workers."""
@@ -260,17 +253,18 @@ def environment(python: str, weights: str, device: str) -> dict[str, str]:
     return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def words_of_sentences(doc: Doc) -> list[list[int]]:
-    """Token indices of each sentence, without the tokens of whitespace.
+def sentences_of(doc: Doc) -> list[list[str]]:
+    """Split a text's tokens into its sentences, tokens of white space included.
 
-    White space has no subwords, and Maverick misses the end of a sentence that ends in it.
+    So does the release. White space has no subwords, so Maverick misses the end of a sentence that
+    ends in it: a mention may reach over a blank line.
     """
-    sentences = read_words(doc).sentence
-    words: dict[int, list[int]] = {}
-    for token, sentence in zip(doc, sentences, strict=True):
-        if not token.text.isspace():
-            words.setdefault(sentence, []).append(token.i)
-    return list(words.values())
+    sentences: list[list[str]] = []
+    for token, sentence in zip(doc, read_syntax(doc).sentence, strict=True):
+        if sentence == len(sentences):
+            sentences.append([])
+        sentences[-1].append(token.text)
+    return sentences
 
 
 def checked(clusters: object, tokens: int) -> Clusters:

@@ -32,8 +32,8 @@ class Components:
     """Components of each entity, in text order."""
     entity_of: Mapping[int, int]
     """Entity of a noun component, if it is one."""
-    entity_of_cluster: Mapping[int, int]
-    """The first entity that a cluster lists a mention of."""
+    owner_of_cluster: Mapping[int, int]
+    """Entity of the first mention that a cluster lists: "*men* ... with *their* dogs"."""
     sides: frozenset[int]
     """Clusters of the viewer's sides that the text names often enough."""
     mended: bool = False
@@ -86,7 +86,8 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
     links = find_links(syntax, components, mended=mended)
     mentions: list[list[int]] = []
     entity_of: dict[int, int] = {}
-    entity_of_cluster: dict[int, int] = {}
+    entity_of_cluster: dict[int, int] = {}  # that later mentions join
+    owner_of_cluster: dict[int, int] = {}  # that possessives belong to
     for i, component in enumerate(components):
         if component.kind != "noun" or is_empty_pronoun(syntax, component, links, i):
             continue
@@ -102,6 +103,7 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
         former = [refers.former[token] for token in component.tokens if token in refers.former]
         for cluster in own + former:
             entity_of_cluster[cluster] = min(entity, entity_of_cluster.get(cluster, entity))
+            owner_of_cluster.setdefault(cluster, entity)
     return Components(
         syntax=syntax,
         components=components,
@@ -109,7 +111,7 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
         coreference=refers,
         mentions=tuple(map(tuple, mentions)),
         entity_of=entity_of,
-        entity_of_cluster=entity_of_cluster,
+        owner_of_cluster=owner_of_cluster,
         sides=named_sides(components, refers, least=1 if mended else 2),
         mended=mended,
     )

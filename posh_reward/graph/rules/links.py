@@ -60,7 +60,8 @@ def describe(
     As released, an adjective looks below only if it has no link at all, and what an adjective
     before it says *of it* is a link, too: in "her sash is pink and her ribbon *flies*" (flies
     joined to pink) it is described by "her" and "ribbon", so it does not describe "ribbon", and
-    takes over the sash from "pink". ``mended``: whenever nothing is found above.
+    takes over the sash from "pink". Once one word of it has found a noun, the next ones do not
+    look. ``mended``: all its words look below whenever nothing is found above.
     """
     for i, component in enumerate(components):
         if component.kind != "adjective":
@@ -68,9 +69,10 @@ def describe(
         above = described_above(syntax, component)
         for token in above:
             links.join(i, "describes", of_token[token])
-        if not (above if mended else links.any(i)):
-            for token in described_below(syntax, component):
-                links.join(i, "describes", of_token[token])
+        for word in component.tokens:
+            if not (above if mended else links.any(i)):
+                for token in described_below(syntax, word):
+                    links.join(i, "describes", of_token[token])
 
 
 def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, int]]:
@@ -103,54 +105,45 @@ def described_above(syntax: Syntax, adjective: Component) -> list[int]:
     not described: "a light *red* one".
     """
     found: list[int] = []
-    seen: set[int] = set()
+    passed: set[int] = set()
     for token in adjective.tokens:
-        head = modified_head(syntax, token, seen)
-        if head == token:
-            continue  # the root of its sentence
-        if syntax.pos[head] in NOMINAL and syntax.dep[head] != "amod":
-            found.append(head)
-        elif syntax.pos[head] == "AUX" and head not in seen:
-            found += [noun for noun in nouns_of_clause(syntax, head, seen) if noun != token]
+        if syntax.head[token] != token:  # not the root of its sentence
+            found += [noun for noun in nouns_above(syntax, token, passed) if noun != token]
     return found
 
 
-def modified_head(syntax: Syntax, adjective: int, seen: set[int]) -> int:
-    """The head, or what it modifies in turn: "a *dark* blue coat", dark -> blue -> coat.
+def nouns_above(syntax: Syntax, adjective: int, passed: set[int]) -> list[int]:
+    """The noun that a word modifies, itself or through others, or the nouns of its clause.
 
-    Words that were passed are added to ``seen``, and not passed again.
-    """
-    head = syntax.head[adjective]
-    while syntax.dep[head] == "amod" and head not in seen:
-        seen.add(head)
-        head = syntax.head[head]
-    return head
+    "A *dark* blue coat": dark -> blue -> coat. Below an auxiliary the last noun comes first,
+    which shows in the order of possessions: "The *door* is a wall frame", with "door" a
+    possessive, gives (frame, part of, door) before (wall, part of, door).
 
-
-def nouns_of_clause(syntax: Syntax, auxiliary: int, seen: set[int]) -> list[int]:
-    """Nouns (no pronouns) right below an auxiliary, or below auxiliaries that hang on it.
-
-    The last comes first, which shows in the order of possessions: "The *door* is a wall frame",
-    with "door" a possessive, gives (frame, part of, door) before (wall, part of, door).
+    Words that are passed are added to ``passed``, nouns too, and nobody climbs to them again: in
+    "a *toned* *close*-up shot", with "close" below "toned", only "toned" finds the shot.
     """
     nouns: list[int] = []
-    todo = [auxiliary]
+    todo = [syntax.head[adjective]]
     while todo:
         token = todo.pop()
-        if syntax.pos[token] in NOMINAL:
-            nouns.append(token)
-        elif syntax.pos[token] == "AUX" and token not in seen:
-            seen.add(token)
-            todo += syntax.children[token]
+        passed.add(token)
+        if syntax.dep[token] == "amod":
+            further: Sequence[int] = [syntax.head[token]]
+        elif syntax.pos[token] == "AUX":
+            further = syntax.children[token]
+        else:
+            further = ()
+            if syntax.pos[token] in NOMINAL:
+                nouns.append(token)
+        todo += [each for each in further if each not in passed]
     return nouns
 
 
-def described_below(syntax: Syntax, adjective: Component) -> list[int]:
-    """Nouns that hang on an adjective without modifying it: "*bare*, the *face* ..."."""
+def described_below(syntax: Syntax, adjective: int) -> list[int]:
+    """Nouns that hang on a word without modifying it, the last first: "*bare*, the *face* ..."."""
     return [
         child
-        for token in adjective.tokens
-        for child in syntax.children[token]
+        for child in reversed(syntax.children[adjective])
         if syntax.pos[child] in NOMINAL and syntax.dep[child] != "amod"
     ]
 

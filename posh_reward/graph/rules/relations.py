@@ -42,7 +42,7 @@ def possessions(known: Components) -> Iterator[Connection]:
 
 def possessor(known: Components, component: int) -> int | None:
     """The entity that a possessive refers to, mentioned before or after it."""
-    owners = known.entity_of_cluster
+    owners = known.owner_of_cluster
     return next((owners[each] for each in known.clusters(component) if each in owners), None)
 
 
@@ -51,8 +51,8 @@ def prepositions_of(known: Components, verb: int) -> list[int]:
 
     Each has to come after what it hangs on ("fly *up* from trees", with "up" below "from", is
     "fly from"), and one that two lead to is there twice. Those on the verb come first, then
-    those on the last of them: "fly *in* from *behind*", with "from" below "in", is (in, behind,
-    from). ``mended``: all that come after the verb, once each.
+    those on the last of them, in text order each: "fly *in* from *behind*", with "from" below
+    "in", is (in, behind, from). ``mended``: all that come after the verb, once each.
     """
     if not known.links.ends(verb, "preposition"):
         return []
@@ -66,8 +66,8 @@ def prepositions_of(known: Components, verb: int) -> list[int]:
             seen.update(hanging)
         else:
             hanging = [i for i in known.links.ends(above, "preposition") if i > above]
-        found += hanging
-        todo += hanging
+        found += sorted(hanging)
+        todo += sorted(hanging)
     return [i for i in found if i > verb]
 
 
@@ -82,11 +82,15 @@ def is_state(known: Components, verb: int) -> bool:
 
 
 def states(known: Components) -> Iterator[Sighting]:
-    """Verbs that describe their subject: "the baby *sleeps*", "a man *bends over*"."""
+    """Verbs that describe their subject: "the baby *sleeps*", "a man *bends over*".
+
+    As released, a preposition that is met twice is told twice: "fly up and down", with "down"
+    joined to "up", is "fly up down down".
+    """
     for verb in known.of_kind("verb"):
         if is_state(known, verb):
             hanging = prepositions_of(known, verb)
-            text = known.syntax.phrase(known.tokens([verb, *sorted(set(hanging))]))
+            text = known.syntax.phrase(known.tokens([verb, *sorted(hanging)]))
             tokens = known.tokens([verb, *hanging])
             for entity in known.entities(verb, "subject"):
                 yield Sighting(verb, entity, text, tokens)
@@ -115,22 +119,24 @@ def placed_objects(known: Components, verb: int, used: set[int]) -> list[Connect
     "She shields her eyes with a hand": (eyes, with, hand). A verb that does not stand between
     subject and object goes with the prepositions: "she has no shoes and gazes at us", where
     "gazes" shares the object of "has", gives (shoes, gazes at, us). What has placed one object
-    places no other; ``mended``: joined objects are all placed.
+    places no other; ``mended``: joined objects are all placed. Places are gone through in text
+    order: "shook hands and went *out of* the hall and *into* the street" is (hands, went out of,
+    hall) before "into" is used up.
     """
     hanging = prepositions_of(known, verb)
     words = [verb, *sorted(set(hanging))]
     found: list[Connection] = []
     taken: set[int] = set()
-    for source, preposition in product(sorted(known.links.ends(verb, "object")), sorted(hanging)):
-        for target in places(known, [preposition]):
-            bring = [
-                i
-                for i in between(bringing(known, words, target), source, target)
-                if i == verb or (i not in used and (known.mended or i not in taken))
-            ]
-            connection = connected(known, verb, source, target, bring)
-            found += connection
-            taken.update(bring if connection else ())
+    objects = sorted(known.links.ends(verb, "object"))
+    for source, target in product(objects, places(known, hanging)):
+        bring = [
+            i
+            for i in between(bringing(known, words, target), source, target)
+            if i == verb or (i not in used and (known.mended or i not in taken))
+        ]
+        connection = connected(known, verb, source, target, bring)
+        found += connection
+        taken.update(bring if connection else ())
     used |= taken - {verb}
     return found
 

@@ -266,6 +266,75 @@ def test_particles_have_two_labels() -> None:
     assert told(graph(sentence)) == [("She", "holds up", "lamps")]
 
 
+FLY = "Birds/NOUN/nsubj/1 fly/VERB/ROOT/1 "
+
+
+def test_a_preposition_that_is_met_twice_is_told_twice() -> None:
+    """A: "down" hangs on "fly", and on "up" that it is joined to."""
+    sentence = FLY + "up/ADP/prep/1 and/CCONJ/cc/2 down/ADP/conj/2"
+    assert said(graph(sentence)) == [("Birds", "fly up down down")]
+    assert said(graph(sentence, mended=True)) == [("Birds", "fly up down")]
+
+
+def test_prepositions_of_one_word_are_met_in_text_order() -> None:
+    """B: "up" is joined to "off", which comes after it."""
+    (attribute,) = graph(FLY + "up/ADP/conj/3 off/ADP/prep/1").entities[0].attributes
+    assert words("Birds fly up off", attribute.spans) == ["fly", "up", "off"]
+
+
+def test_a_noun_that_modifies_is_not_described_in_its_clause() -> None:
+    """C."""
+    sentence = "The/DET/det/1 ones/NOUN/amod/2 are/AUX/ROOT/2 small/ADJ/acomp/2"
+    assert said(graph(sentence)) == []
+    assert said(graph(sentence.replace("amod", "nsubj"))) == [("ones", "small")]
+
+
+def test_a_possessive_belongs_to_the_first_mention_that_its_cluster_lists() -> None:
+    """D: "men", although "our left", in the same cluster, was named before in another one."""
+    shade = "Trees/NOUN/nsubj/1 shade/VERB/ROOT/1 our/PRON/poss/3 left/NOUN/dobj/1"
+    watch = (
+        "men/NOUN/nsubj/1 watch/VERB/ROOT/1 our/PRON/poss/3 left/NOUN/dobj/1 with/ADP/prep/1 "
+        "their/PRON/poss/6 dogs/NOUN/pobj/4"
+    )
+    found = graph(shade, watch, clusters=(((4, 4), (6, 7), (9, 9)),))
+    assert ("dogs", "part of", "men") in told(found)
+
+
+def test_a_noun_that_one_word_has_found_is_not_climbed_to_again() -> None:
+    """E: "close" hangs on "toned", which has found the shot before it."""
+    sentence = (
+        "A/DET/det/3 toned/VERB/amod/3 close/ADJ/compound/1 shot/NOUN/ROOT/3 hangs/VERB/acl/3"
+    )
+    (attribute, _) = graph(sentence).entities[0].attributes
+    assert (attribute.text, attribute.sentences) == ("toned close", (0,))
+
+
+def test_nouns_below_are_described_last_to_first() -> None:
+    """F: which shows in the order of possessions."""
+    sentence = "king/NOUN/nsubj/1 waits/VERB/ROOT/1 men/NOUN/dep/4 dogs/NOUN/dep/4 his/PRON/poss/1"
+    found = told(graph(sentence, clusters=(((0, 0), (4, 4)),)))
+    assert found == [("dogs", "part of", "king"), ("men", "part of", "king")]
+
+
+WENT = (
+    "They/PRON/nsubj/1 shook/VERB/ROOT/1 hands/NOUN/dobj/1 and/CCONJ/cc/1 went/VERB/conj/1 "
+    "out/ADP/prep/4 of/ADP/prep/5 halls/NOUN/pobj/6 and/CCONJ/cc/5 into/ADP/conj/5 "
+    "streets/NOUN/pobj/9"
+)
+
+
+def test_objects_are_placed_in_text_order_over_all_prepositions() -> None:
+    """G: "out" borrows the streets of "into", but the halls come first."""
+    placed = told(graph(WENT))[1:]
+    assert placed[:2] == [("hands", "went out of", "halls"), ("hands", "went into", "streets")]
+
+
+def test_words_after_one_that_has_found_a_noun_below_do_not_look() -> None:
+    """H: the sky is below "pale", the sea below "blue"."""
+    sentence = "Pale/ADJ/ROOT/0 blue/ADJ/compound/0 sky/NOUN/npadvmod/0 sea/NOUN/npadvmod/1"
+    assert said(graph(sentence)) == [("sky", "Pale blue")]
+
+
 def joined(prepositions: int) -> str:
     """A verb with many prepositions, each joined to the one before; the last has an object."""
     chain = [f"and/CCONJ/cc/{2 * i} over/ADP/conj/{2 * i}" for i in range(1, prepositions)]
