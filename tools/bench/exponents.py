@@ -46,7 +46,7 @@ SHOWN = 0.1
 """Seconds at the greatest length from which a stage is shown."""
 Table = dict[str, dict[int, float]]
 """Stage -> length in characters -> processor seconds."""
-ARTWORKS = Path(__file__).resolve().parents[1] / "calibration" / "artworks.json"
+ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 
 
 def repeated(unit: str) -> Callable[[int], str]:

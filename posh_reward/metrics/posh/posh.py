@@ -116,7 +116,7 @@ class PoSh:
 
     @property
     def signature(self) -> str:
-        """``posh|preset:released|judge:...|parser:...|coref:...|rules:2.2|present:2|version:...``."""
+        """``posh|preset:released|judge:...|parser:...|coref:...|rules:3.2|present:2|version:...``."""
         edition = PRESET[self.preset].edition
         fields = {
             "preset": self.preset,
