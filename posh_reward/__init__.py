@@ -102,7 +102,7 @@ def __dir__() -> list[str]:
 
 def _as_html(scores: Scores) -> str:
     """Return both texts with their marks, for a notebook's cell."""
-    from posh_reward.study.pages.page import fragment
+    from posh_reward.study.pages.pair_page import fragment
 
     return fragment(scores)
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.study.pages.page import Item, page
+from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.plots import training_plot
 from posh_reward.study.rows.journal import Row, read_journal
 from posh_reward.study.rows.pairs import Columns
@@ -168,7 +168,7 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
     return "\n".join(lines)
 
 
-def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
+def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
     """What each model wrote of the first few images whose description DAPO changed."""
     dataset = load_images(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
@@ -181,7 +181,7 @@ def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[Item]:
         image.resize((image.width * 3, image.height * 3)).save(png, "PNG")
         for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
             title = f"{row['id']}, {name}"
-            shown.append(Item(title, scores_of(version), png.getvalue(), row["reference"]))
+            shown.append(PairCard(title, scores_of(version), png.getvalue(), row["reference"]))
     return shown
 
 

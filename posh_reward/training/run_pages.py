@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.study.pages.page import Item, page
+from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.thumbnails import as_jpeg
 from posh_reward.types import Scores
 
@@ -81,7 +81,7 @@ def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
     return pages
 
 
-def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[Item]:
+def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
     """The best and the worst scored completion of each of the first few images.
 
     Args:
@@ -99,7 +99,7 @@ def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[Item]:
         ranked = sorted(group, key=lambda score: -1.0 if score.f1 is None else score.f1)
         for name, score in (("best", ranked[-1]), ("worst", ranked[0])):
             title = f"Image {number}, {name} of {len(group)}"
-            shown.append(Item(title, score, image, str(score.reference)))
+            shown.append(PairCard(title, score, image, str(score.reference)))
     return shown
 
 

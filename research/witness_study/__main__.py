@@ -30,7 +30,7 @@ from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.metrics.posh.aggregate import mean_score
 from posh_reward.metrics.posh.witness import SUPPORTED
 from posh_reward.study.agreement.correlation import kendall, spearman
-from posh_reward.study.pages.page import Item, page
+from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, Element, Scores
 from research.compare_rewards.tables import Table, write_between
@@ -200,7 +200,7 @@ def marked(scenes: Sequence[Scene], witness: str) -> str:
     for scene, text in zip(shown, told, strict=True):
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
             [scores] = posh.score([text], [scene_wording.uneven(scene)], [draw(scene)])
-            items.append(Item(f"{scene.uid}, {name}", scores, png(scene)))
+            items.append(PairCard(f"{scene.uid}, {name}", scores, png(scene)))
     return page(items, "Two false details in each text", in_pairs=True)
 
 

@@ -12,7 +12,7 @@ from posh_reward.metrics.wording import filled
 from posh_reward.study.agreement.compare import Figure
 from posh_reward.study.agreement.report import Report, marked, printed, with_p_value
 from posh_reward.study.agreement.table import explained
-from posh_reward.study.pages.page import template
+from posh_reward.study.pages.html import template
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,9 +19,7 @@ from posh_reward.study.packets.study_records import (
     whole_words,
     word_spans,
 )
-from posh_reward.study.pages.contents import script_json
-from posh_reward.study.pages.page import template
-from posh_reward.study.pages.report import policy_hash
+from posh_reward.study.pages.html import policy_hash, script_json, template
 from posh_reward.study.rows.journal import Row
 
 HERE = "posh_reward.study.packets"

@@ -11,7 +11,7 @@ from posh_reward.study.packets.preference_plots import answers_plot, preference_
 from posh_reward.study.packets.rater_page import HERE
 from posh_reward.study.packets.results import Comparison, MarkRate, Preference, StudyResults
 from posh_reward.study.packets.study_records import Form
-from posh_reward.study.pages.page import template
+from posh_reward.study.pages.html import template
 from posh_reward.study.statistics import Interval
 
 SUGGESTED = (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as short
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.study.pages.html import script_json
 from posh_reward.study.pages.marks import Stretch, names, stretches, wording, worst_first
-from posh_reward.study.pages.page import TITLES
+from posh_reward.study.pages.pair_page import TITLES
 from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.comparison import Gain, Item, baseline_of, gains
 from posh_reward.study.rows.journal import Row
@@ -172,12 +172,3 @@ def _element(element: Element, wording_place: int) -> list[Any]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def script_json(data: object, element: str | None = None) -> str:
-    """JSON for a script element: it has no ``<``, so it cannot close the element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
-    if element is None:
-        return text
-    return f'<script type="application/json" id="{element}">{text}</script>'

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from html import escape
 
 from posh_reward.metrics.wording import filled
-from posh_reward.study.pages.contents import Contents, contents_of, script_json
+from posh_reward.study.pages.contents import Contents, contents_of
+from posh_reward.study.pages.html import policy_hash, render, script_json, template
 from posh_reward.study.pages.overview import overview
-from posh_reward.study.pages.page import NAMES, key, template
+from posh_reward.study.pages.pair_page import NAMES, witnessed
 from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.comparison import baseline_of
 from posh_reward.study.rows.journal import Row
@@ -76,7 +76,7 @@ def report_of(
         ),
         "overview": overview(contents.tally, base, contents.gains(base)),
         "plots": _plots(plots),
-        "key": key(contents.signatures),
+        "key": render("key.html", witnessed=witnessed(contents.signatures)),
         "footer": "<br>".join(map(escape, [NAMES, *contents.signatures])),
         **_columns(models, base),
         "models": script_json([model or "(no model)" for model in models]),
@@ -134,8 +134,3 @@ def _lead(contents: Contents) -> str:
             f" These scores have {len(contents.signatures)} signatures: they are not comparable."
         )
     return lead
-
-
-def policy_hash(text: str) -> str:
-    """The hash by which a content policy allows a script or a style."""
-    return "sha256-" + base64.b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -12,8 +12,8 @@ from html import escape
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import filled
+from posh_reward.study.pages.html import number, template
 from posh_reward.study.pages.named import KINDS, Group, Named, Sheet, sheet_of
-from posh_reward.study.pages.page import number, template
 from posh_reward.study.pages.thumbnails import Images
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.statistics import bootstrap_mean

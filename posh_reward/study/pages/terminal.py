@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 
 from posh_reward.metrics.signature import field_of
+from posh_reward.study.pages.html import number
 from posh_reward.study.pages.marks import (
     Stretch,
     asked,
@@ -14,7 +15,7 @@ from posh_reward.study.pages.marks import (
     stretches,
     worst_first,
 )
-from posh_reward.study.pages.page import NAMES, TITLES, number
+from posh_reward.study.pages.pair_page import NAMES, TITLES
 from posh_reward.study.rows.plain import safe
 from posh_reward.study.rows.scored import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from posh_reward.study.pages.marks import asked, preset_of, stretches
-from posh_reward.study.pages.page import Item, page
+from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.terminal import explain
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
 from tests.pages import unfilled
@@ -64,10 +64,10 @@ def outline(html: str) -> Outline:
 
 
 def test_mistakes_are_marked_by_grade() -> None:
-    html = page([Item("One", SCORES)])
+    html = page([PairCard("One", SCORES)])
     in_key = ["absent", "weak", "partial"]
     assert outline(html).marks == [*in_key, "absent", "weak", "weak"]
-    assert "Is &quot;red&quot; from DESCRIPTION 2 described as" in html
+    assert "Is &#34;red&#34; from DESCRIPTION 2 described as" in html
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_texts_stay_texts(text: str) -> None:
     scores = Scores(
         0.2, 0.2, 0.2, text, (element(text, 0, len(text), 1.0),), generation=text, reference=text
     )
-    tags = outline(page([Item(text, scores)], title=text)).tags
+    tags = outline(page([PairCard(text, scores)], title=text)).tags
     assert not tags & {"script", "img"}
 
 
@@ -106,7 +106,7 @@ def test_questions_are_worded_as_the_signature_says() -> None:
 
 def test_a_pair_without_a_score_says_why() -> None:
     failed = Scores.failed(Failure("text", "the reference is empty"), "s")
-    html = page([Item("One", failed)])
+    html = page([PairCard("One", failed)])
     assert "No score: the reference is empty" in html
     assert unfilled(html) == []
 
@@ -119,16 +119,16 @@ def test_a_mark_says_which_witness() -> None:
     )
     scores = replace(SCORES, signature="posh|witness:x|supported:4|version:1",
                      elements=(fan, dog, sky), generation="A fan dog sky.")  # fmt: skip
-    html = page([Item("one", scores)])
+    html = page([PairCard("one", scores)])
     assert outline(html).marks[-3:] == ["seen", "weak", "absent"]
     for said in (
-        "In the image, not in the reference (reference 1.2, image 4.5). Is &quot;fan&quot;",
-        "Neither in the reference nor in the image (reference 1.2, image 2.1). Is &quot;dog",
-        "Not in the reference (1.2), and the image does not tell. Is &quot;sky&quot;",
+        "In the image, not in the reference (reference 1.2, image 4.5). Is &#34;fan&#34;",
+        "Neither in the reference nor in the image (reference 1.2, image 2.1). Is &#34;dog",
+        "Not in the reference (1.2), and the image does not tell. Is &#34;sky&#34;",
     ):
         assert said in html
     assert "clear in the image, not in the reference" in html
-    assert "the image" not in page([Item("one", SCORES)])
+    assert "the image" not in page([PairCard("one", SCORES)])
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the image" in shown

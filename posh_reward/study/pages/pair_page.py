@@ -1,0 +1,93 @@
+"""Scores -> HTML without scripts: mistakes marked in the generation, omissions in the reference.
+
+Texts are untrusted: all of them are escaped, and a page's content policy allows neither scripts nor
+network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posh_reward.metrics.signature import field_of
+from posh_reward.study.pages.html import render
+from posh_reward.study.pages.marks import asked, level_of, stretches, worst_first
+from posh_reward.study.rows.scored import AXES, EXPLAINED, SCALE
+from posh_reward.types import Direction, Scores
+
+LEAD = (
+    "What was written, with its mistakes marked, next to the reference, with its omissions "
+    "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
+    "rest on those words. Point at a mark, or reach it with the Tab key, to see what the judge "
+    f"was asked. {EXPLAINED}."
+)
+TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
+NAMES = (
+    "In a question about what was written, DESCRIPTION 1 is the reference and DESCRIPTION 2 what "
+    "was written; in one about the reference, the DESCRIPTION is what was written."
+)
+PAIR: dict[str, Any] = {
+    "asked": asked,
+    "axes": AXES,
+    "explained": EXPLAINED,
+    "level_of": level_of,
+    "scale": SCALE,
+    "stretches": stretches,
+    "titles": TITLES,
+    "worst_first": worst_first,
+}
+"""What the macros of ``pair.html`` name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairCard:
+    """One scored pair on a page."""
+
+    title: str
+    scores: Scores
+    image: bytes | None = None
+    """A PNG or a JPEG, shown above the texts."""
+    image_text: str = "The image that is described"
+
+
+def page(
+    cards: Sequence[PairCard],
+    title: str = "POSH: mistakes and omissions",
+    *,
+    in_pairs: bool = False,
+    figure: bytes | None = None,
+    figure_text: str = "",
+) -> str:
+    """Return one HTML document that shows every pair, one below the other, without other files.
+
+    Args:
+        cards: what to show, in order.
+        title: the page's heading.
+        in_pairs: show two pairs in a row, where the window is wide enough.
+        figure: a PNG or a JPEG above the pairs.
+        figure_text: what it shows, for those who cannot see it.
+    """
+    signatures = list(dict.fromkeys(card.scores.signature for card in cards))
+    return render(
+        "pair_page.html",
+        title=title,
+        lead=LEAD,
+        cards=cards,
+        in_pairs=in_pairs,
+        figure=figure,
+        figure_text=figure_text,
+        witnessed=witnessed(signatures),
+        footer=[NAMES, *signatures],
+        **PAIR,
+    )
+
+
+def fragment(scores: Scores) -> str:
+    """Return HTML with its own style: one pair in a notebook, or inside another page."""
+    return render("notebook.html", scores=scores, witnessed=witnessed([scores.signature]), **PAIR)
+
+
+def witnessed(signatures: Iterable[str]) -> bool:
+    """Whether an image was asked, so that the key explains its marks."""
+    return any(field_of(each, "witness") is not None for each in signatures)
