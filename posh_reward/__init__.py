@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.metric import Prove
     from posh_reward.metrics.rubric.metric import RubricJudge
-    from posh_reward.reward.harmonic import HarmonicReward
-    from posh_reward.reward.rubric import RubricReward
+    from posh_reward.reward.harmonic_reward import HarmonicReward
+    from posh_reward.reward.posh_reward import PoshReward
+    from posh_reward.reward.rubric_reward import RubricReward
     from posh_reward.reward.shaping import Shaping
-    from posh_reward.reward.trl import PoshReward
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights
@@ -69,7 +69,7 @@ _HOME = {
     "HarmonicEval": "metrics.harmonic.metric",
     "HarmonicReward": "reward.harmonic",
     "PoSh": "metrics.posh.posh",
-    "PoshReward": "reward.trl",
+    "PoshReward": "reward.posh_reward",
     "Prove": "metrics.prove.metric",
     "RefuseLostWeights": "training.resume",
     "RubricJudge": "metrics.rubric.metric",

@@ -2,9 +2,11 @@
 
 ::
 
-    contract    what every metric's reward does for TRL     columns     what TRL passes to it
-    trl         POSH      harmonic      rubric              the rewards
-    objectives  several rewards of one scoring call         shaping     POSH's scores -> numbers
-    giving_up   when a run without rewards should stop      logged      what a training log shows
-    texts       which texts describe nothing                instance    for TRL's command line
+    trl             TRL's contract, whatever the metric: columns in, a number per completion out
+    posh_reward     POSH      harmonic_reward      rubric_reward      the rewards
+    objectives      several rewards of one scoring call, and other functions that fail with them
+    texts           text of a completion, made safe for a judge's prompt; texts without content
+    shaping         POSH's scores -> numbers
+    reward_log      figures of a call for the training log
+    instance        rewards by dotted name, for TRL's command line
 """

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.load import load_metric
 from posh_reward.reward.objectives import AXES, Rewards
+from posh_reward.reward.posh_reward import PoshReward
 from posh_reward.reward.shaping import Shaping
-from posh_reward.reward.trl import PoshReward
 from posh_reward.settings import checked, read_settings
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
 from posh_reward.errors import ConfigError
@@ -20,101 +21,125 @@ AXES = ("precision", "recall")
 NORMALIZE_FIRST = "normalize_then_sum"
 """TRL's name for comparing each function within its group before adding them."""
 
-Asked = tuple[Any, ...]
-"""What is scored: lists of texts and of what they are scored against, in tuples. None instead of a
-list is a column that is not there."""
+TextBatch = tuple[Any, ...]
+"""Texts to score and their columns: lists, in tuples. None stands for an optional column that the
+dataset has not."""
 Rewards = list[float | None]
 
 
 class Objectives(Protocol):
-    """What makes one or more rewards of one scoring call, such as ``MetricReward``."""
+    """One or more rewards of one scoring call, such as ``MetricReward``."""
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
         """Names of the rewards with their weights; None leaves a weight to the trainer."""
         ...
 
-    def asked(self, completions: Sequence[object], columns: Mapping[str, Any]) -> Asked:
-        """What TRL's arguments ask to score."""
+    def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
+        """Texts and columns out of TRL's arguments."""
         ...
 
-    def scored(self, *asked: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
+    def rewards(self, *batch: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
         """The rewards by name."""
         ...
 
 
-class Together:
-    """Several rewards of the same completions: what one cannot judge, none rewards.
+class JointReward:
+    """Several rewards of the same completions: if one fails on a completion, all do.
 
     TRL leaves a completion out only if every function gave ``None`` (``grpo_trainer.py:2756`` in
-    1.16). Where only one did, that one would count as 0 in the sum, or as average if each is
-    normalised first.
+    1.16). A single ``None`` would count as 0 in the sum, or as average if each is normalised first.
 
     Args:
-        rewards: such as a ``PoshReward`` and a ``HarmonicReward``.
+        members: such as a ``PoshReward`` and a ``HarmonicReward``.
+        others: names of plain reward functions, for which ``rewards`` gives a mask.
 
     Raises:
-        ConfigError: two of them have the same name.
+        ConfigError: two have the same name.
     """
 
-    def __init__(self, rewards: Sequence[Objectives]) -> None:
-        self.rewards = tuple(rewards)
-        names = [name for reward in rewards for name in reward.objectives]
+    def __init__(self, members: Sequence[Objectives], others: Sequence[str] = ()) -> None:
+        self.members = tuple(members)
+        self.others = tuple(others)
+        names = [*(name for member in members for name in member.objectives), *others]
         if len(set(names)) < len(names):
             raise ConfigError(f"two rewards have the same name: {', '.join(names)}")
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
-        """Those of all rewards, in their order."""
-        return {name: by for reward in self.rewards for name, by in reward.objectives.items()}
+        """Those of all members, in their order."""
+        return {name: by for member in self.members for name, by in member.objectives.items()}
 
-    def asked(self, completions: Sequence[object], columns: Mapping[str, Any]) -> Asked:
-        """What each reward asks."""
-        return tuple(reward.asked(completions, columns) for reward in self.rewards)
+    def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
+        """The batch of each member."""
+        return tuple(member.batch(completions, columns) for member in self.members)
 
-    def scored(self, *asked: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
-        """The rewards by name, all None for a completion for which one is."""
-        found: dict[str, Rewards] = {}
-        for reward, each in zip(self.rewards, asked, strict=True):
-            found |= reward.scored(*each, log_metric=log_metric, log_extra=log_extra)
-        judged = [None not in row for row in zip(*found.values(), strict=True)]
+    def rewards(self, *batch: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
+        """The rewards by name, all None for a completion for which one is.
+
+        Each of ``others`` has 1 for a completion that could be judged, None for the rest.
+        """
+        rewards: dict[str, Rewards] = {}
+        for member, part in zip(self.members, batch, strict=True):
+            rewards |= member.rewards(*part, log_metric=log_metric, log_extra=log_extra)
+        complete = [None not in row for row in zip(*rewards.values(), strict=True)]
+        mask: Rewards = [1.0 if whole else None for whole in complete]
         return {
-            name: [value if known else None for value, known in zip(values, judged, strict=True)]
-            for name, values in found.items()
-        }
+            name: [value if whole else None for value, whole in zip(values, complete, strict=True)]
+            for name, values in rewards.items()
+        } | dict.fromkeys(self.others, mask)
 
 
-def together(*rewards: Objectives) -> list[Callable[..., Rewards]]:
-    """Reward functions for ``reward_funcs``, one an objective, that fail together.
+def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Reward functions for ``reward_funcs`` that fail together: one an objective, then the others.
+
+    A completion that a metric cannot judge has ``None`` from all of them, and so advantage 0.
+    Without this, a run whose judge is gone trains on what the other functions say.
 
     Set ``multi_objective_aggregation="normalize_then_sum"`` to compare each within its group before
-    they are added, and ``reward_weights`` to weight them. All of them can go to
-    ``StopWithCheckpoint(*rewards)``.
+    they are added, and ``reward_weights`` to weight them. Metrics' rewards can all go to
+    ``StopWithCheckpoint``.
+
+    Args:
+        rewards: metrics' rewards, such as ``PoshReward``, and plain reward functions, which keep
+            their names in logs and may be ``async``.
 
     Raises:
-        ConfigError: two rewards have the same name.
+        ConfigError: two have the same name, or one is a model or its name.
     """
-    return functions_of(Together(rewards))
+    members: list[Any] = [each for each in rewards if hasattr(each, "objectives")]
+    others: list[Any] = [each for each in rewards if not hasattr(each, "objectives")]
+    for other in others:
+        if not callable(other) or hasattr(other, "parameters"):
+            raise ConfigError(
+                f"{other!r} is a reward model, which gives no None: wrap it in a function"
+            )
+    joint = JointReward(members, [_name_of(other) for other in others])
+    scoring = SharedScoring(joint.rewards)
+    return [*_functions(joint, scoring), *(_dependent(each, joint, scoring) for each in others)]
 
 
 def functions_of(reward: Objectives) -> list[Callable[..., Rewards]]:
     """One reward function per objective; they share one scoring call."""
-    scoring = SharedScoring(reward.scored)
+    return _functions(reward, SharedScoring(reward.rewards))
+
+
+def _functions(reward: Objectives, scoring: SharedScoring) -> list[Callable[..., Rewards]]:
     return [
-        ObjectiveReward(name, reward.asked, scoring, weight)
+        ObjectiveReward(name, reward.batch, scoring, weight)
         for name, weight in reward.objectives.items()
     ]
 
 
 class SharedScoring:
-    """Scores once what several functions are asked about one after the other.
+    """One scoring call for several functions that TRL calls one after the other.
 
-    Each function takes its rewards of a scoring once, and only if it is asked about the very texts
-    and columns that were scored. Whatever does not fit is scored again: equal texts in a later
-    call, or a call after one that was broken off.
+    Each function takes its rewards of a scoring once, and only for the very texts and columns that
+    were scored. All else is scored again: equal texts in a later call, or a call after one that
+    was broken off.
 
     Args:
-        score: gives, for each objective, the rewards for what is asked.
+        score: gives the rewards of a batch, by function.
     """
 
     def __init__(self, score: Callable[..., dict[str, Rewards]]) -> None:
@@ -123,18 +148,18 @@ class SharedScoring:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[Any] = []
+        self._values: list[Any] = []
         self._untaken: dict[str, Rewards] = {}
 
-    def rewards(self, objective: str, asked: Asked, **logs: Any) -> Rewards:
-        """Those of one objective; scores, and logs, if nothing fitting is left from another."""
+    def take(self, function: str, batch: TextBatch, **logs: Any) -> Rewards:
+        """The rewards for one function; scores, and logs, if no fitting ones are left."""
         with self._lock:
-            values = _values(asked)
-            if objective not in self._untaken or not _same(self._asked, values):
+            values = _values(batch)
+            if function not in self._untaken or not _same(self._values, values):
                 self._untaken = {}  # should scoring raise
-                self._untaken = self._score(*asked, **logs)
-                self._asked = values
-            return self._untaken.pop(objective)
+                self._untaken = self._score(*batch, **logs)
+                self._values = values
+            return self._untaken.pop(function)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_score": self._score}
@@ -144,16 +169,16 @@ class SharedScoring:
         self._begin()
 
 
-def _values(asked: Asked) -> list[Any]:
-    """Everything in the lists, which stand in tuples and in tuples of those."""
-    found: list[Any] = []
-    for each in asked:
-        found += _values(each) if isinstance(each, tuple) else each or ()
-    return found
+def _values(batch: TextBatch) -> list[Any]:
+    """All values of the lists, which stand in tuples and in tuples of those."""
+    values: list[Any] = []
+    for each in batch:
+        values += _values(each) if isinstance(each, tuple) else each or ()
+    return values
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:
-    """Strings by what they say, anything else by identity: arrays, say, do not compare."""
+    """Equality of strings by content, of all else by identity: arrays, say, do not compare."""
     return len(some) == len(others) and all(
         a is b or (isinstance(a, str) and isinstance(b, str) and a == b)
         for a, b in zip(some, others, strict=True)
@@ -165,24 +190,24 @@ class ObjectiveReward:
 
     Args:
         objective: its name.
-        asked: finds texts and columns in what TRL passes.
-        scoring: shared with the other objectives.
-        weight: how much it counts; the trainer's ``reward_weights`` must say the same. None leaves
-            it to the trainer.
+        batch: finds texts and columns in TRL's arguments.
+        scoring: shared with the other functions.
+        weight: its weight; the trainer's ``reward_weights`` must say the same. None leaves it to
+            the trainer.
     """
 
     def __init__(
         self,
         objective: str,
-        asked: Callable[[Sequence[object], Mapping[str, Any]], Asked],
+        batch: Callable[[Sequence[object], Mapping[str, Any]], TextBatch],
         scoring: SharedScoring,
         weight: float | None = None,
     ) -> None:
         self.__name__ = f"{objective}_reward"
         self.objective = objective
         self.weight = weight
-        self._find = asked
-        self._scoring = scoring
+        self.scoring = scoring
+        self._batch = batch
 
     def __call__(
         self,
@@ -196,39 +221,108 @@ class ObjectiveReward:
         """Rewards of this objective; None wherever another objective has none either.
 
         Raises:
-            ConfigError: the trainer would add the objectives in another way.
+            ConfigError: the trainer would add the objectives in another way, or has a function
+                that does not fail with them.
         """
+        trainer = trainer_of(log_metric)
+        check_shared(trainer, lambda each: getattr(each, "scoring", None) is self.scoring)
         if self.weight is not None:
-            # TRL 1.16 passes a method of the trainer (grpo_trainer.py:1594)
-            self._check_addition(getattr(log_metric, "__self__", None), self.weight)
-        asked = self._find(completions, columns)
-        return self._scoring.rewards(
-            self.objective, asked, log_metric=log_metric, log_extra=log_extra
-        )
+            self._check_addition(trainer, self.weight)
+        batch = self._batch(completions, columns)
+        return self.scoring.take(self.objective, batch, log_metric=log_metric, log_extra=log_extra)
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
-        """Refuses a trainer that is known to sum the axes, or to weight them differently.
+        """Refuse a trainer that sums the axes, or weights them differently.
 
         Nothing would show it: rewards and metrics look the same.
         """
         functions = getattr(trainer, "reward_funcs", None)
         if functions is None:
             return
-        how = getattr(trainer, "multi_objective_aggregation", "a plain sum")
-        if how != NORMALIZE_FIRST:
+        aggregation = getattr(trainer, "multi_objective_aggregation", "a plain sum")
+        if aggregation != NORMALIZE_FIRST:
             raise ConfigError(
-                f"objective is separate, but this trainer adds precision and recall by {how}: call "
-                "settle_aggregation(args, reward.shaping) before you make a GRPOTrainer, or set "
-                f"multi_objective_aggregation to {NORMALIZE_FIRST}"
+                f"objective is separate, but this trainer adds precision and recall by "
+                f"{aggregation}: call settle_aggregation(args, reward.shaping) before you make a "
+                f"GRPOTrainer, or set multi_objective_aggregation to {NORMALIZE_FIRST}"
             )
-        weighted = zip(functions, trainer.reward_weights, strict=True)
-        given = next((float(each) for function, each in weighted if function is self), weight)
-        if not math.isclose(given, weight, rel_tol=1e-6):
+        weights = zip(functions, trainer.reward_weights, strict=True)
+        actual = next((float(each) for function, each in weights if function is self), weight)
+        if not math.isclose(actual, weight, rel_tol=1e-6):
             axis = self.objective.rpartition("_")[2]
             raise ConfigError(
                 f"{axis}_weight is {weight:g}, but the trainer's reward_weights have "
-                f"{given:g}: call settle_aggregation(args, reward.shaping), or set both alike"
+                f"{actual:g}: call settle_aggregation(args, reward.shaping), or set both alike"
             )
+
+
+class DependentReward:
+    """A plain reward function that says nothing of what a metric could not judge."""
+
+    def __init__(
+        self, function: Callable[..., Any], reward: Objectives, scoring: SharedScoring
+    ) -> None:
+        self.__name__ = _name_of(function)
+        self.function = function
+        self.scoring = scoring
+        self._batch = reward.batch
+
+    def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
+        """The function's rewards; None for completions without a score."""
+        mask = self._mask(completions, columns)
+        return _where(mask, self.function(prompts=prompts, completions=completions, **columns))
+
+    def _mask(self, completions: Any, columns: Mapping[str, Any]) -> Rewards:
+        batch = self._batch(completions, columns)
+        logs = {name: columns.get(name) for name in ("log_metric", "log_extra")}
+        return self.scoring.take(self.__name__, batch, **logs)
+
+
+class AsyncDependentReward(DependentReward):
+    """The same of an ``async`` function, which TRL runs after all others, at once."""
+
+    async def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
+        """The function's rewards; None for completions without a score."""
+        mask = self._mask(completions, columns)
+        values = await self.function(prompts=prompts, completions=completions, **columns)
+        return _where(mask, values)
+
+
+def _dependent(
+    function: Any, reward: Objectives, scoring: SharedScoring
+) -> DependentReward | AsyncDependentReward:
+    waits = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+    return (AsyncDependentReward if waits else DependentReward)(function, reward, scoring)
+
+
+def _where(mask: Rewards, values: Sequence[float | None]) -> Rewards:
+    return [None if m is None else value for m, value in zip(mask, values, strict=True)]
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def trainer_of(log_metric: object) -> Any:
+    """The trainer behind TRL's ``log_metric``, one of its methods (``grpo_trainer.py:1594``)."""
+    return getattr(log_metric, "__self__", None)
+
+
+def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
+    """Refuse a trainer whose functions do not all fail together.
+
+    After a judge's death it would train on the others alone, and save what comes of it.
+
+    Raises:
+        ConfigError: the trainer has a reward function for which ``shares`` is false.
+    """
+    alone = [each for each in getattr(trainer, "reward_funcs", ()) if not shares(each)]
+    if alone:
+        raise ConfigError(
+            f"{', '.join(map(_name_of, alone))} would still be rewarded where the judge fails: "
+            "give the trainer reward_funcs=reward.functions(other, ...), or "
+            "posh_reward.reward.objectives.together(reward, other, ...)"
+        )
 
 
 class Aggregation(Protocol):
@@ -239,8 +333,14 @@ class Aggregation(Protocol):
     scale_rewards: str
 
 
-def settle_aggregation(args: Aggregation, shaping: Shaping) -> None:
-    """Makes the trainer add rewards as the shaping's objective says.
+def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: float) -> None:
+    """Make the trainer add rewards as the shaping's objective says.
+
+    Args:
+        args: the trainer's settings.
+        shaping: of the reward.
+        other_weights: of the functions given to ``functions``, in their order; needed only with
+            objective ``separate``.
 
     Raises:
         ConfigError: the trainer's settings say something else.
@@ -252,7 +352,7 @@ def settle_aggregation(args: Aggregation, shaping: Shaping) -> None:
                 f"{shaping.objective} is one reward: set objective to separate, which sets both"
             )
         return
-    weights = list(shaping.weights)
+    weights = [*shaping.weights, *other_weights]
     if args.reward_weights not in (None, weights):
         raise ConfigError(
             f"reward_weights is {args.reward_weights}: with objective separate, set "

@@ -1,4 +1,4 @@
-"""What a generated text is worth before any judge reads it: is there a description in it at all?
+"""The text of a completion, made safe for a judge's prompt; and texts that describe nothing.
 
 This belongs to the reward and not to the metric. The metric scores texts as published, whoever
 wrote them; a policy is paid for what it writes, and so finds out what scores without describing.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from typing import Any
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -32,6 +33,36 @@ SHORTEST = 3
 letters."""
 GRAM = 4
 """Words whose repetition is counted."""
+
+
+def completion_text(completion: object) -> Any:
+    """The text in a completion: a string, or the assistant's turns of a conversation.
+
+    Turns without text, such as calls of tools, are skipped.
+
+    Returns:
+        The text; None if the assistant wrote none; anything that is not a conversation as it is,
+        for the metric to fail with its reason.
+    """
+    if not isinstance(completion, list | tuple):
+        return completion
+    turns = [turn for turn in completion if isinstance(turn, dict)]
+    contents = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
+    texts = [text for content in contents if (text := _content_text(content)) is not None]
+    if not texts:
+        return None if contents else completion
+    return "\n".join(texts)
+
+
+def _content_text(content: object) -> str | None:
+    """Text of a message's content, which is a string or a list of typed parts; None without."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        return None
+    parts = [p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text"]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if texts else None
 
 
 def without_thoughts(text: str) -> str:

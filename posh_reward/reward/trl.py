@@ -1,143 +1,322 @@
-"""POSH as a reward function of TRL's trainers (GRPO and its kin)."""
+"""TRL's contract for a reward function, whatever the metric.
+
+GRPOTrainer of TRL 1.16 passes the prompts, the completions, and every column of the dataset, with
+one value for each completion (``grpo_trainer.py:1580-1630``). It wants a number for each completion
+and leaves out those for which every function gave ``None`` (``grpo_trainer.py:2756``).
+"""
 
 from __future__ import annotations
 
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
-from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.reward.columns import column_of, images_of
-from posh_reward.reward.contract import MetricReward
-from posh_reward.reward.objectives import AXES
-from posh_reward.reward.shaping import Shaping, shape, shape_axes
-from posh_reward.types import Failure, Scores
+from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
+from posh_reward.metrics.base import Figures, Scored
+from posh_reward.reward.objectives import (
+    Rewards,
+    TextBatch,
+    check_shared,
+    functions_of,
+    together,
+    trainer_of,
+)
+from posh_reward.reward.reward_log import CallCost, extras, metrics
+from posh_reward.reward.texts import completion_text, unjoined, without_thoughts
+from posh_reward.types import Failure
 
-Observer = Callable[[Sequence[Scores]], None]
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Scored)
+LogMetric = Callable[[str, float], None]
+LogExtra = Callable[[str, list[Any]], None]
 
 
-class PoshReward(MetricReward[Scores]):
-    """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
+class FailureLimit:
+    """Gives up on a judge after many calls in a row in which most completions had no score.
 
-    The dataset has a column with each image's reference, which is parsed once for all its
-    generations, and for a metric with a witness a column of images. What else holds is said in
-    ``MetricReward``.
+    Most, not all: with a judge that answers one question in twenty, a run would train to its end
+    on the few completions that it happened to get through.
 
     Args:
-        posh: the metric; by default ``PoSh()`` with the embedded judge.
-        shaping: how scores make a reward; by default their f1, as in the paper. With objective
-            ``separate`` there are two, on precision and on recall: give the trainer
-            ``reward_funcs=reward.functions()``, and ``objectives.settle_aggregation`` makes it add
-            them as it should.
-        reference_column: the dataset's column of references.
-        image_column: its column of images, for a witness; by default ``images`` or ``image``.
-        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+        max_failed_calls: the number of such calls.
 
     Raises:
-        InputError: ``max_failed_calls`` is less than 1.
-
-    Example:
-        ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
+        InputError: that is less than 1.
     """
 
-    __name__ = "posh"
+    failure: Failure | None
+    """Reason to stop the run; None as long as there is none."""
+    last_call_failed: bool
+    """True if the last call had completions and none of them has a score."""
 
-    observer: Observer | None = None
-    """Is given the scores behind each call's rewards, in the order of the completions. To be set
-    around a call, as ``training.dapo`` does: nothing is kept, so nothing can be stale."""
+    def __init__(self, max_failed_calls: int) -> None:
+        if max_failed_calls < 1:
+            raise InputError(f"max_failed_calls is {max_failed_calls}: give 1 or more")
+        self.max_failed_calls = max_failed_calls
+        self.begin()
 
-    def __init__(
-        self,
-        posh: PoSh | None = None,
-        shaping: Shaping | None = None,
-        *,
-        reference_column: str = "reference",
-        image_column: str | None = None,
-        max_failed_calls: int = 10,
-    ) -> None:
-        self.posh = posh if posh is not None else PoSh()
-        self.shaping = shaping if shaping is not None else Shaping()
-        self.reference_column = reference_column
-        self.image_column = image_column
-        super().__init__(max_failed_calls)
+    def begin(self, *, supervised: bool = False) -> None:
+        """Forget earlier failures: a run begins.
+
+        Args:
+            supervised: something else stops the run once ``failure`` is set
+                (``StopWithCheckpoint``); otherwise ``note_failures`` raises.
+        """
+        self.failure = None
+        self.last_call_failed = False
+        self._supervised = supervised
+        self._failed_calls = 0
 
     @property
-    def metric(self) -> PoSh:
-        """The metric."""
-        return self.posh
+    def stopping(self) -> bool:
+        """True if the run is about to be stopped, so that nothing more need be asked."""
+        return self._supervised and self.failure is not None
+
+    def note_failures(self, failures: Sequence[Failure | None]) -> None:
+        """Count one call, and log why completions failed.
+
+        Args:
+            failures: of each completion; None for one that was scored.
+
+        Raises:
+            JudgeError: it was one failed call too many, and nothing else stops the run.
+        """
+        reasons = Counter(str(failure) for failure in failures if failure is not None)
+        failed = sum(reasons.values())
+        self.last_call_failed = 0 < failed == len(failures)
+        if not reasons:
+            self._failed_calls = 0
+            return
+        summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
+        logger.warning("%d of %d completions have no reward: %s", failed, len(failures), summary)
+        self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
+        if self._failed_calls < self.max_failed_calls:
+            return
+        self.failure = self.failure or Failure(
+            "engine",
+            f"most completions could not be judged in {self._failed_calls} calls in a row; "
+            f"the last reason: {reasons.most_common(1)[0][0]}. Fix that and resume from the last "
+            "checkpoint, or raise max_failed_calls",
+        )
+        if not self._supervised:
+            raise JudgeError(str(self.failure))
+
+
+class MetricReward(FailureLimit, ABC, Generic[T]):
+    """A reward function for ``GRPOTrainer(reward_funcs=...)`` on one metric; higher is better.
+
+    A completion that cannot be judged gets ``None``, which TRL leaves out of its group. The object
+    pickles, without what it has loaded or cached.
+
+    A judge that is gone for good must end the run. On its own this object can only raise, on one
+    rank: add ``training.stopping.StopWithCheckpoint`` to the trainer, and all ranks stop
+    together, with a checkpoint.
+
+    A subclass names its metric, reads the columns that it needs, and turns scores into rewards.
+    """
+
+    @property
+    @abstractmethod
+    def metric(self) -> Figures[T]:
+        """The metric that scores the texts."""
+
+    @property
+    @abstractmethod
+    def objectives(self) -> Mapping[str, float | None]:
+        """Names of the rewards that a score makes, each with its weight.
+
+        A weight of None leaves to the trainer how the reward is added to others.
+        """
+
+    @abstractmethod
+    def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
+        """The columns that texts are scored against; None for an optional one that is missing.
+
+        Raises:
+            InputError: one is missing or of another length.
+        """
+
+    @abstractmethod
+    def _score(self, texts: list[Any], *columns: Any) -> list[T]:
+        """The metric's scores of texts against the columns."""
+
+    @abstractmethod
+    def _failed(self, why: Failure) -> T:
+        """The score of a text that has none."""
+
+    @abstractmethod
+    def _rewards(self, score: T) -> tuple[float | None, ...]:
+        """One for each of ``objectives``."""
 
     @property
     def signature(self) -> str:
-        """What the rewards depend on: the metric's signature, and shaping that is not the default.
+        """All that the scores depend on: the metric's signature."""
+        return self.metric.signature
 
-        Ranks compare it, so that none trains on another balance of precision and recall.
-        """
-        changed = [
-            f"{each.name}={value}"
-            for each in fields(Shaping)
-            if (value := getattr(self.shaping, each.name)) != each.default
-        ]
-        return self.posh.signature + (f"|shaping:{','.join(changed)}" if changed else "")
+    def __call__(
+        self,
+        prompts: Sequence[object] | None = None,
+        completions: Sequence[object] = (),
+        *,
+        log_metric: LogMetric | None = None,
+        log_extra: LogExtra | None = None,
+        **columns: Any,
+    ) -> Rewards:
+        """Rewards, at most 1, one per completion; None for those that could not be judged.
 
-    @property
-    def objectives(self) -> Mapping[str, float | None]:
-        """``posh``, or one for each axis with its weight."""
-        if self.shaping.objective != "separate":
-            return {self.__name__: None}
-        names = (f"{self.__name__}_{axis}" for axis in AXES)
-        return dict(zip(names, self.shaping.weights, strict=True))
-
-    def check(self) -> None:
-        """Scores one pair, so that a judge that cannot work fails before the first step.
+        Args:
+            prompts: unused; part of TRL's contract.
+            completions: strings, or conversations whose assistant turns are the text.
+                Thoughts in ``<think>`` tags are not scored.
+            log_metric: TRL's; gets the same names on every rank at every call
+                (``reward_log.metrics``).
+            log_extra: TRL's; likewise (``reward_log.extras``).
+            columns: the dataset's columns, of which the metric's own are used.
 
         Raises:
-            JudgeError: it gave no score, such as for a witness that cannot be asked; the message
-                says why.
+            ConfigError: the reward has several objectives, or the trainer has other functions
+                beside it: ``functions`` gives both.
+            InputError: a column is missing or of another length.
+            JudgeError: most completions failed in ``max_failed_calls`` calls in a row, and
+                there is no ``StopWithCheckpoint`` to stop the run.
         """
-        prompt_images = [_first_image(self.posh.witness)] if self.posh.wants_images else None
-        [score] = self.posh.score(
-            ["A man in a red coat with a dog."], ["A tall man in a red coat."], prompt_images
-        )
-        if score.failure is not None:
-            raise JudgeError(f"the judge could not score a first pair: {score.failure}")
-
-    def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
-        references = column_of(columns, self.reference_column, expected, "reference_column")
-        if not self.posh.wants_images:
-            return (references,)
-        images = images_of(columns, expected, self.image_column)
-        if images is None:
-            there = ", ".join(sorted(columns))
-            raise InputError(
-                f"the metric has a witness, but no column of images reached the reward (columns: "
-                f"{there}): name it with image_column, and keep it in the dataset "
-                "(remove_unused_columns=False)"
+        if len(self.objectives) > 1:
+            raise ConfigError(
+                f"this reward is {len(self.objectives)} rewards ({', '.join(self.objectives)}): "
+                "give the trainer reward_funcs=reward.functions()"
             )
-        return references, images
+        check_shared(trainer_of(log_metric), lambda function: function is self)
+        batch = self.batch(completions, columns)
+        [rewards] = self.rewards(*batch, log_metric=log_metric, log_extra=log_extra).values()
+        return rewards
 
-    def _score(self, texts: list[Any], *given: Any) -> list[Scores]:
-        return self.posh.score(texts, *given)
+    def functions(self, *others: Callable[..., Any]) -> list[Callable[..., Any]]:
+        """The trainer's ``reward_funcs``: this object, or one function per objective, and others.
 
-    def _failed(self, why: Failure) -> Scores:
-        return Scores.failed(why, signature="")
+        The functions share one scoring call, and what the metric cannot judge has ``None`` from
+        all of them.
 
-    def _tell(self, scores: Sequence[Scores]) -> None:
-        if self.observer is not None:
-            self.observer(scores)
+        Args:
+            others: reward functions of your own, such as one that pays for brevity.
 
-    def _rewards(self, score: Scores) -> tuple[float | None, ...]:
-        if self.shaping.objective != "separate":
-            return (shape(score, self.shaping),)
-        return shape_axes(score, self.shaping) or (None, None)
+        Raises:
+            ConfigError: two have the same name, or one is a model or its name.
+        """
+        if others:
+            return together(self, *others)
+        return [self] if len(self.objectives) == 1 else functions_of(self)
+
+    def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
+        """The texts in completions, and the columns that they are scored against."""
+        texts = [_answer(each) for each in completions]
+        return (texts, *self._columns(columns, len(texts)))
+
+    def rewards(
+        self,
+        *batch: Any,
+        log_metric: LogMetric | None = None,
+        log_extra: LogExtra | None = None,
+    ) -> dict[str, Rewards]:
+        """The rewards of a ``batch`` by objective. Logs figures, counts failures."""
+        texts, *columns = batch
+        before, started = replace(self.metric.usage), time.perf_counter()
+        scores = self._score_or_fail(texts, *columns)
+        cost = CallCost.between(before, self.metric.usage, time.perf_counter() - started)
+        self._observe(scores)
+        if log_metric is not None:
+            for name, value in metrics(self.metric, scores, texts, cost).items():
+                log_metric(name, value)
+        if log_extra is not None:
+            for name, values in extras(self.metric, scores).items():
+                log_extra(name, values)
+        self.note_failures([score.failure for score in scores])
+        rows = [self._rewards(score) for score in scores]  # completions x objectives
+        return {name: [row[at] for row in rows] for at, name in enumerate(self.objectives)}
+
+    def _observe(self, scores: Sequence[T]) -> None:
+        """Hand the scores of a call to an observer; here there is none."""
+
+    def _score_or_fail(self, texts: list[Any], *columns: Any) -> list[T]:
+        """Scores; failures in their place if scoring raises, since the other ranks would wait."""
+        if self.failure is not None and self.stopping:
+            return [self._failed(self.failure) for _ in texts]
+        try:
+            return self._score(texts, *columns)
+        except JudgeError as error:
+            why = Failure("engine", f"the judge could not work: {error}")
+        except PoshError:
+            raise  # the caller's mistake, on all ranks alike
+        except Exception as error:
+            logger.exception("scoring raised; this call has no rewards")
+            why = Failure("error", f"scoring raised {type(error).__name__}: {error}")
+        return [self._failed(why) for _ in texts]
 
 
-def _first_image(witness: object) -> object:
-    """An image to try a witness on: one that it knows, or a blank one for a model that sees."""
-    from PIL import Image
+def _answer(completion: object) -> Any:
+    """The text of a completion without its thoughts, ``unjoined``; a non-text as it is."""
+    text = completion_text(completion)
+    return without_thoughts(unjoined(text)) if isinstance(text, str) else text
 
-    from posh_reward.metrics.posh.judges.oracle import Oracle
 
-    if isinstance(witness, Oracle):
-        return witness.a_image()
-    return Image.new("RGB", (168, 112), "white")
+def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
+    """A column that a reward cannot do without.
+
+    Args:
+        columns: all that reached the reward.
+        name: of the column.
+        expected: the number of completions.
+        setting: the reward's argument that names the column, for messages.
+
+    Raises:
+        InputError: it is missing or of another length.
+    """
+    if name not in columns:
+        there = ", ".join(sorted(columns)) or "none"
+        raise InputError(
+            f"no column {name!r} reached the reward (columns: {there}): name it with {setting}, "
+            "and keep it in the dataset (remove_unused_columns=False)"
+        )
+    values = list(columns[name])
+    if len(values) != expected:
+        raise InputError(
+            f"{expected} completions but {len(values)} values in column {name!r}: TRL passes one "
+            "for each completion"
+        )
+    return values
+
+
+def images_of(
+    columns: Mapping[str, Any], expected: int, name: str | None = None
+) -> list[Any] | None:
+    """The image of each completion; None if the dataset has none.
+
+    TRL takes images from a column ``images``, with a list in each row, or else from ``image``,
+    with one (``grpo_trainer.py:2400``), and passes either on as it is.
+
+    Args:
+        columns: all that reached the reward.
+        expected: the number of completions.
+        name: another column, which then has to be there.
+
+    Returns:
+        One value a completion, for ``prompt_images.image_of`` to read. A list of one image is
+        that image; one of several is left as it is, which ``image_of`` refuses.
+
+    Raises:
+        InputError: the column ``name`` is missing, or the column is of another length.
+    """
+    column = name or next((each for each in ("images", "image") if each in columns), None)
+    if column is None:
+        return None
+    return [_only(each) for each in column_of(columns, column, expected, "image_column")]
+
+
+def _only(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) < 2:
+        return value[0] if value else None
+    return value

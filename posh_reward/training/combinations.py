@@ -8,9 +8,9 @@ from dataclasses import fields as dataclass_fields
 from typing import Any
 
 from posh_reward.errors import PoshError
-from posh_reward.reward.giving_up import GivesUp
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.trl import FailureLimit
 from posh_reward.training.dapo.credit import check_settings
 from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 from posh_reward.training.processes import Processes
@@ -107,7 +107,7 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
         shaping,
         sampling,
         lambda: check_settings(script.span_credit, args),
-        lambda: GivesUp(script.max_failed_calls),
+        lambda: FailureLimit(script.max_failed_calls),
     ):
         try:
             settle()

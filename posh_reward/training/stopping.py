@@ -44,9 +44,12 @@ class Reward(Protocol):
     failure: Failure | None
     """Why the run should stop; None as long as it should not."""
 
+    last_call_failed: bool
+    """True if the last call had completions and none of them has a score."""
+
     @property
     def signature(self) -> str:
-        """What the scores depend on; the same on all ranks."""
+        """All that the scores depend on; the same on all ranks."""
         ...
 
     def begin(self, *, supervised: bool = False) -> None:
@@ -104,6 +107,24 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
                 "(sbatch --time), or lower stop_before, the minutes that are kept for saving"
             )
         self.requests.listen()
+
+    def on_pre_optimizer_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Leave the weights alone after a call without any score, on any rank.
+
+        All advantages are 0 then, but an optimizer with momentum, or weight decay, would still
+        move the weights, and the checkpoint to resume from would hold that. Parameters without a
+        gradient are skipped by torch's optimizers. DeepSpeed steps within its backward pass, so
+        there momentum goes on until the run stops.
+        """
+        failed = [each.last_call_failed for each in self.rewards]
+        if self.rewards and all(of_all_ranks(any(failed))):
+            kwargs["optimizer"].zero_grad(set_to_none=True)
 
     def on_step_end(
         self,

@@ -251,7 +251,7 @@ def test_settings_that_contradict_the_objective_are_refused(
         ({"multi_objective_aggregation": "sum_then_normalize"}, "settle_aggregation"),
         ({}, "plain sum"),  # RLOO
         (
-            {"multi_objective_aggregation": NORMALIZE_FIRST, "reward_weights": [1.0, 1.0]},
+            {"multi_objective_aggregation": NORMALIZE_FIRST, "reward_weights": [1.0, 1.0, 3.0]},
             "precision_weight is 2, but .* have 1",
         ),
     ],
@@ -260,7 +260,9 @@ def test_a_trainer_that_adds_the_axes_otherwise_is_refused(
     trainer: dict[str, Any], message: str
 ) -> None:
     """It would train, and log the same names, on another objective."""
-    functions = PoshReward(CountedPoSh(), Shaping("separate", precision_weight=2)).functions()
+    functions = PoshReward(CountedPoSh(), Shaping("separate", precision_weight=2)).functions(
+        brevity
+    )
     with pytest.raises(ConfigError, match=message):
         functions[0](
             completions=TEXTS,
@@ -268,16 +270,68 @@ def test_a_trainer_that_adds_the_axes_otherwise_is_refused(
             log_metric=Trainer(reward_funcs=functions, **trainer).log,
         )
     settled = Trainer(
-        reward_funcs=["another", *functions],
+        reward_funcs=functions,
         multi_objective_aggregation=NORMALIZE_FIRST,
-        reward_weights=[3.0, 2.0, 1.0],
+        reward_weights=[2.0, 1.0, 3.0],
     )
     for function in functions:
         function(completions=TEXTS, reference=[REFERENCE] * 2, log_metric=settled.log)
 
 
+def brevity(completions: list[Any], **_: Any) -> list[float]:
+    """A reward function of a user's own."""
+    return [1 / len(text) for text in completions]
+
+
+async def patience(completions: list[Any], **_: Any) -> list[float]:
+    """One that waits for something."""
+    await asyncio.sleep(0)
+    return [float(len(text)) for text in completions]
+
+
+def gone_for_green(question: Question) -> float | Failure:
+    return GONE if "green" in question.source.text + question.target.text else 3.0
+
+
+def test_other_functions_say_nothing_of_what_the_judge_could_not() -> None:
+    """TRL leaves a completion out only if all functions do: 1 / 23 characters alone would count."""
+    posh = CountedPoSh(FakeJudge(gone_for_green))
+    functions = PoshReward(posh).functions(brevity, patience)
+    assert [each.__name__ for each in functions] == ["posh_reward", "brevity", "patience"]
+    columns: dict[str, Any] = {"completions": TEXTS, "reference": [REFERENCE] * 2}
+    posh_rewards, brief, patient = functions
+    assert posh_rewards(**columns) == [0.6, None]  # 3 of 5 on both axes
+    assert brief(**columns) == [1 / 23, None]
+    assert asyncio.run(patient(**columns)) == [23.0, None]
+    assert posh.calls == 1
+    assert asyncio.run(patient(**columns)) == [23.0, None], "called alone, it scores itself"
+    assert posh.calls == 2
+
+
+@pytest.mark.parametrize("objective", ["f1", "separate"])
+def test_functions_that_would_go_on_without_the_judge_are_refused_at_the_start(
+    objective: Any,
+) -> None:
+    reward = PoshReward(CountedPoSh(), Shaping(objective))
+    functions = reward.functions()
+    trainer = Trainer(
+        reward_funcs=[*functions, brevity],
+        multi_objective_aggregation=NORMALIZE_FIRST,
+        reward_weights=[1.0] * (len(functions) + 1),
+    )
+    with pytest.raises(ConfigError, match=r"brevity would still .*reward\.functions\(other"):
+        functions[0](completions=TEXTS, reference=[REFERENCE] * 2, log_metric=trainer.log)
+
+
+def test_a_reward_model_and_a_name_twice_are_no_functions() -> None:
+    with pytest.raises(ConfigError, match="wrap it in a function"):
+        PoshReward(CountedPoSh()).functions("some/model")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="brevity, brevity"):
+        PoshReward(CountedPoSh()).functions(brevity, brevity)
+
+
 class Trainer(SimpleNamespace):
-    """What a reward function can see of TRL's trainer."""
+    """The part of TRL's trainer that a reward function can reach."""
 
     def log(self, name: str, value: float) -> None:
         """As ``GRPOTrainer._log_metric``."""

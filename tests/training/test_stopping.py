@@ -123,6 +123,7 @@ def test_a_job_without_time_for_a_step_says_so(
 def test_any_reward_that_can_give_up_plugs_in(args: TrainingArguments) -> None:
     class Another:
         failure: Failure | None = None
+        last_call_failed = False
         signature = "another"
         supervised = False
 

@@ -7,11 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-from posh_reward import PoshReward
+from posh_reward import JudgeError, PoSh, PoshReward
+from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.reward.texts import completion_text
+from posh_reward.training import StopWithCheckpoint
 from posh_reward.training.processors import load_processor
+from posh_reward.types import Verdict
 from recipes import dapo_posh, tiny_qwen
 
 pytestmark = [
@@ -41,6 +47,71 @@ def test_rloo_with_images(tiny: Path, tmp_path: Path) -> None:
     steps = [line for line in trainer.state.log_history if "reward" in line]
     assert [line["step"] for line in steps] == [1, 2]
     assert all(0.2 <= line["rewards/posh/mean"] <= 1 for line in steps)
+
+
+class MortalJudge(FakeJudge):
+    """Answers a number of calls, then is gone for good."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def grade(self, requests: Any) -> list[Verdict]:
+        self.calls -= 1
+        if self.calls < 0:
+            raise JudgeError("the engine is gone")
+        return super().grade(requests)
+
+
+def brevity(completions: list[Any], **_: Any) -> list[float]:
+    """A reward function of a user's own, which needs no judge."""
+    return [-float(len(completion_text(each))) for each in completions]
+
+
+def test_a_dead_judge_leaves_the_weights_as_they_were(tiny: Path, tmp_path: Path) -> None:
+    """Neither the other function nor Adam's momentum trains on; what is saved is unspoilt."""
+    from safetensors.torch import load_file
+    from transformers import TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    judge = MortalJudge(10_000)
+    reward = PoshReward(PoSh(judge), max_failed_calls=3)
+    weights: dict[int, dict[str, torch.Tensor]] = {}
+
+    class Killer(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            weights[state.global_step] = {
+                name: value.detach().clone() for name, value in kwargs["model"].named_parameters()
+            }
+            if state.global_step == 2:
+                judge.calls = 0
+
+    trainer = GRPOTrainer(
+        model=str(tiny),
+        reward_funcs=reward.functions(brevity),
+        callbacks=[StopWithCheckpoint(reward), Killer()],
+        args=GRPOConfig(
+            output_dir=str(tmp_path / "grpo"), num_generations=4, per_device_train_batch_size=8,
+            max_completion_length=12, max_steps=20, report_to="none", use_cpu=True, bf16=False,
+            logging_steps=1, gradient_checkpointing=False, learning_rate=1e-3, weight_decay=0.1,
+        ),
+        train_dataset=dapo_posh.prepare("scenes:train=8:heldout=4", "train"),
+        processing_class=load_processor(str(tiny)),
+    )  # fmt: skip
+    with pytest.raises(JudgeError, match="3 calls in a row"):
+        trainer.train()
+    assert list(weights) == [1, 2, 3, 4, 5]
+
+    def same(some: int, other: int) -> bool:
+        return all(torch.equal(weights[some][name], weights[other][name]) for name in weights[some])
+
+    assert not same(1, 2), "it learns as long as there is a judge"
+    assert same(2, 3)
+    assert same(2, 5)
+    saved = load_file(tmp_path / "grpo" / "checkpoint-5" / "model.safetensors")
+    names = {name: value for name, value in saved.items() if name in weights[2]}
+    assert names
+    assert all(torch.equal(value, weights[2][name]) for name, value in names.items())
 
 
 def text_model(folder: Path) -> None:

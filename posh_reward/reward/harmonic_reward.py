@@ -9,10 +9,9 @@ from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.harmonic.asking import ANSWERS, check_task
 from posh_reward.metrics.harmonic.metric import HarmonicEval
 from posh_reward.metrics.harmonic.scores import HarmonicScores
-from posh_reward.reward.columns import column_of, images_of
-from posh_reward.reward.contract import MetricReward
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.texts import is_blank
+from posh_reward.reward.trl import MetricReward, column_of, images_of
 from posh_reward.types import HIGHEST_GRADE, Failure
 
 SIDE = 64
@@ -23,8 +22,8 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``: the overall score over 5; higher is better.
 
     It needs no reference: the image is the one that the policy saw. A text without any letter or
-    digit gets the worst reward, whatever the judge says of it. What else holds is said in
-    ``MetricReward``.
+    digit gets the worst reward, whatever the judge says of it. See ``MetricReward``
+    for failures and pickling.
 
     Args:
         harmonic: the metric.
@@ -67,11 +66,11 @@ class HarmonicReward(MetricReward[HarmonicScores]):
 
     @property
     def signature(self) -> str:
-        """What the scores depend on."""
+        """All that the scores depend on."""
         return self.harmonic.signature_for(self.task)
 
     def check(self) -> None:
-        """Scores one text, so that a judge that cannot work fails before the first step.
+        """Score one text, so that a judge that cannot work fails before the first step.
 
         Raises:
             JudgeError: it gave no score; the message has the reason.
@@ -84,7 +83,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
-    def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
+    def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         images = images_of(columns, expected, self.image_column)
         if images is None:
             there = ", ".join(sorted(columns)) or "none"
@@ -96,10 +95,10 @@ class HarmonicReward(MetricReward[HarmonicScores]):
             return (images,)
         return images, column_of(columns, self.question_column, expected, "question_column")
 
-    def _score(self, texts: list[Any], *given: Any) -> list[HarmonicScores]:
-        images, *questions = given
-        asked = {"questions": questions[0]} if questions else {}
-        return self.harmonic.score(texts, images, self.task, **asked)
+    def _score(self, texts: list[Any], *columns: Any) -> list[HarmonicScores]:
+        images, *questions = columns
+        settings = {"questions": questions[0]} if questions else {}
+        return self.harmonic.score(texts, images, self.task, **settings)
 
     def _failed(self, why: Failure) -> HarmonicScores:
         return HarmonicScores(None, "", failure=why)

@@ -1,4 +1,4 @@
-"""Scores of one call -> what a training log shows of them.
+"""Figures of a training log from the scores of one call.
 
 A metric names its own figures. What every metric has is added here: how long and how repetitive
 the texts are, the share of failures, and what the call cost.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.base import Figures, S
@@ -31,8 +31,8 @@ without asking, and the share whose reply was mostly not a grade."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What one call cost."""
+class CallCost:
+    """Time and questions of one call."""
 
     seconds: float
     """Wall time, parsing included."""
@@ -44,7 +44,7 @@ class Work:
     """Of these, those whose reply was mostly not a label."""
 
     @classmethod
-    def between(cls, before: Usage, after: Usage, seconds: float) -> Work:
+    def between(cls, before: Usage, after: Usage, seconds: float) -> CallCost:
         """The difference of two readings of a judge's running total."""
         return cls(
             seconds,
@@ -54,13 +54,8 @@ class Work:
         )
 
 
-def usage_now(usage: Usage) -> Usage:
-    """A copy of a running total."""
-    return replace(usage)
-
-
 def metrics(
-    metric: Figures[S], scores: Sequence[S], texts: Sequence[object], work: Work
+    metric: Figures[S], scores: Sequence[S], texts: Sequence[object], cost: CallCost
 ) -> dict[str, float]:
     """The figures of one call, such as ``posh/precision``: the same names at every call."""
     written = [text for text in texts if isinstance(text, str)]
@@ -69,10 +64,10 @@ def metrics(
         share(sum(len(text.split()) for text in written), len(written)),
         share(sum(map(repeated_share, written)), len(written)),
         share(failed, len(scores)),
-        work.seconds,
-        float(work.requests),
-        share(work.cached, work.requests),
-        share(work.doubtful, work.requests),
+        cost.seconds,
+        float(cost.requests),
+        share(cost.cached, cost.requests),
+        share(cost.doubtful, cost.requests),
     )
     values = {**metric.figures(scores), **dict(zip(CALL, of_the_call, strict=True))}
     return {f"{metric.name}/{name}": value for name, value in values.items()}

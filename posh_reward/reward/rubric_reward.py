@@ -8,9 +8,8 @@ from typing import Any
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.rubric.metric import RubricJudge
 from posh_reward.metrics.rubric.scores import RubricScores
-from posh_reward.reward.columns import column_of
-from posh_reward.reward.contract import MetricReward
 from posh_reward.reward.texts import is_blank
+from posh_reward.reward.trl import MetricReward, column_of
 from posh_reward.types import Failure
 
 
@@ -18,7 +17,7 @@ class RubricReward(MetricReward[RubricScores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``: the share of the points, 0 to 1.
 
     Higher is better. A text without any letter or digit gets 0, whatever the judge says of it.
-    What else holds is said in ``MetricReward``.
+    See ``MetricReward`` for failures and pickling.
 
     Args:
         judge: the metric.
@@ -56,7 +55,7 @@ class RubricReward(MetricReward[RubricScores]):
         return {self.__name__: None}
 
     def check(self) -> None:
-        """Judges one text, so that a judge that cannot work fails before the first step.
+        """Judge one text, so that a judge that cannot work fails before the first step.
 
         Raises:
             JudgeError: it gave no points; the message has the reason.
@@ -65,7 +64,7 @@ class RubricReward(MetricReward[RubricScores]):
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
-    def _given(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
+    def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
         return (
             column_of(columns, self.reference_column, expected, "reference_column"),
             None
@@ -73,8 +72,8 @@ class RubricReward(MetricReward[RubricScores]):
             else column_of(columns, self.question_column, expected, "question_column"),
         )
 
-    def _score(self, texts: list[Any], *given: Any) -> list[RubricScores]:
-        return self.judge.score(texts, *given)
+    def _score(self, texts: list[Any], *columns: Any) -> list[RubricScores]:
+        return self.judge.score(texts, *columns)
 
     def _failed(self, why: Failure) -> RubricScores:
         return RubricScores(None, None, "", failure=why)

@@ -1,0 +1,142 @@
+"""POSH as a reward function of TRL's trainers (GRPO and its kin)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from posh_reward.errors import InputError, JudgeError
+from posh_reward.metrics.posh.posh import PoSh
+from posh_reward.reward.objectives import AXES
+from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.reward.trl import MetricReward, column_of, images_of
+from posh_reward.types import Failure, Scores
+
+Observer = Callable[[Sequence[Scores]], None]
+
+
+class PoshReward(MetricReward[Scores]):
+    """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
+
+    The dataset has a column with each image's reference, which is parsed once for all its
+    generations, and for a metric with a witness a column of images. See ``MetricReward`` for
+    failures and pickling.
+
+    Args:
+        posh: the metric; by default ``PoSh()`` with the embedded judge.
+        shaping: how scores make a reward; by default their f1, as in the paper. With objective
+            ``separate`` there are two, on precision and on recall: give the trainer
+            ``reward_funcs=reward.functions()``, and ``objectives.settle_aggregation`` makes it add
+            them as it should.
+        reference_column: the dataset's column of references.
+        image_column: its column of images, for a witness; by default ``images`` or ``image``.
+        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+
+    Raises:
+        InputError: ``max_failed_calls`` is less than 1.
+
+    Example:
+        ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
+    """
+
+    __name__ = "posh"
+
+    observer: Observer | None = None
+    """Receives the scores behind each call's rewards, in the order of the completions. Set it
+    around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
+
+    def __init__(
+        self,
+        posh: PoSh | None = None,
+        shaping: Shaping | None = None,
+        *,
+        reference_column: str = "reference",
+        image_column: str | None = None,
+        max_failed_calls: int = 10,
+    ) -> None:
+        self.posh = posh if posh is not None else PoSh()
+        self.shaping = shaping if shaping is not None else Shaping()
+        self.reference_column = reference_column
+        self.image_column = image_column
+        super().__init__(max_failed_calls)
+
+    @property
+    def metric(self) -> PoSh:
+        """The metric."""
+        return self.posh
+
+    @property
+    def signature(self) -> str:
+        """All that rewards depend on: the metric's signature, and shaping that is not the default.
+
+        Ranks compare it, so that none trains on another balance of precision and recall.
+        """
+        changed = [
+            f"{each.name}={value}"
+            for each in fields(Shaping)
+            if (value := getattr(self.shaping, each.name)) != each.default
+        ]
+        return self.posh.signature + (f"|shaping:{','.join(changed)}" if changed else "")
+
+    @property
+    def objectives(self) -> Mapping[str, float | None]:
+        """``posh``, or one for each axis with its weight."""
+        if self.shaping.objective != "separate":
+            return {self.__name__: None}
+        names = (f"{self.__name__}_{axis}" for axis in AXES)
+        return dict(zip(names, self.shaping.weights, strict=True))
+
+    def check(self) -> None:
+        """Score one pair, so that a judge that cannot work fails before the first step.
+
+        Raises:
+            JudgeError: it gave no score, such as for a witness that cannot be asked; the message
+                says why.
+        """
+        prompt_images = [_first_image(self.posh.witness)] if self.posh.wants_images else None
+        [score] = self.posh.score(
+            ["A man in a red coat with a dog."], ["A tall man in a red coat."], prompt_images
+        )
+        if score.failure is not None:
+            raise JudgeError(f"the judge could not score a first pair: {score.failure}")
+
+    def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
+        references = column_of(columns, self.reference_column, expected, "reference_column")
+        if not self.posh.wants_images:
+            return (references,)
+        images = images_of(columns, expected, self.image_column)
+        if images is None:
+            there = ", ".join(sorted(columns))
+            raise InputError(
+                f"the metric has a witness, but no column of images reached the reward (columns: "
+                f"{there}): name it with image_column, and keep it in the dataset "
+                "(remove_unused_columns=False)"
+            )
+        return references, images
+
+    def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
+        return self.posh.score(texts, *columns)
+
+    def _failed(self, why: Failure) -> Scores:
+        return Scores.failed(why, signature="")
+
+    def _observe(self, scores: Sequence[Scores]) -> None:
+        if self.observer is not None:
+            self.observer(scores)
+
+    def _rewards(self, score: Scores) -> tuple[float | None, ...]:
+        if self.shaping.objective != "separate":
+            return (shape(score, self.shaping),)
+        return shape_axes(score, self.shaping) or (None, None)
+
+
+def _first_image(witness: object) -> object:
+    """An image to try a witness on: one of its own, or a blank one for a model that sees."""
+    from PIL import Image
+
+    from posh_reward.metrics.posh.judges.oracle import Oracle
+
+    if isinstance(witness, Oracle):
+        return witness.a_image()
+    return Image.new("RGB", (168, 112), "white")
