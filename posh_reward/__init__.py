@@ -67,13 +67,13 @@ __all__ = [
 
 _HOME = {
     "HarmonicEval": "metrics.harmonic.metric",
-    "HarmonicReward": "reward.harmonic",
+    "HarmonicReward": "reward.harmonic_reward",
     "PoSh": "metrics.posh.posh",
     "PoshReward": "reward.posh_reward",
     "Prove": "metrics.prove.metric",
     "RefuseLostWeights": "training.resume",
     "RubricJudge": "metrics.rubric.metric",
-    "RubricReward": "reward.rubric",
+    "RubricReward": "reward.rubric_reward",
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",
     "finish": "training.launch",
