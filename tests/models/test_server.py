@@ -23,8 +23,8 @@ from posh_reward import ConfigError, InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.prompted import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.models.server import ServerModel, fleet, http, replies, startup
-from posh_reward.models.server.http import ExchangeError
+from posh_reward.models.server import ServerModel, chat_messages, fleet, server_http, startup
+from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (
@@ -102,39 +102,42 @@ def with_value(value: float) -> Lie:
 
 
 PASSING = {
-    "429": (says(429, Retry_After="0"), http.BUSY),
+    "429": (says(429, Retry_After="0"), server_http.BUSY),
     "500": (says(500), "the server failed (500)"),
     "503 page": (says(503, b"<html>Bad gateway</html>"), "the server failed (503)"),
-    "hang": (waits(2.0), http.TIMEOUT),
-    "drip": (drips, http.TIMEOUT),
-    "broken off": (breaks_off, http.BROKEN_OFF),
-    "truncated": (sends(b'{"choices": [{"index": 0, '), http.NO_JSON),
-    "html": (sends(b"<html>Log in</html>", Content_Type="text/html"), http.NO_JSON),
-    "empty": (sends(b""), http.NO_JSON),
-    "list": (sends(b"[]"), http.NO_JSON),
-    "deep": (sends(b"[" * 100_000), http.NO_JSON),
+    "hang": (waits(2.0), server_http.TIMEOUT),
+    "drip": (drips, server_http.TIMEOUT),
+    "broken off": (breaks_off, server_http.BROKEN_OFF),
+    "truncated": (sends(b'{"choices": [{"index": 0, '), server_http.NO_JSON),
+    "html": (sends(b"<html>Log in</html>", Content_Type="text/html"), server_http.NO_JSON),
+    "empty": (sends(b""), server_http.NO_JSON),
+    "list": (sends(b"[]"), server_http.NO_JSON),
+    "deep": (sends(b"[" * 100_000), server_http.NO_JSON),
 }
 LASTING = {
-    "no log-probabilities": (changes(drop_log_probabilities), replies.NO_LOG_PROBABILITIES),
-    "none listed": (changes(lambda reply: top(reply).clear()), replies.NO_LOG_PROBABILITIES),
-    "NaN": (with_value(float("nan")), replies.NO_NUMBERS),
-    "infinity": (with_value(float("inf")), replies.NO_NUMBERS),
-    "minus infinity": (with_value(float("-inf")), replies.MASKED),
-    "struck out": (with_value(-9999.0), replies.MASKED),
-    "more than 1": (changes(lambda reply: top(reply).extend(top(reply)[:3])), replies.NO_NUMBERS),
-    "text for number": (with_value("0.5"), replies.NO_NUMBERS),  # type: ignore[arg-type]
-    "no choices": (changes(lambda reply: reply.update(choices=[])), replies.FORM),
-    "huge": (sends(b" " * 5_000_000), http.TOO_BIG),
-    "gzip": (sends(gzip.compress(b"{}"), Content_Encoding="gzip"), http.COMPRESSED),
-    "bomb": (sends(BOMB, Content_Encoding="gzip, gzip"), http.COMPRESSED),
-    "unheard of": (sends(b"{}", Content_Encoding="x-whatever"), http.COMPRESSED),
+    "no log-probabilities": (changes(drop_log_probabilities), chat_messages.NO_LOG_PROBABILITIES),
+    "none listed": (changes(lambda reply: top(reply).clear()), chat_messages.NO_LOG_PROBABILITIES),
+    "NaN": (with_value(float("nan")), chat_messages.NO_NUMBERS),
+    "infinity": (with_value(float("inf")), chat_messages.NO_NUMBERS),
+    "minus infinity": (with_value(float("-inf")), chat_messages.MASKED),
+    "struck out": (with_value(-9999.0), chat_messages.MASKED),
+    "more than 1": (
+        changes(lambda reply: top(reply).extend(top(reply)[:3])),
+        chat_messages.NO_NUMBERS,
+    ),
+    "text for number": (with_value("0.5"), chat_messages.NO_NUMBERS),  # type: ignore[arg-type]
+    "no choices": (changes(lambda reply: reply.update(choices=[])), chat_messages.FORM),
+    "huge": (sends(b" " * 5_000_000), server_http.TOO_BIG),
+    "gzip": (sends(gzip.compress(b"{}"), Content_Encoding="gzip"), server_http.COMPRESSED),
+    "bomb": (sends(BOMB, Content_Encoding="gzip, gzip"), server_http.COMPRESSED),
+    "unheard of": (sends(b"{}", Content_Encoding="x-whatever"), server_http.COMPRESSED),
     "overflow": (
         says(400, {"error": {"message": "This model's maximum context length is 99 tokens."}}),
-        http.TOO_LONG,
+        server_http.TOO_LONG,
     ),
     "vLLM's overflow": (
         says(400, {"error": "the model's context length is only 9"}),
-        http.TOO_LONG,
+        server_http.TOO_LONG,
     ),
     "400": (says(400), "the server refuses the request (400)"),
 }
@@ -142,7 +145,7 @@ LASTING = {
 
 def patience(fault: str) -> float:
     """Seconds: few where all of them are waited for."""
-    return 0.4 if PASSING.get(fault, ("", ""))[1] == http.TIMEOUT else 5.0
+    return 0.4 if PASSING.get(fault, ("", ""))[1] == server_http.TIMEOUT else 5.0
 
 
 @pytest.mark.parametrize("fault", [*PASSING, *LASTING])
@@ -177,7 +180,7 @@ def test_a_server_that_stays_busy_ends_the_batch_soon() -> None:
     with LyingServer(lambda number, text: says(429) if number else None) as server:
         verdicts = model(server, concurrency=4, backoff=0.02).choose(many, LABELS)
         asked = len(server.bodies)
-    assert {str(verdict.failure) for verdict in verdicts} == {http.BUSY}
+    assert {str(verdict.failure) for verdict in verdicts} == {server_http.BUSY}
     assert asked < 40
 
 
@@ -197,7 +200,7 @@ def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
         silent, asked = True, []
         for _ in range(3):
             verdicts = judge.choose(PROMPTS, LABELS)
-            assert {str(verdict.failure) for verdict in verdicts} == {http.TIMEOUT}
+            assert {str(verdict.failure) for verdict in verdicts} == {server_http.TIMEOUT}
             asked.append(len(server.bodies))
         first, second, third = asked
         assert first <= 1 + fleet.TIMEOUTS * 4 + 1
@@ -290,7 +293,7 @@ def test_a_killed_server_alone_fails_the_rest_only() -> None:
     known = [verdict for verdict in verdicts if verdict.failure is None]
     assert 10 < len(known) < 30
     reasons = {str(verdict.failure) for verdict in verdicts} - {"None"}
-    assert reasons <= {http.UNREACHABLE, http.BROKEN_OFF}
+    assert reasons <= {server_http.UNREACHABLE, server_http.BROKEN_OFF}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500])
@@ -411,7 +414,7 @@ def test_every_token_that_contains_a_digit_counts_for_it() -> None:
     given += [("word", 0.001)] * 20
     listed = [{"token": token, "logprob": log(p)} for token, p in given]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    verdict = replies.read_top(reply, LABELS)
+    verdict = chat_messages.read_top(reply, LABELS)
     assert verdict.probabilities == pytest.approx((0, 0, 0, 0.45 / 0.95, 0.5 / 0.95))
     assert verdict.mass == pytest.approx(0.95)
 
@@ -420,7 +423,7 @@ def test_a_token_of_two_digits_counts_for_both() -> None:
     listed = [{"token": token, "logprob": log(p)} for token, p in [("15", 0.4), ("10", 0.4)]]
     listed += [{"token": "word", "logprob": log(0.001)}] * 20
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    verdict = replies.read_top(reply, LABELS)
+    verdict = chat_messages.read_top(reply, LABELS)
     assert verdict.probabilities == pytest.approx((2 / 3, 0, 0, 0, 1 / 3))
     assert verdict.mass == 1.0
 
@@ -429,7 +432,7 @@ def test_labels_that_are_words_are_read_whole() -> None:
     listed = [{"token": token, "logprob": log(p)} for token, p in [("no", 0.4), ("not", 0.4)]]
     listed += [{"token": " yes", "logprob": log(0.005)}] * 20
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    assert replies.read_top(reply, ("no", "yes")).mass == pytest.approx(0.49)
+    assert chat_messages.read_top(reply, ("no", "yes")).mass == pytest.approx(0.49)
 
 
 def test_a_reply_without_label_is_an_unparsed_one() -> None:
@@ -460,10 +463,10 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(["choices", "usage", "tokens"]), json_values))
 def test_any_json_is_at_worst_a_failure(reply: dict[str, Any]) -> None:
     for read in (
-        lambda: replies.read_top(reply, LABELS),
-        lambda: replies.read_ids(reply, [(1,)]),
-        lambda: replies.read_text(reply),
-        lambda: replies.token_ids(reply),
+        lambda: chat_messages.read_top(reply, LABELS),
+        lambda: chat_messages.read_ids(reply, [(1,)]),
+        lambda: chat_messages.read_text(reply),
+        lambda: chat_messages.token_ids(reply),
     ):
         with suppress(ExchangeError):
             read()

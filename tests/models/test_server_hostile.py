@@ -20,8 +20,8 @@ from posh_reward import ConfigError, JudgeError
 from posh_reward.errors import PoshError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.models.server import ServerModel, addresses, http
-from posh_reward.models.server.words import MAX_WORDS, STRETCH, clean
+from posh_reward.models.server import ServerModel, addresses, server_http
+from posh_reward.models.server.server_http import MAX_WORDS, STRETCH, clean
 from posh_reward.types import Failure, Verdict
 from tests.models.lying_server import MODEL, Lie, LyingServer, continues, says
 
@@ -68,7 +68,7 @@ def test_a_compressed_refusal_is_still_known_by_its_status() -> None:
 
     with LyingServer(lie) as server:
         verdicts = model(server.url).choose(PROMPTS, LABELS)
-    assert {verdict.failure for verdict in verdicts} == {Failure("engine", http.BUSY)}
+    assert {verdict.failure for verdict in verdicts} == {Failure("engine", server_http.BUSY)}
 
 
 def test_endless_100_continue_ends_at_the_timeout() -> None:
@@ -78,7 +78,7 @@ def test_endless_100_continue_ends_at_the_timeout() -> None:
         began = time.monotonic()
         [verdict] = judge.choose(PROMPTS[:1], LABELS)
         took = time.monotonic() - began
-    assert verdict.failure == Failure("engine", http.TIMEOUT)
+    assert verdict.failure == Failure("engine", server_http.TIMEOUT)
     assert took < 5, "two exchanges of 0.3 s: the question and a sign of life"
 
 
@@ -218,7 +218,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in (*PROXIES, "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    addresses._trust.cache_clear()
+    addresses._certificates.cache_clear()
     return monkeypatch
 
 
@@ -264,7 +264,7 @@ def test_other_servers_are_asked_through_the_proxy(environment: pytest.MonkeyPat
     ],
 )
 def test_addresses_of_this_machine_are_known(url: str, here: bool) -> None:
-    assert addresses.is_here(url) is here
+    assert addresses.is_local(url) is here
 
 
 @pytest.mark.parametrize(
@@ -358,6 +358,6 @@ def test_a_certificate_that_is_not_trusted_is_not_called_a_server_that_is_down(
         with pytest.raises(JudgeError, match=r"certificate is not trusted; name .* SSL_CERT_FILE"):
             model(url).wake()
         environment.setenv("SSL_CERT_FILE", str(certificate))
-        addresses._trust.cache_clear()
+        addresses._certificates.cache_clear()
         assert well(model(url).choose(PROMPTS, LABELS))
-    addresses._trust.cache_clear()
+    addresses._certificates.cache_clear()

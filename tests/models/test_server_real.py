@@ -18,7 +18,7 @@ from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
 from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel
-from posh_reward.models.server.http import TOO_LONG
+from posh_reward.models.server.server_http import TOO_LONG
 from tests.models.tokenizers_here import qwen_tokenizer
 
 pytestmark = pytest.mark.vllm

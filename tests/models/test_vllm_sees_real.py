@@ -17,7 +17,7 @@ import pytest
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
-from posh_reward.models.server.http import TOO_LONG
+from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import PromptImage
 from tests.models.test_server_real import NAME, serving

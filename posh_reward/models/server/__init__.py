@@ -1,10 +1,11 @@
 """A language model behind an OpenAI-compatible server: httpx, in a thread of its own.
 
-server_model  the ``Model``            fleet     which server is asked, how often, when to give up
-http          one exchange             replies   reading them
-startup       what a server must have  specials  texts that hold special tokens
-addresses     URLs, proxies, certificates        words     what servers say, cleaned
-messages      prompts -> requests                arguments its settings, checked; its name
+server_model   the ``Model``, its settings and its name
+fleet          several servers: which one is asked, how often, when to give up
+server_http    one exchange; a server's words, cleaned    addresses   URLs, proxies, certificates
+startup        checks before the first question
+chat_messages  prompts -> requests; replies -> verdicts
+special_tokens texts that a server would take for special tokens
 """
 
 from posh_reward.models.server.server_model import ServerModel

@@ -1,4 +1,8 @@
-"""Addresses of servers and of proxies, and which certificates are trusted."""
+"""Addresses of servers, and httpx's client for them.
+
+httpx reads the environment's proxies and certificates. It also takes port 0, ports beyond 65535
+and empty labels, and names no variable when one is wrong: so addresses are checked here first.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import os
 import re
 import ssl
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from functools import cache
 from ipaddress import IPv4Address, ip_address
 from socket import inet_aton
@@ -23,7 +26,7 @@ SERVERS = ("http", "https")
 PROXIES = ("http", "https", "socks5", "socks5h")
 LONGEST = 200
 """Characters of an address that a message repeats."""
-LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.IGNORECASE)
+HOST_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.IGNORECASE)
 """One part of a host's name; Docker's have underscores."""
 
 
@@ -34,10 +37,10 @@ def check_url(url: str) -> str:
         ConfigError: it is not an address, or holds credentials.
     """
     url = url.strip()
-    wrong = _fault(url, SERVERS)
-    if wrong is not None:
+    fault = _fault(url, SERVERS)
+    if fault is not None:
         raise ConfigError(
-            f"base_urls: {_shown(url)} is not an address: {wrong}; "
+            f"base_urls: {_in_message(url)} is not an address: {fault}; "
             "write it as http://localhost:8000/v1"
         )
     parts = urlsplit(url)
@@ -46,18 +49,17 @@ def check_url(url: str) -> str:
             f"base_urls: the address at {parts.hostname} holds more than scheme, host and path: "
             "give a key through the environment (api_key_env)"
         )
-    path = parts.path.rstrip("/") or "/v1"
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
 
 
-def address(url: str) -> str:
-    """An address as messages show it: scheme, host and port."""
+def origin(url: str) -> str:
+    """An address as messages repeat it: scheme, host and port."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def is_here(url: str) -> bool:
-    """Whether an address is this machine's own, in whichever form it is written."""
+def is_local(url: str) -> bool:
+    """True for an address of this machine, in whichever form it is written."""
     host = (urlsplit(url).hostname or "").removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -72,8 +74,8 @@ def is_here(url: str) -> bool:
     return ip.is_loopback or ip.is_unspecified
 
 
-def client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
-    """An HTTP client that heeds the environment's proxies, except for this machine's own servers.
+def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
+    """A client that heeds the environment's proxies, except for this machine's own servers.
 
     Args:
         urls: all addresses that it will be asked for.
@@ -86,29 +88,39 @@ def client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
     import httpx
 
     urls = list(urls)
-    here = [url for url in urls if is_here(url)]
-    if len(here) < len(urls):
-        _check_proxies()
-    secure = any(urlsplit(url).scheme == "https" for url in urls)
-    trusted = _trust() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts none
+    local = [urlsplit(url).hostname or "" for url in urls if is_local(url)]
+    remote = len(local) < len(urls)
+    proxies = getproxies() if remote else {}
+    used = {f"{s}_proxy": proxies[s] for s in ("http", "https", "all", "no") if proxies.get(s)}
+    for name, value in used.items():
+        fault = _fault(value if "://" in value else f"http://{value}", PROXIES)
+        if name != "no_proxy" and fault is not None:
+            raise ConfigError(
+                f"{name} is {_in_message(value)}, which is not a proxy's address: {fault}; "
+                "write it as http://host:port, or unset it"
+            )
+    secure = any(url.startswith("https:") for url in urls)
+    named = ", ".join(f"{name} is {_in_message(value)}" for name, value in used.items())
     try:
         return httpx.AsyncClient(
-            trust_env=len(here) < len(urls),
-            mounts={f"all://{_host(url)}": None for url in here},
-            verify=trusted,
+            trust_env=remote,
+            mounts={f"all://{f'[{host}]' if ':' in host else host}": None for host in local},
+            verify=_certificates() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             **options,
         )
     except ImportError:
         error: Exception = MissingDependencyError(
-            f"{_proxies()}: a SOCKS proxy needs another package: pip install 'httpx[socks]'"
+            f"{named}: a SOCKS proxy needs another package: pip install 'httpx[socks]'"
         )
+    except ConfigError:
+        raise
     except (ValueError, httpx.InvalidURL):
-        error = ConfigError(f"{_proxies()}: the HTTP client cannot use this; unset or correct it")
-    raise error
+        error = ConfigError(f"{named}: the HTTP client cannot use this; unset or correct it")
+    raise error  # outside the handlers: httpx's errors may hold a proxy's password
 
 
 def _fault(url: str, schemes: Collection[str]) -> str | None:
-    """What is wrong with an address; None if nothing is."""
+    """The reason why an address cannot be used; None if it can."""
     if not url.isprintable() or " " in url:
         return "it holds blanks or control characters"
     try:
@@ -124,63 +136,27 @@ def _fault(url: str, schemes: Collection[str]) -> str | None:
 
 
 def _is_host(host: str) -> bool:
-    with suppress(ValueError):
-        ip_address(host)
-        return True
-    if re.fullmatch(r"[\d.]+", host):
-        with suppress(OSError):
-            return bool(inet_aton(host))
-        return False
     try:
-        labels = host.encode("idna").decode("ascii").removesuffix(".").split(".")
+        if ":" in host:
+            return bool(ip_address(host))
+        if re.fullmatch(r"[\d.]+", host):
+            return bool(inet_aton(host))
+        labels = host.encode("idna").removesuffix(b".").split(b".")
         for label in labels:
-            label.encode("ascii").decode("idna")
-    except UnicodeError:
+            label.decode("idna")  # refuses what only looks like punycode
+    except (OSError, ValueError):
         return False
-    return all(map(LABEL.fullmatch, labels))
+    return all(HOST_LABEL.fullmatch(label.decode("ascii")) for label in labels)
 
 
-def _host(url: str) -> str:
-    host = urlsplit(url).hostname or ""
-    return f"[{host}]" if ":" in host else host
-
-
-def _shown(url: str) -> str:
+def _in_message(url: str) -> str:
     """An address in a message: without credentials and query, and not too long."""
     _, at, rest = url.partition("?")[0].rpartition("@")
     return repr(f"{'...' if at else ''}{at}{rest}"[:LONGEST])
 
 
-def _settings() -> dict[str, str]:
-    """The environment's proxy settings that the client would use, by lower-case name."""
-    found = getproxies()
-    return {f"{s}_proxy": found[s] for s in ("http", "https", "all", "no") if found.get(s)}
-
-
-def _check_proxies() -> None:
-    """Refuses a proxy with a malformed address.
-
-    Raises:
-        ConfigError: the message names the variable and its value, without credentials.
-    """
-    for name, value in _settings().items():
-        if name == "no_proxy":
-            continue
-        wrong = _fault(value if "://" in value else f"http://{value}", PROXIES)
-        if wrong is not None:
-            raise ConfigError(
-                f"{name} is {_shown(value)}, which is not a proxy's address: {wrong}; "
-                "write it as http://host:port, or unset it"
-            )
-
-
-def _proxies() -> str:
-    """The environment's proxy settings in a message."""
-    return ", ".join(f"{name} is {_shown(value)}" for name, value in _settings().items())
-
-
 @cache
-def _trust() -> ssl.SSLContext:
+def _certificates() -> ssl.SSLContext:
     """The certificates to trust, read once: it takes longer than a small batch.
 
     Raises:
@@ -192,8 +168,7 @@ def _trust() -> ssl.SSLContext:
         return httpx.create_ssl_context()
     except OSError as error:
         named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
-        why = error.strerror
-    raise ConfigError(
-        f"SSL_CERT_FILE is {named!r}, which cannot be read as certificates ({why}): "
-        "name a PEM file, or unset it"
-    )
+        raise ConfigError(
+            f"SSL_CERT_FILE is {named!r}, which cannot be read as certificates "
+            f"({error.strerror}): name a PEM file, or unset it"
+        ) from None

@@ -10,7 +10,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.models.server.http import TIMEOUT, ExchangeError, ServerClient, TransientError
+from posh_reward.models.server.server_http import (
+    TIMEOUT,
+    ExchangeError,
+    ServerClient,
+    TransientError,
+)
 
 logger = logging.getLogger(__name__)
 

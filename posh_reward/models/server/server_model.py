@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
+import math
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import MAX_PIXELS
-from posh_reward.models.server import http, replies, startup
+from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN
+from posh_reward.models.server import chat_messages, startup
 from posh_reward.models.server.addresses import check_url
-from posh_reward.models.server.arguments import THINKING_OFF, check, check_key_variable, name_of
+from posh_reward.models.server.chat_messages import ChatMessages, Content
 from posh_reward.models.server.fleet import Fleet, Patience, ServerBatch
-from posh_reward.models.server.http import ExchangeError, ServerClient
-from posh_reward.models.server.messages import ChatMessages, Content, body
-from posh_reward.models.server.specials import SpecialTokens
-from posh_reward.models.server.threads import run_apart
+from posh_reward.models.server.server_http import (
+    ExchangeError,
+    ServerClient,
+    read_key,
+    run_apart,
+    server_client,
+)
+from posh_reward.models.server.special_tokens import SpecialTokens
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
 logger = logging.getLogger(__name__)
+
+THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
+"""Makes Qwen3's template answer at once; vLLM and SGLang pass it on."""
+
+OURS = {
+    "model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs", "stream",
+}  # fmt: skip
+"""Fields of a request that the judge sets itself."""
 
 A = TypeVar("A", Verdict, Reply)
 
@@ -73,16 +92,19 @@ class ServerModel:
         max_pixels: int = MAX_PIXELS,
         extra_body: Mapping[str, Any] = THINKING_OFF,
     ) -> None:
-        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        self._arguments = {key: value for key, value in locals().items() if key != "self"}
         urls = [base_urls] if isinstance(base_urls, str) else list(base_urls)
-        check_key_variable(api_key_env)
         check_reading(reading)
-        check(urls, model, concurrency, timeout, retries, backoff, max_pixels, extra_body)
+        _check(self._arguments)
         self.usage = Usage()
         self.sees = images
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
         self._messages = ChatMessages(max_pixels if images else None)
-        self._name = name_of(model, revision, reading, extra_body, max_pixels if images else None)
+        self._name = f"server:{model}{f'@{revision}' if revision else ''}:{reading}"
+        if self._extra != THINKING_OFF:
+            written = json.dumps(self._extra, sort_keys=True)
+            self._name += f":{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+        self._name += f":pixels-{max_pixels}" if images else ""
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff)
@@ -128,9 +150,14 @@ class ServerModel:
         ]
 
         async def write() -> list[Reply]:
-            async with self._http() as client:
+            async with self._client() as client:
                 return await self._all(
-                    client, prompts, homes, how, replies.read_text, lambda why: Reply(None, why)
+                    client,
+                    prompts,
+                    homes,
+                    how,
+                    chat_messages.read_text,
+                    lambda why: Reply(None, why),
                 )
 
         return run_apart(write)
@@ -148,7 +175,10 @@ class ServerModel:
             MissingDependencyError: the HTTP client is not installed.
         """
         if not self._checked:
-            http.check_httpx()
+            if find_spec("httpx") is None:
+                raise MissingDependencyError(
+                    "the server judge needs httpx: pip install 'posh-reward[server]'"
+                )
             startup.refuse_unusable(self._fleet.servers, run_apart(self._faults), self._reading)
             self._checked = True
 
@@ -158,7 +188,7 @@ class ServerModel:
     async def _choose(
         self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
     ) -> list[Verdict]:
-        async with self._http() as client:
+        async with self._client() as client:
             try:
                 how, read = await self._question(client, self._fleet.order(0)[0].url, labels)
             except ExchangeError as failed:
@@ -171,20 +201,20 @@ class ServerModel:
     async def _question(
         self, client: ServerClient, url: str, labels: tuple[str, ...]
     ) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], Verdict]]:
-        """The fields that ask for a distribution over labels, and the reader of the replies.
+        """The fields that ask for a distribution over labels, and the reader of the chat_messages.
 
         Temperature 1 and no nucleus, so that servers which give log-probabilities as processed
         by the sampler give the model's own; which token is drawn does not matter.
         """
         how: dict[str, Any] = {"max_tokens": 1, "temperature": 1, "top_p": 1, "logprobs": True}
         if self._reading == "top-20":
-            return {**how, "top_logprobs": TOP}, partial(replies.read_top, labels=labels)
+            return {**how, "top_logprobs": TOP}, partial(chat_messages.read_top, labels=labels)
         if labels not in self._tokens:
             self._tokens[labels] = await startup.label_tokens(client, url, self._model, labels)
         tokens = self._tokens[labels]
         wanted = [i for ids in tokens for i in ids]
         how = {**how, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
-        return how, partial(replies.read_ids, tokens=tokens)
+        return how, partial(chat_messages.read_ids, tokens=tokens)
 
     async def _all(
         self,
@@ -213,7 +243,7 @@ class ServerModel:
                     continue
                 try:
                     reply = await batch.ask(home, self._body(content, how))
-                    replies.count_tokens(reply, self.usage)
+                    chat_messages.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
                 except ExchangeError as failed:
                     self._say(failed)
@@ -228,11 +258,12 @@ class ServerModel:
         return [answers[index] for index in range(len(prompts))]
 
     def _body(self, content: Content, how: Mapping[str, Any]) -> dict[str, Any]:
-        return body(self._model, content, how, self._extra)
+        messages = [{"role": "user", "content": content}]
+        return {**self._extra, "model": self._model, "messages": messages, **how}
 
-    def _http(self) -> ServerClient:
+    def _client(self) -> AbstractAsyncContextManager[ServerClient]:
         urls = [server.url for server in self._fleet.servers]
-        return ServerClient(http.read_key(self._key_env), self._patience.timeout, urls)
+        return server_client(read_key(self._key_env), self._patience.timeout, urls)
 
     def _say(self, failed: ExchangeError) -> None:
         """Logs each reason once, with the server's own words."""
@@ -241,8 +272,8 @@ class ServerModel:
             logger.warning("%s: %s", self._name, failed)
 
     async def _faults(self) -> list[ExchangeError | None]:
-        """What is wrong with each server; None if nothing is."""
-        async with self._http() as client:
+        """Each server's fault; None if it has none."""
+        async with self._client() as client:
             return list(
                 await asyncio.gather(*(self._fault(client, s.url) for s in self._fleet.servers))
             )
@@ -262,3 +293,35 @@ class ServerModel:
             # A scale without tokens fails its own judgments only.
             return None if failed.reason == startup.NO_TOKEN else failed
         return None
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Refuse values that cannot be used, a key in place of its variable's name without its text.
+
+    Raises:
+        ConfigError: the message names the argument and the value.
+    """
+    variable, extra = options["api_key_env"], options["extra_body"]
+    if variable is not None and not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):
+        raise ConfigError("api_key_env: give the name of an environment variable, not the key")
+    try:
+        json.dumps(extra, allow_nan=False)
+        is_json = True
+    except (TypeError, ValueError, RecursionError):
+        is_json = False
+    timeout, backoff, pixels = (options[key] for key in ("timeout", "backoff", "max_pixels"))
+    for fault, applies in {
+        "base_urls: give at least one address": not options["base_urls"],
+        "model: give its name at the server": not options["model"],
+        f"concurrency: {options['concurrency']} is less than 1": options["concurrency"] < 1,
+        f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
+        f"retries: {options['retries']} is negative": options["retries"] < 0,
+        f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
+        f"max_pixels: {pixels} is less than one token of an image, {TOKEN}": pixels < TOKEN,
+        f"extra_body: leave out {', '.join(sorted(OURS & {*extra}))}, which the judge sets": bool(
+            OURS & {*extra}
+        ),
+        "extra_body: give only what JSON can hold": not is_json,
+    }.items():
+        if applies:
+            raise ConfigError(fault)

@@ -9,9 +9,9 @@ from posh_reward.errors import JudgeError, MissingDependencyError
 from posh_reward.models.labels import LabelReading
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import image_of
-from posh_reward.models.server import http, replies
+from posh_reward.models.server import chat_messages, server_http
 from posh_reward.models.server.fleet import Server
-from posh_reward.models.server.http import ExchangeError, ServerClient, TransientError
+from posh_reward.models.server.server_http import ExchangeError, ServerClient, TransientError
 from posh_reward.types import PromptImage
 
 logger = logging.getLogger(__name__)
@@ -21,20 +21,20 @@ PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an i
 NO_SIGHT = "the server answers questions, but not about an image"
 
 REMEDY = {
-    http.UNREACHABLE: "is it started, and the address right?",
-    http.TIMEOUT: "is it started, and timeout long enough?",
-    http.DISTRUSTED: "name its certificate's authority in SSL_CERT_FILE",
-    http.PROXY: "correct http_proxy or https_proxy, or name the server in no_proxy",
-    http.BAD_ADDRESS: "correct base_urls",
-    http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
-    replies.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
-    replies.FEWER: "choose one that gives as many, such as `vllm serve`",
+    server_http.UNREACHABLE: "is it started, and the address right?",
+    server_http.TIMEOUT: "is it started, and timeout long enough?",
+    server_http.DISTRUSTED: "name its certificate's authority in SSL_CERT_FILE",
+    server_http.PROXY: "correct http_proxy or https_proxy, or name the server in no_proxy",
+    server_http.BAD_ADDRESS: "correct base_urls",
+    server_http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
+    chat_messages.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
+    chat_messages.FEWER: "choose one that gives as many, such as `vllm serve`",
     NO_SIGHT: "choose a server whose model sees, or leave out `images: true`",
-    replies.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
+    chat_messages.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
 NO_TOKENIZE = "the server does not say which tokens the labels are"
 NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
-NO_LABELS = (NO_TOKENIZE, replies.NO_LOG_PROBABILITIES, replies.INCOMPLETE)
+NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.INCOMPLETE)
 LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
 
 
@@ -46,7 +46,7 @@ def refuse_unusable(
     Args:
         servers: all of them.
         faults: what is wrong with each.
-        reading: what is read from their replies.
+        reading: what is read from their chat_messages.
 
     Raises:
         JudgeError: none is there, or one that is there cannot be used.
@@ -88,7 +88,7 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
     names = [name for name in named if isinstance(name, str)]
     if names and model not in names:
         # Each name is cut before they are joined: one may have megabytes.
-        listed_names = client.words(", ".join(name[:100] for name in names[:5]))
+        listed_names = client.clean(", ".join(name[:100] for name in names[:5]))
         raise ExchangeError(f"it serves {listed_names or 'other models'}, not {model}")
 
 
@@ -132,7 +132,7 @@ async def label_tokens(
 
     async def last_token(text: str) -> list[int]:
         asked = {"model": model, "prompt": text, "add_special_tokens": False}
-        return replies.token_ids(await client.post(f"{root}/tokenize", asked))[-1:]
+        return chat_messages.token_ids(await client.post(f"{root}/tokenize", asked))[-1:]
 
     async def ids_of(label: str) -> tuple[int, ...]:
         ids: set[int] = set()

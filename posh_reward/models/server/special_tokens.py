@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from posh_reward.models.server.http import ExchangeError, ServerClient
+from posh_reward.models.server.server_http import ExchangeError, ServerClient
 from posh_reward.types import Failure
 
 BRACKETED = (

@@ -1,14 +1,20 @@
-"""Chat completions -> verdicts and phrases. Whatever a server sends, at worst it is ``Failed``."""
+"""Prompts -> messages; chat completions -> verdicts and replies, or an ``ExchangeError``."""
 
 from __future__ import annotations
 
 import math
+from base64 import b64encode
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
+from posh_reward.models.asker import BLIND
 from posh_reward.models.labels import TOP, label_masses, says, verdict
-from posh_reward.models.server.http import ExchangeError
-from posh_reward.types import Reply, Usage, Verdict
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import SizeLimits, settled_image
+from posh_reward.models.server.server_http import ExchangeError
+from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
 FORM = "the server's reply is not a chat completion"
 NO_LOG_PROBABILITIES = "the server's reply has no log-probabilities"
@@ -22,6 +28,55 @@ IMPOSSIBLE = -9000.0
 """Servers write a token that a sampler has struck out as minus infinity, or as -9999."""
 ROUNDING = 1e-2
 """By how much half-precision log-probabilities may add up to more than 1."""
+
+
+REMEMBERED = 64
+"""Images whose data URIs are remembered: of a megapixel each, up to 250 MB."""
+FASTEST = 1
+"""PNG's compression level. A higher one takes several times as long and saves a tenth."""
+
+Content = str | list[dict[str, Any]]
+
+
+class ChatMessages:
+    """Prompts -> the content of user messages, with images as data URIs.
+
+    Args:
+        max_pixels: larger images are shrunk to this; None if images must not be sent.
+    """
+
+    def __init__(self, max_pixels: int | None) -> None:
+        self._sizes = None if max_pixels is None else SizeLimits(1, 1, max_pixels)
+        self._uris: OrderedDict[PromptImage, str] = OrderedDict()
+
+    def content(self, prompt: Prompt) -> Content | Failure:
+        """The content of a prompt's message: its text, with its images before it if any."""
+        if not prompt.images:
+            return prompt.text
+        parts: list[dict[str, Any]] = []
+        for prompt_image in prompt.images:
+            uri = self._uri(prompt_image)
+            if isinstance(uri, Failure):
+                return uri
+            parts.append({"type": "image_url", "image_url": {"url": uri}})
+        return [*parts, {"type": "text", "text": prompt.text}]
+
+    def _uri(self, prompt_image: PromptImage) -> str | Failure:
+        """An image as a data URI, without loss but for its size."""
+        if self._sizes is None:
+            return BLIND
+        if prompt_image not in self._uris:
+            image = settled_image(prompt_image, self._sizes)
+            if isinstance(image, Failure):
+                return image
+            written = BytesIO()
+            image.save(written, "PNG", compress_level=FASTEST)
+            encoded = b64encode(written.getvalue()).decode()
+            self._uris[prompt_image] = f"data:image/png;base64,{encoded}"
+            while len(self._uris) > REMEMBERED:
+                self._uris.popitem(last=False)
+        self._uris.move_to_end(prompt_image)
+        return self._uris[prompt_image]
 
 
 def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:

@@ -1,0 +1,341 @@
+"""One exchange with a server: bounded in time and size, and every fault under a name.
+
+Reasons are counted by their text, so they are few and hold no numbers that vary. A server's own
+words go to ``ExchangeError.detail``, cleaned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import logging
+import math
+import os
+import re
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from posh_reward.errors import ConfigError
+from posh_reward.models.server.addresses import http_client, origin
+from posh_reward.types import Failure, FailureKind
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+MAX_BYTES = 4_000_000
+"""A longer reply is not read: one token with twenty alternatives takes about 3 kB."""
+CONNECT_SECONDS = 10.0
+"""A machine that takes no connection for this long is taken to be down."""
+POLL_SECONDS = 0.1
+"""Between two looks of the waiting thread: a signal just before it begins to wait would not wake
+it."""
+
+TIMEOUT = "the server gave no answer in time"
+UNREACHABLE = "the server cannot be reached"
+DISTRUSTED = "the server's certificate is not trusted"
+PROXY = "the proxy that the environment names does not pass requests on"
+BAD_ADDRESS = "the server's address cannot be used"
+BROKEN_OFF = "the server broke off its reply"
+BUSY = "the server is too busy (429)"
+NO_JSON = "the server's reply is not JSON"
+TOO_BIG = "the server's reply is too long to be read"
+COMPRESSED = "the server's reply is compressed, which was not asked for"
+TOO_LONG = "the prompt is longer than the model's context"
+
+OVERFLOW = (
+    "context length", "context_length", "context size", "context_size", "context window",
+    "maximum model length", "too many tokens", "prompt is too long", "prompt too long",
+)  # fmt: skip
+"""Servers' words for a prompt longer than the context: OpenAI, vLLM before and since 0.16,
+SGLang, TensorRT-LLM, llama.cpp."""
+
+MAX_WORDS = 300
+"""Characters of a server's own words that are repeated."""
+MAX_CLEANED = 20_000
+"""Characters of them that are looked at; the rest is dropped unread."""
+STRETCH = 8
+"""Characters of a key, in a row, that are enough to keep a server's words to ourselves."""
+DATA_URI = re.compile(r"data:[\w.+-]+/[^\s\"'<>]*", re.ASCII)
+BASE64 = re.compile(r"[\w+/=\\-]{64,}", re.ASCII)
+
+
+class ExchangeError(Exception):
+    """An exchange without an answer; asking again would not help.
+
+    Args:
+        reason: becomes the verdict's.
+        detail: the server's own words, cleaned.
+        status: the HTTP status, if there was a response.
+        after: seconds that the server wants to be left alone.
+    """
+
+    kind: FailureKind = "reply"
+
+    def __init__(
+        self, reason: str, detail: str = "", status: int | None = None, after: float = 0.0
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.detail, self.status, self.after = reason, detail, status, after
+
+    @property
+    def failure(self) -> Failure:
+        """The judgment's failure, without the server's own words, which vary."""
+        return Failure(self.kind, self.reason)
+
+    def __str__(self) -> str:
+        return f"{self.reason}; it says: {self.detail}" if self.detail else self.reason
+
+
+class RefusalError(ExchangeError):
+    """A request that this server will not answer as it stands."""
+
+    kind = "prompt"
+
+
+class TransientError(ExchangeError):
+    """An exchange without an answer that may have one next time."""
+
+    kind = "engine"
+
+
+class ServerClient:
+    """Exchanges JSON with servers.
+
+    Args:
+        client: httpx's.
+        key: the key that it sends; None if there is none.
+        timeout: seconds for a whole exchange, connecting included.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, key: str | None, timeout: float) -> None:
+        self._client, self._key, self._timeout = client, key, timeout
+
+    async def get(self, url: str) -> dict[str, Any]:
+        """The JSON object at an address; see ``post``."""
+        return await self._exchange("GET", url, None)
+
+    async def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON object that answers a JSON object.
+
+        Raises:
+            ExchangeError: there is none; ``TransientError`` if there may be one next time.
+        """
+        # Escapes keep lone surrogates, which broken descriptions have, out of the encoder.
+        return await self._exchange("POST", url, json.dumps(body).encode("ascii"))
+
+    async def _exchange(self, method: str, url: str, content: bytes | None) -> dict[str, Any]:
+        import httpx
+
+        try:
+            exchange = self._unbounded_exchange(method, url, content)
+            return await asyncio.wait_for(exchange, self._timeout)
+        except asyncio.TimeoutError:
+            failure = TIMEOUT
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            failure = DISTRUSTED if _is_certificate_error(error) else UNREACHABLE
+        except httpx.ProxyError:
+            failure = PROXY
+        except httpx.HTTPError:
+            failure = BROKEN_OFF
+        except (httpx.InvalidURL, ValueError, OverflowError):  # IDNA's errors are ValueErrors
+            failure = BAD_ADDRESS
+        # Outside the handlers: httpx's errors hold the request, and so the key.
+        raise TransientError(failure)
+
+    async def _unbounded_exchange(
+        self, method: str, url: str, content: bytes | None
+    ) -> dict[str, Any]:
+        async with self._client.stream(method, url, content=content) as response:
+            # httpx would decode any encoding: a few kB of bomb can become gigabytes.
+            encoding = response.headers.get("content-encoding", "").strip().lower()
+            encoded = encoding not in ("", "identity")
+            received = b"" if encoded else await _received(response)
+            if not response.is_success:
+                raise self._refusal(response, received)
+            if encoded:
+                raise ExchangeError(COMPRESSED)
+        reply: object = None
+        with suppress(ValueError, RecursionError):
+            reply = json.loads(received)
+        if not isinstance(reply, dict):
+            raise TransientError(NO_JSON, self._words(received))
+        return reply
+
+    def _refusal(self, response: httpx.Response, received: bytes) -> ExchangeError:
+        """The error for a status other than 2xx."""
+        status, detail = response.status_code, self._words(received)
+        place = origin(str(response.url))
+        if status == 429:
+            return TransientError(BUSY, detail, status, _seconds(response.headers))
+        if status == 413 or (status < 500 and any(w in detail.lower() for w in OVERFLOW)):
+            return RefusalError(TOO_LONG, detail, status)
+        if status == 408 or status >= 500:
+            return TransientError(f"the server failed ({status})", detail, status)
+        if 300 <= status < 400:
+            return RefusalError(f"{place} redirects elsewhere: give the final address", "", status)
+        if status in (401, 403):
+            # No words of the server: they may hold the key in a form that is not recognised.
+            return RefusalError(f"{place} does not accept the key ({status})", "", status)
+        if status == 404:
+            return RefusalError(f"{place} has no such model or address (404)", detail, status)
+        return RefusalError(f"the server refuses the request ({status})", detail, status)
+
+    def clean(self, words: str) -> str:
+        """A server's words, fit for a message, without the key."""
+        return clean(words, self._key)
+
+    def _words(self, received: bytes) -> str:
+        return self.clean(received[: 4 * MAX_CLEANED].decode("utf-8", errors="replace"))
+
+
+@asynccontextmanager
+async def server_client(
+    key: str | None, timeout: float, urls: Sequence[str]
+) -> AsyncIterator[ServerClient]:
+    """A client for one batch, within one event loop.
+
+    Args:
+        key: sent to every address; None if there is none.
+        timeout: seconds for a whole exchange, connecting included.
+        urls: all base addresses that it will be asked for.
+
+    Raises:
+        ConfigError: the environment names a proxy or certificates that cannot be used.
+        MissingDependencyError: its proxy needs a package that is not installed.
+    """
+    import httpx
+
+    for library in map(logging.getLogger, ("httpx", "httpcore")):
+        # Several lines a question would drown a log, and repeat headers that may echo the key.
+        if library.level == logging.NOTSET:
+            library.setLevel(logging.WARNING)
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    # Redirects are never followed: the key and the descriptions would go along. The time of an
+    # exchange is bounded as a whole, by ``_exchange``: httpx's bounds start anew with each byte.
+    client = http_client(
+        urls,
+        headers=headers,
+        follow_redirects=False,
+        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+    )
+    async with client:
+        yield ServerClient(client, key, timeout)
+
+
+async def _received(response: httpx.Response) -> bytes:
+    received = bytearray()
+    async for chunk in response.aiter_raw():
+        received += chunk
+        if len(received) > MAX_BYTES:
+            raise ExchangeError(TOO_BIG)
+    return bytes(received)
+
+
+def _is_certificate_error(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _seconds(headers: Mapping[str, str]) -> float:
+    """The seconds that ``Retry-After`` asks for; 0 if it is a date."""
+    try:
+        seconds = float(headers.get("retry-after") or 0)
+    except ValueError:
+        return 0.0
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def read_key(variable: str | None) -> str | None:
+    """The key in an environment variable, without blanks around it; None if there is none.
+
+    Raises:
+        ConfigError: a header cannot hold it; the message does not repeat it.
+    """
+    key = os.environ.get(variable, "").strip() if variable else ""
+    if not all("!" <= character <= "~" for character in key):
+        raise ConfigError(
+            f"{variable} holds blanks or characters beyond ASCII, which no key has: set it again"
+        )
+    return key or None
+
+
+def clean(words: str, key: str | None) -> str:
+    """The start of a server's words, on one line; nothing if they hold part of the key.
+
+    Control characters of any kind (terminal escapes, marks that turn the direction of text)
+    become blanks, and images three dots.
+    """
+    words = words[:MAX_CLEANED]
+    if key is not None and _echoes(words, key):
+        return ""
+    words = BASE64.sub(_dots_for_base64, DATA_URI.sub("...", words))
+    words = "".join(each if each.isprintable() else " " for each in words)
+    return " ".join(words.split())[:MAX_WORDS]
+
+
+def _dots_for_base64(match: re.Match[str]) -> str:
+    """Base64 by its looks has small and capital letters, and digits."""
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return "..." if all(any(map(kind, match[0])) for kind in kinds) else match[0]
+
+
+def _echoes(text: str, key: str) -> bool:
+    """True if a stretch of the key is there, be it escaped, spaced out or partly masked."""
+    for said, secret in ((text, key), (_letters(text), _letters(key))):
+        starts = range(max(len(secret) - STRETCH, 0) + 1)
+        if secret and any(secret[start : start + STRETCH] in said for start in starts):
+            return True
+    return False
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone, in lower case, escapes of JSON, HTML and addresses undone."""
+    text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
+    text = re.sub(r"\\[nrtbf]|\x1b\[[\d;]*[a-zA-Z]", "", text)  # terminal escapes have letters
+    return re.sub(r"[\W_]+", "", html.unescape(unquote(text))).lower()
+
+
+def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in an event loop and a thread of its own.
+
+    So it works from a notebook's cell, a trainer, or after a fork. Thread and loop end with it:
+    nothing is left to close, to pickle or to lose in a fork. An interrupt cancels the work.
+    """
+    outcome: Future[T] = Future()
+    started: Future[Callable[[], object]] = Future()
+
+    async def main() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        started.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work()
+
+    def run() -> None:
+        try:
+            outcome.set_result(asyncio.run(main()))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, name="posh-server-judge", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+    except BaseException:
+        with suppress(RuntimeError):  # it has just ended
+            started.result()()
+        thread.join()
+        raise
+    return outcome.result()
