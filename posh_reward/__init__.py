@@ -26,7 +26,7 @@ from posh_reward.types import Element, Scores
 if TYPE_CHECKING:
     from posh_reward.datasets.load_dataset import load_images, prompt
     from posh_reward.metrics.harmonic.metric import HarmonicEval
-    from posh_reward.metrics.load import load_metric
+    from posh_reward.metrics.load_metric import load_metric
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.metric import Prove
     from posh_reward.metrics.rubric.metric import RubricJudge
@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "__version__":
-        return import_module("posh_reward.metrics.signature").package_version()
+        return import_module("posh_reward.metrics.metric").package_version()
     if name in _HOME:
         return getattr(import_module(f"posh_reward.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

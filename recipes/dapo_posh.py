@@ -19,7 +19,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import load_images, prompt
-from posh_reward.metrics.load import load_metric
+from posh_reward.metrics.load_metric import load_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.arguments import parsed

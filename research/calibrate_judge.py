@@ -5,7 +5,7 @@
 
 Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
 the weights of the loss in ``calibration/objective.py``. Prints the table for
-``judges/embedded/weights.py``, and the figures of each set on the examples that were fitted to.
+``judges/embedded/evidence.py``, and the figures of each set on the examples that were fitted to.
 With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
 the other four. Higher is better, but for the blind list, which should be below the sentence.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.types import Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fitted
@@ -91,7 +91,7 @@ def out_of_fold(found: Examples, questions: Questions) -> Answers:
 
 
 def table_of(weights: Mapping[Kind, Floats]) -> str:
-    """The weights as they stand in ``weights.py``."""
+    """The weights as they stand in ``evidence.py``."""
     lines = []
     for kind in KINDS:
         named = zip(WEIGHTS[kind], weights[kind].tolist(), strict=True)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError
-from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.settings import checked, named_settings, read_settings
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

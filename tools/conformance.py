@@ -17,9 +17,9 @@ from typing import Any
 
 from posh_reward.graph.rules.build import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
-from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import SceneGraph
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, expected, load, parsed
 

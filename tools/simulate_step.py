@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from posh_reward.graph.rules.build import describe
-from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
+from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import graded
 from posh_reward.models.model import Prompt

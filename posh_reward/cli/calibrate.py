@@ -121,7 +121,7 @@ def _numbers(found: Found) -> dict[str, object]:
 
 def _save(found: Found, flags: argparse.Namespace, notes: list[str]) -> bool:
     """Whether everything that was to be written is."""
-    from posh_reward.metrics.load import read_metric
+    from posh_reward.metrics.load_metric import read_metric
     from posh_reward.study.calibration.calibrate import disagreement
     from posh_reward.study.calibration.saving import save
 

@@ -47,7 +47,7 @@ def score(flags: argparse.Namespace) -> int:
 
 def metric_of(flags: argparse.Namespace) -> PoSh:
     """The metric that the flags and their configuration file describe."""
-    from posh_reward.metrics.load import load_metric
+    from posh_reward.metrics.load_metric import load_metric
 
     names = ("judge", "parser", "coref", "preset", "witness", "store")
     return load_metric(flags.config, **{name: getattr(flags, name, None) for name in names})

@@ -61,7 +61,7 @@ may go on. A damaged store is deleted."""
 
 def command_line() -> argparse.ArgumentParser:
     """All commands with their flags; each sets ``command``, a function of the flags."""
-    from posh_reward.metrics.signature import package_version
+    from posh_reward.metrics.metric import package_version
 
     parser = _described(
         argparse.ArgumentParser("posh-reward"),

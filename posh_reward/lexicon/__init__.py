@@ -1,1 +1,9 @@
-"""WordNet 3.0 as a compact table, with word lists, for the judge, the reward and the baselines."""
+"""What words mean and how alike they are, for the judge, the reward and the baselines.
+
+::
+
+    wordnet         WordNet 3.0 as a compact table (wordnet.zip)
+    meaning         a word's senses and genera, with strengths
+    likeness        how alike two words are, and whether one rules out the other
+    function_words  pronouns and persons, places, prepositions
+"""

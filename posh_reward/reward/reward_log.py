@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.metrics.base import Figures, S
+from posh_reward.metrics.metric import Figures, S
 from posh_reward.reward.texts import repeated_share
 from posh_reward.types import Usage
 

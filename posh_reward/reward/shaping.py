@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.figures import length_ratio
+from posh_reward.metrics.posh.aggregate import length_ratio
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
-from posh_reward.metrics.base import Figures, Scored
+from posh_reward.metrics.metric import Figures, Scored
 from posh_reward.reward.objectives import (
     Rewards,
     TextBatch,

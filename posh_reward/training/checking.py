@@ -11,8 +11,8 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
-from posh_reward.metrics.load import load_metric, read_metric
-from posh_reward.metrics.posh.judges.load import WITNESSES
+from posh_reward.metrics.load_metric import load_metric, read_metric
+from posh_reward.metrics.posh.judges.load_judge import WITNESSES
 from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.arguments import parsed_for
 from posh_reward.training.combinations import remarks

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.types import Kind
 from research.calibration.examples import Examples
 from research.calibration.questions import KINDS, Answers, Floats, Ints, Questions, answers

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.evidence import Facts, facts_of
-from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts, facts_of
 from posh_reward.types import (
     LABELS,
     LOWEST_GRADE,

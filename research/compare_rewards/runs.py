@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.witness import SUPPORTED
+from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.study.rows.journal import Row, read_journal
 from posh_reward.study.rows.pairs import Columns
 from posh_reward.study.rows.score import How, score_table

@@ -28,7 +28,7 @@ from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.metrics.posh.aggregate import mean_score
-from posh_reward.metrics.posh.witness import SUPPORTED
+from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.study.agreement.correlation import kendall, spearman
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference

@@ -11,7 +11,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.graph.read import Reader
 from posh_reward.graph.serialise import READING_VERSION, write_description
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.questions import ASKING_VERSION
 from posh_reward.types import Description
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from posh_reward.metrics.posh.judges.fake import quoted_words, raw_phrase
+from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.models.fake_model import between_labels
 from posh_reward.models.model import Prompt
 

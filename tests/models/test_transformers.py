@@ -19,8 +19,8 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load import load_judge
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.hub import commit

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from posh_reward import InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.models.hub import fingerprint
 from posh_reward.models.vllm import VllmModel
 from posh_reward.models.vllm.vllm_engine import (

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from posh_reward import JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
 from posh_reward.models.model import Prompt

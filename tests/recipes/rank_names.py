@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.posh_reward import PoshReward
 from posh_reward.types import Failure
 from recipes import dapo_posh

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.load import read_metric
+from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.load import load_judge
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.settings import checked as fits_the_class
 from posh_reward.training.arguments import parsed_for, read_config
 from posh_reward.training.checking import checked

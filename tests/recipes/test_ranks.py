@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.metrics.posh.figures import FIGURES
+from posh_reward.metrics.posh.aggregate import FIGURES
 from posh_reward.reward.reward_log import CALL
 from recipes import tiny_qwen
 

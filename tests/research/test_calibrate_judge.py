@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.embedded.weights import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.study.agreement.correlation import pearson
 from research.calibrate_judge import shipped
 from research.calibration.examples import Examples, add_artwork, changed, fold_of

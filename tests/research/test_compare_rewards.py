@@ -11,7 +11,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.shaping import WORST
 from research.compare_rewards.__main__ import PLAIN, main
 from research.compare_rewards.noise import NoisyJudge, noisy

@@ -21,7 +21,7 @@ from posh_reward import (
     PoSh,
     PoshReward,
 )
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.reward.objectives import together

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.objectives import NORMALIZE_FIRST, settle_aggregation
 from posh_reward.reward.shaping import WORST, Shaping
 from posh_reward.types import Failure, Question, Scores

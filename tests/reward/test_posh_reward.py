@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
 from posh_reward.reward.shaping import WORST, Shaping
 from posh_reward.reward.texts import completion_text
 from posh_reward.reward.trl import images_of

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.run_pages import CompletionPages, Row, items
 from posh_reward.types import Failure, Scores
 

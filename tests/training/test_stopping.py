@@ -16,7 +16,7 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.stopping import StoppedEarlyError, StopWithCheckpoint
 from posh_reward.types import Failure
 

@@ -31,9 +31,9 @@ from posh_reward.graph.parser.parse import load_parser
 from posh_reward.graph.parser.tokens import tokenized
 from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.examine import examine
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.load import load_judge
+from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 
 LENGTHS = (2_500, 5_000, 10_000, 20_000)

@@ -9,7 +9,7 @@ every candidate, as often as it comes up, decodes five tokens for a grade, and w
 preset ``released`` does; its counts are printed next to those of ``release_cost.json``, if that is
 in the goldens' folder, so that the counting can be checked. *Ours* is ``PromptJudge`` under
 ``run_together``, lazily. *Decisive* is the same with a judge that only answers 1 or 5, *brisk* the
-same in few calls (``metrics.posh.asking.Pace``). Preset ``mended`` has no golden answers: a fake
+same in few calls (``metrics.posh.search.Pace``). Preset ``mended`` has no golden answers: a fake
 judge answers both ways of asking.
 
 training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
@@ -35,13 +35,13 @@ from typing import Any
 from posh_reward import PoSh
 from posh_reward.graph.rules.build import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
-from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination
-from posh_reward.metrics.posh.judges.fake import FakeJudge, quoted_words, raw_phrase
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, PRESETS, prompt, rewrite_prompt
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import graded
 from posh_reward.models.model import Prompt

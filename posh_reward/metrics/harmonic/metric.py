@@ -8,7 +8,6 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.base import mean
 from posh_reward.metrics.harmonic.asking import (
     ANSWERS,
     CRITERIA,
@@ -27,7 +26,7 @@ from posh_reward.metrics.harmonic.weighting import (
     weighted_mean,
 )
 from posh_reward.metrics.inputs import check_lists, usable
-from posh_reward.metrics.signature import signature
+from posh_reward.metrics.metric import mean, signature
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.labels import distribution
 from posh_reward.models.load_model import model_of

@@ -2,13 +2,12 @@
 
 ::
 
-    metric      PoSh: texts -> scores                          tasks       which can be examined
-    examine     one direction of one pair, in three passes     questions   what is asked
-    search      one pass of them, candidate by candidate       asking      how much at a time
-    roster      a graph's names, parents and namesakes         claims      elements being graded
-    witness     two more passes, about the image
-    lockstep    many examinations share each call to the judge
-    presets     wording of the questions (prompts/)            aggregate   grades -> means
-    judges/     who answers                                    figures     what a run logs
-    collector   garbage is collected less often meanwhile
+    posh         PoSh: texts -> scores
+    questions    a scene graph as questions see it: names, parents, candidate identifiers
+    search       passes 1 and 2: entities, candidate by candidate
+    examine      one direction of one pair: all passes, the image's too
+    lockstep     many examinations share each call to the judge
+    presets      questions -> prompts (wording in prompts/)
+    aggregate    grades -> scores, and the figures that a run logs
+    judges/      who answers
 """

@@ -1,4 +1,4 @@
-"""Graded elements -> scores (paper, section 3, step 3). Means and nothing else."""
+"""Scores of one call -> the figures that a training log shows of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from posh_reward.errors import ConfigError
+from posh_reward.metrics.metric import mean
 from posh_reward.settings import checked
-from posh_reward.types import HIGHEST_GRADE, Element
+from posh_reward.types import HIGHEST_GRADE, Direction, Element, Kind, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +71,81 @@ def harmonic_mean(precision: float | None, recall: float | None) -> float | None
 def of_kind(elements: Iterable[Element], kind: str) -> list[Element]:
     """The elements of one kind, for sub-scores."""
     return [element for element in elements if element.kind == kind]
+
+
+DIRECTIONS: tuple[Direction, ...] = ("precision", "recall")
+KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
+
+FIGURES = (
+    "precision",
+    "recall",
+    "f1",
+    *(f"{direction}_{kind}" for direction in DIRECTIONS for kind in KINDS),
+    "generation_elements",
+    "reference_elements",
+    "elements_per_100_words",
+    "length_ratio",
+    "unparsed",
+)
+"""Names, in the order in which they are logged. Each is a mean over the scores that have it and
+NaN if none has, but for ``unparsed``, a sum: replies that were read as the lowest label."""
+
+WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
+"""What a metric with a witness logs as well: elements of a generation that the image was asked
+about, in the mean; the share of them whose grade it raised; and how many it did not tell of."""
+
+COLUMNS = ("precision", "recall", "f1")
+"""What is logged of each completion on its own."""
+
+
+def figures(scores: Sequence[Scores]) -> dict[str, float]:
+    """The figures of one call, under the names of ``FIGURES`` and in their order."""
+    judged = [score for score in scores if score.f1 is not None]
+    values = {
+        "precision": mean([score.precision for score in scores]),
+        "recall": mean([score.recall for score in scores]),
+        "f1": mean([score.f1 for score in scores]),
+        "generation_elements": mean([score.count("precision") for score in judged]),
+        "reference_elements": mean([score.count("recall") for score in judged]),
+        "elements_per_100_words": mean([density(score) for score in judged]),
+        "length_ratio": mean([length_ratio(score) for score in judged]),
+        "unparsed": float(sum(score.unparsed for score in scores)),
+    }
+    for direction in DIRECTIONS:
+        for kind in KINDS:
+            values[f"{direction}_{kind}"] = mean([_sub(each, direction, kind) for each in judged])
+    return {name: values[name] for name in FIGURES}
+
+
+def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
+    """What the image said in one call, under the names of ``WITNESS`` and in their order."""
+    judged = [score for score in scores if score.f1 is not None]
+    asked = [[e for e in score.elements if e.image_grade is not None] for score in judged]
+    together = [element for some in asked for element in some]
+    values = (
+        mean([len(some) for some in asked]),
+        mean([float(element.witness == "picture") for element in together]),
+        float(sum(e.image_grade is not None and e.image_grade.grade is None for e in together)),
+    )
+    return dict(zip(WITNESS, values, strict=True))
+
+
+def columns(scores: Sequence[Scores]) -> dict[str, list[float | None]]:
+    """One value per completion, under the names of ``COLUMNS``."""
+    return {name: [getattr(score, name) for score in scores] for name in COLUMNS}
+
+
+def length_ratio(scores: Scores) -> float:
+    """Words of the generation per word of the reference."""
+    return len(scores.generation.split()) / max(len(scores.reference.split()), 1)
+
+
+def density(scores: Scores) -> float | None:
+    """Elements of the generation per 100 words of it; None without words."""
+    words = len(scores.generation.split())
+    return 100 * scores.count("precision") / words if words else None
+
+
+def _sub(score: Scores, direction: Direction, kind: Kind) -> float | None:
+    elements = [e for e in of_kind(score.elements, kind) if e.direction == direction]
+    return mean_score(elements) if elements else None

@@ -5,50 +5,127 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.read import MAX_CHARACTERS, Reader
 from posh_reward.graph.serialise import READING_VERSION
-from posh_reward.metrics.inputs import check_sizes
-from posh_reward.metrics.posh.aggregate import EQUAL, Weights, harmonic_mean, mean_score, weights_of
-from posh_reward.metrics.posh.collector import patient_collector
-from posh_reward.metrics.posh.examine import Examination, examine
-from posh_reward.metrics.posh.figures import columns, figures, witness_figures
+from posh_reward.metrics.inputs import check_lists, check_sizes
+from posh_reward.metrics.metric import signature
+from posh_reward.metrics.posh.aggregate import (
+    EQUAL,
+    Weights,
+    columns,
+    figures,
+    harmonic_mean,
+    mean_score,
+    weights_of,
+    witness_figures,
+)
+from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Look, check_supported, examine
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.judge import Judge, Witness, one_model, pace_of, who_wakes
-from posh_reward.metrics.posh.judges.load import check_asks_alike, load_judge, witness_of
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.judges.load_judge import check_asks_alike, load_judge, witness_of
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.lockstep import Rewriter, patient_collector, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
-from posh_reward.metrics.posh.tasks import (
-    Pair,
-    Task,
-    check_given,
-    sound,
-    tasks_of,
-    why_unscorable,
-)
-from posh_reward.metrics.posh.witness import SUPPORTED, Look, check_supported
-from posh_reward.metrics.signature import signature
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import awake
+from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import (
     Description,
     Failure,
+    PromptImage,
     Scores,
     Usage,
 )
+
+
+class Task(NamedTuple):
+    """A pair as it was given."""
+
+    generation: str | None
+    reference: str | None
+    image: PromptImage | Failure | None
+
+    @property
+    def hashable(self) -> bool:
+        """Whether both texts are texts."""
+        return isinstance(self.generation, str) and isinstance(self.reference, str)
+
+
+class Pair(NamedTuple):
+    """A pair that can be examined."""
+
+    generation: Description
+    reference: Description
+    image: PromptImage | None
+
+
+def check_given(
+    generations: Sequence[object],
+    references: Sequence[object],
+    images: Sequence[object] | None,
+    *,
+    looks: bool,
+) -> Sequence[object] | None:
+    """The images, if a witness looks at them; None if nobody does.
+
+    Raises:
+        InputError: the lists differ in length, one is a bare string, or images are missing.
+    """
+    check_lists(generations=generations, references=references)
+    if not looks:
+        return None
+    if images is None:
+        raise InputError("this metric has a witness, which looks at images: pass images=...")
+    check_lists(generations=generations, images=images)
+    return images
+
+
+def tasks_of(
+    generations: Sequence[str | None],
+    references: Sequence[str | None],
+    images: Sequence[object] | None,
+) -> list[Task]:
+    """The pairs, each with its image if there are images."""
+    prompt_images = [None] * len(generations) if images is None else images_of(images)
+    return list(map(Task, generations, references, prompt_images))
+
+
+def sound(
+    generation: Description | Failure,
+    reference: Description | Failure,
+    image: PromptImage | Failure | None,
+) -> Pair | None:
+    """The pair, if it can be examined: an empty reference says nothing to compare with."""
+    if isinstance(generation, Failure) or isinstance(reference, Failure):
+        return None
+    if isinstance(image, Failure) or not reference.text:
+        return None
+    return Pair(generation, reference, image)
+
+
+def why_unscorable(
+    generation: Description | Failure,
+    reference: Description | Failure,
+    image: PromptImage | Failure | None,
+) -> Failure:
+    """Why ``sound`` makes no pair of them."""
+    for name, text in (("reference", reference), ("generation", generation)):
+        if isinstance(text, Failure):
+            return replace(text, detail=f"the {name} {text.detail}")
+    return image if isinstance(image, Failure) else Failure("text", "the reference is empty")
 
 
 class PoSh:
     """The metric. Loads what it needs on first use, and keeps it.
 
     Args:
-        judge: a name ("embedded"), a settings file or a mapping (``judges.load``), or a
+        judge: a name ("embedded"), a settings file or a mapping (``load_judge``), or a
             ``Judge``. The embedded default needs no download; its scores are not POSH's
             published ones.
         parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
@@ -59,7 +136,7 @@ class PoSh:
             as ``{"relation": 0.5}`` leaves the others at 1.
         witness: who is asked about the image where the reference does not support what was
             written (docs/witness.md): a name, a settings file or a mapping
-            (``judges.load.load_witness``), a ``Witness``, or "judge" for a judge that sees. None:
+            (``load_witness``), a ``Witness``, or "judge" for a judge that sees. None:
             nobody, as in the paper.
         supported: the reference's grade from which on the image is not asked.
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
@@ -147,11 +224,11 @@ class PoSh:
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """What a training log shows of one call; see ``figures.FIGURES`` and ``WITNESS``."""
+        """What a training log shows of one call; see ``FIGURES`` and ``WITNESS``."""
         return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        """What a training log shows of each completion; see ``figures.COLUMNS``."""
+        """What a training log shows of each completion; see ``COLUMNS``."""
         return columns(scores)
 
     def score(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from posh_reward.metrics.wording import filled, wording
+from posh_reward.metrics.inputs import filled, wording
 from posh_reward.models.asker import Asker
 from posh_reward.models.model import Prompt
 from posh_reward.types import PromptImage, Reply, Verdict

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.metrics.inputs import check_sizes
+from posh_reward.metrics.metric import signature
 from posh_reward.metrics.prove.asking import EDITION
 from posh_reward.metrics.prove.entailment import (
     Entailment,
@@ -27,7 +28,6 @@ from posh_reward.metrics.prove.equations import (
 from posh_reward.metrics.prove.likeness import Likeness
 from posh_reward.metrics.prove.records import Claim, ProveScores
 from posh_reward.metrics.prove.tuples import tuple_source
-from posh_reward.metrics.signature import signature
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.model import Model

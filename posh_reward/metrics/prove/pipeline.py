@@ -18,6 +18,7 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.metric import signature
 from posh_reward.metrics.prove.asking import EDITION, written
 from posh_reward.metrics.prove.entailment import check_given, entailment_of
 from posh_reward.metrics.prove.programs.confined import Confined
@@ -33,7 +34,6 @@ from posh_reward.metrics.prove.sifting import (
 )
 from posh_reward.metrics.prove.tuples import TupleSource, tuple_source
 from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, writing_prompt
-from posh_reward.metrics.signature import signature
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.load_model import model_of

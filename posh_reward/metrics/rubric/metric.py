@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from posh_reward.metrics.base import mean
 from posh_reward.metrics.inputs import check_lists, usable
+from posh_reward.metrics.metric import mean, signature
 from posh_reward.metrics.rubric.asking import EDITION, digest, opening, prompt, repair
 from posh_reward.metrics.rubric.reading import ReplyError, read_points
 from posh_reward.metrics.rubric.rubric import Rubric, load_rubric
 from posh_reward.metrics.rubric.scores import Given, RubricScores
-from posh_reward.metrics.signature import signature
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.load_model import model_of
 from posh_reward.models.model import Model, Prompt

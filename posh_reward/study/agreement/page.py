@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.metrics.wording import filled
+from posh_reward.metrics.inputs import filled
 from posh_reward.study.agreement.compare import Figure
 from posh_reward.study.agreement.report import Report, marked, printed, with_p_value
 from posh_reward.study.agreement.table import explained

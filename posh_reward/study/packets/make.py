@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.signature import package_version
+from posh_reward.metrics.metric import package_version
 from posh_reward.study.packets import label_studio, potato, rater_texts
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_page import rater_page

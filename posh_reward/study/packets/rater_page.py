@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from posh_reward.metrics.wording import filled
+from posh_reward.metrics.inputs import filled
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,

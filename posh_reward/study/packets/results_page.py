@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from posh_reward.metrics.wording import filled
+from posh_reward.metrics.inputs import filled
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.preference_plots import answers_plot, preference_plot
 from posh_reward.study.packets.rater_page import HERE

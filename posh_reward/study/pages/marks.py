@@ -9,8 +9,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Literal
 
+from posh_reward.metrics.metric import field_of
 from posh_reward.metrics.posh.presets import PRESETS, question
-from posh_reward.metrics.signature import field_of
 from posh_reward.types import (
     Description,
     Direction,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.metrics.signature import field_of
+from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.marks import asked, level_of, stretches, worst_first
 from posh_reward.study.rows.scored import AXES, EXPLAINED, SCALE

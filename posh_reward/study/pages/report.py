@@ -11,7 +11,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from posh_reward.metrics.wording import filled
+from posh_reward.metrics.inputs import filled
 from posh_reward.study.pages.contents import Contents, contents_of
 from posh_reward.study.pages.html import policy_hash, render, script_json, template
 from posh_reward.study.pages.overview import overview

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.wording import filled
+from posh_reward.metrics.inputs import filled
 from posh_reward.study.pages.html import number, template
 from posh_reward.study.pages.named import KINDS, Group, Named, Sheet, sheet_of
 from posh_reward.study.pages.thumbnails import Images

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 
-from posh_reward.metrics.signature import field_of
+from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.html import number
 from posh_reward.study.pages.marks import (
     Stretch,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.metrics.load import read_metric
-from posh_reward.metrics.posh.judges.load import JUDGES, WITNESSES
+from posh_reward.metrics.load_metric import read_metric
+from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
 from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.combinations import PROMPT_TOKENS
 from posh_reward.training.fit.shapes import BYTES, Shape, shape_of

@@ -11,9 +11,9 @@ from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.read import Reader
 from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, wording_of
-from posh_reward.metrics.posh.judges.fake import FakeJudge, fake_model
-from posh_reward.metrics.posh.judges.load import load_judge
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
+from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.types import Description, Failure, Kind, Question
 from tests.graphs import description
 

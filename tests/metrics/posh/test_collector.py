@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from posh_reward.metrics.posh.collector import PATIENCE, patient_collector
+from posh_reward.metrics.posh.lockstep import PATIENCE, patient_collector
 
 
 @pytest.fixture(autouse=True)

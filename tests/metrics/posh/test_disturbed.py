@@ -13,10 +13,10 @@ from spacy.tokens import Doc
 
 from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.aggregate import mean_score
-from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.examine import Examination, examine
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import Clusters, Description, Failure, Phrase, Question, Reply
 from tests.parses import VOCAB, columns
 

@@ -8,9 +8,9 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.rules.build import describe
+from posh_reward.lexicon.likeness import Vocabulary, likeness
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT
-from posh_reward.metrics.posh.judges.embedded.likeness import Vocabulary, likeness
 from posh_reward.types import Description, Kind, Phrase, Question
 from tests.parses import parse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.lockstep import Rewriter
 from posh_reward.types import Failure, Phrase, Reply
 

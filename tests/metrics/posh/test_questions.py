@@ -9,13 +9,13 @@ import pytest
 from posh_reward.metrics.posh.questions import (
     Candidate,
     Finding,
+    Roster,
     candidates,
     given,
     parts,
     shortened,
     wholes,
 )
-from posh_reward.metrics.posh.roster import Roster
 from tests.graphs import attribute, entity, graph, relation
 
 

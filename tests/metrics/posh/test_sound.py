@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.fake import FakeJudge, fake_model
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.judge import sound_grade
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.labels import verdict as read_masses

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from posh_reward import PoSh, Scores
-from posh_reward.metrics.posh.judges.fake import fake_model
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.fake_judge import fake_model
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt

@@ -13,13 +13,12 @@ import pytest
 from PIL import Image
 
 from posh_reward import InputError, PoSh
-from posh_reward.metrics.posh.examine import Examination, examine
+from posh_reward.metrics.posh.examine import Examination, Look, examine
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.fake import FakeJudge, Grader
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESETS, prompt
-from posh_reward.metrics.posh.witness import Look
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store

@@ -10,7 +10,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.shaping import Shaping, shape
 from posh_reward.study.agreement.items import Pair
 from posh_reward.study.agreement.pairs import Compared, PairColumns, compared

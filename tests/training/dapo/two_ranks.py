@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from posh_reward import PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.dapo.sampling import DynamicSampling
 from tests.training.dapo.test_sampling import Given
 from tests.training.dapo.tiny import flat_or_wide, make, rows

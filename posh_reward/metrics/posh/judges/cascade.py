@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Literal
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.asking import Pace
+from posh_reward.lexicon.function_words import FUNCTION_WORDS, words_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import distribution
-from posh_reward.metrics.posh.judges.embedded.words import FUNCTION_WORDS, words_of
 from posh_reward.metrics.posh.judges.judge import Judge, pace_of, sound_grade
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 Wording = Literal["same", "other", "none"]

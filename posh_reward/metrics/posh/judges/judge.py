@@ -1,11 +1,11 @@
-"""What a judge is. Implementations are named in ``judges/load.py`` and imported when asked for."""
+"""Protocols of judges and witnesses; ``judges/load_judge.py`` names what implements them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from posh_reward.metrics.posh.asking import Pace
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.model import sound_verdict
 from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 

@@ -2,11 +2,11 @@
 
 ::
 
-    reading     a description as things and what hangs on them (attachment, persons, words)
-    likeness    how alike two words are (meaning, wordnet, colours, prepositions)
-    matching    which thing of one description is which of the other
-    joining     whether two things are related as claimed (places: by side)
-    judge       the protocol: requests -> distributions over grades
+    embedded_judge  the protocol: questions -> distributions over grades
+    evidence        facts for and against an answer, and their weights
+    joining         relations and places of two corresponding things
+    matching        which thing of one description is which of the other
+    reading         a description as things and what hangs on them
 """
 
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import EmbeddedJudge

@@ -15,10 +15,9 @@ from functools import lru_cache
 from math import comb
 from typing import Any
 
-from posh_reward.metrics.posh.judges.embedded.evidence import facts_of, ruled
+from posh_reward.metrics.posh.judges.embedded.evidence import facts_of, ruled, weighed
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.metrics.posh.judges.embedded.weights import weighed
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
 KEPT = 1024

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
-from posh_reward.metrics.posh.judges.embedded.attachment import ELSEWHERE
-from posh_reward.metrics.posh.judges.embedded.likeness import conflict, likenesses
-from posh_reward.metrics.posh.judges.embedded.meaning import Term, rarity
-from posh_reward.metrics.posh.judges.embedded.prepositions import PREPOSITIONS
-from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.metrics.posh.judges.embedded.words import is_anaphor, is_viewer, stands_in
+from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
+from posh_reward.lexicon.likeness import conflict, likenesses
+from posh_reward.lexicon.meaning import Term, rarity
+from posh_reward.metrics.posh.judges.embedded.reading import ELSEWHERE, Reading
 
 STAND_IN = 0.45
 """Likeness of two persons by different names, or of a pronoun and a person."""

@@ -2,10 +2,9 @@
 
 ::
 
-    album       digest of a drawn image -> its scene
+    oracle      questions -> verdicts, over images found by their digest
     grounding   which thing of the drawing each entity of a text is
-    telling     whether a drawing shows what is said of its things
-    oracle      questions -> verdicts
+    depiction   properties and relations of a drawing's things
 """
 
 from posh_reward.metrics.posh.judges.oracle.oracle import Oracle

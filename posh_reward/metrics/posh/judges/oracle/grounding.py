@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from posh_reward.datasets.scenes.subjects import Thing
-from posh_reward.metrics.posh.judges.oracle.telling import FRONT, PLACES, has, joined
+from posh_reward.metrics.posh.judges.oracle.depiction import FRONT, PLACES, has, joined
 from posh_reward.types import Description, Token
 
 PLACE, RELATION, PROPERTY = 4, 3, 1

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import InputError, PoSh, Scores
-from posh_reward.metrics.posh.judges.fake import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.types import Failure, Question
 
 REFERENCE = (

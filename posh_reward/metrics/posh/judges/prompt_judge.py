@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posh_reward.metrics.posh.asking import Pace
 from posh_reward.metrics.posh.presets import check_preset, prompt, rewrite_prompt
+from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.asker import Asker
 from posh_reward.models.model import Model
 from posh_reward.store import Store

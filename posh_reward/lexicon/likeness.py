@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.resources import files
 from threading import Lock
 
-from posh_reward.metrics.posh.judges.embedded.meaning import (
+from posh_reward.lexicon.meaning import (
     LEAST,
     SISTERS,
     Meaning,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError, InputError, PoSh
-from posh_reward.metrics.posh.judges.fake import fake_model
-from posh_reward.metrics.posh.judges.load import load_judge
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.fake_judge import fake_model
+from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.presets import PRESETS, rewrite_prompt
 from posh_reward.models.asker import READING_VERSION, read_verdict, write_verdict
 from posh_reward.models.fake_model import FakeModel

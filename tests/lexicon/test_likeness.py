@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward.metrics.posh.judges.embedded.likeness import Vocabulary, conflict, likeness, number
-from posh_reward.metrics.posh.judges.embedded.meaning import dictionary_forms
-from posh_reward.metrics.posh.judges.embedded.persons import genders
-from posh_reward.metrics.posh.judges.embedded.prepositions import agreement, converse
+from posh_reward.lexicon.function_words import agreement, converse, genders
+from posh_reward.lexicon.likeness import Vocabulary, conflict, likeness, number
+from posh_reward.lexicon.meaning import dictionary_forms
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from posh_reward.shipped import shipped, shipped_names
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
+
 METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}
 """Name -> ``module:class``."""
 

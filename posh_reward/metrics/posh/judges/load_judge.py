@@ -9,7 +9,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.judge import Judge, Witness
-from posh_reward.metrics.posh.judges.prompted import PromptJudge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.settings import make
 from posh_reward.store import Store
@@ -17,7 +17,7 @@ from posh_reward.store import Store
 JUDGES = {
     "embedded": "posh_reward.metrics.posh.judges.embedded:EmbeddedJudge",
     "cascade": "posh_reward.metrics.posh.judges.cascade:Cascade",
-    "fake": "posh_reward.metrics.posh.judges.fake:FakeJudge",
+    "fake": "posh_reward.metrics.posh.judges.fake_judge:FakeJudge",
 }
 """Judges that read scene graphs: name -> ``module:class``. Language models are in
 ``models.load_model.MODELS``; the ``judge`` of a cascade may be any of both."""

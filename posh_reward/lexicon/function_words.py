@@ -1,0 +1,185 @@
+"""Words judged by what they do: function words, pronouns and persons, places, prepositions."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from posh_reward.lexicon.meaning import Term, coarse_pos, meaning
+from posh_reward.lexicon.wordnet import wordnet
+from posh_reward.types import Token
+
+FUNCTION_WORDS = frozenset(
+    "a an the of and or to s be is are was were been being am do does did as if that which "
+    "who whom whose this these those it its he his him she her hers they their them we our us i "
+    "my me mine you your yours there here not than then so with name relation himself herself "
+    "itself themselves ours theirs".split()
+)
+"""Words that say nothing by themselves; pronouns among them."""
+PERSONAL = frozenset(
+    "he him his himself she her hers herself it its itself they them their themselves who whom "
+    "which".split()
+)
+ANAPHORS = frozenset(
+    "one ones other others another first second third last former latter thing object item pair "
+    "group rest".split()
+)
+"""Heads that take up anything: the other, the second."""
+SOMEONE = frozenset("figure figures person persons people someone individual elder younger".split())
+"""Heads that can stand for any person."""
+VIEWERS = frozenset("viewer viewers beholder onlooker onlookers spectator spectators".split())
+"""Who looks at the image, beside "we" and "us"."""
+PLACES = frozenset(
+    "left right centre center middle side top bottom front back foreground background corner "
+    "edge distance end part half".split()
+)
+"""Nouns for places, which say nothing without what is there."""
+DEPICTION = frozenset(
+    "hue hues tint tints tone tones shade shades colour colours color colors palette image image "
+    "photo photograph painting scene view depiction composition stroke strokes brushstroke "
+    "brushstrokes brushwork style atmosphere mood sense feeling contrast".split()
+)
+"""Nouns for the image rather than for what is in it: hues of gold."""
+HAVING = frozenset("of with in part has have having wears wear wearing holds holding".split())
+"""Words of relations by which one thing has, wears or holds another."""
+WORD = re.compile(r"\w+")
+
+
+def term_of(token: Token) -> Term | None:
+    """A content word's term; None for function words and punctuation."""
+    return None if token.dep == "aux" else _content(token.text, token.pos)
+
+
+@lru_cache(maxsize=50_000)
+def _content(text: str, pos: str) -> Term | None:
+    word = text.lower()
+    if word in FUNCTION_WORDS or not any(map(str.isalnum, word)):
+        return None
+    return word, coarse_pos(pos)
+
+
+def plain_tokens(text: str) -> tuple[Token, ...]:
+    """Bare words, for a description that comes without its parse."""
+    return tuple(
+        Token(m.group(), m.group().lower(), "X", "", i, 0, m.span())
+        for i, m in enumerate(WORD.finditer(text))
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words of a phrase."""
+    return [word.lower() for word in WORD.findall(text)]
+
+
+def stands_in(heads: list[Term]) -> bool:
+    """Whether a thing has no name of its own: ``she``, ``the other``, ``a figure``."""
+    return all(word in ANAPHORS or word in SOMEONE for word, _ in heads)
+
+
+def is_anaphor(heads: list[Term]) -> bool:
+    """Whether a thing goes by ``the one``, ``the other``, ``the second``."""
+    return bool(heads) and all(word in ANAPHORS for word, _ in heads)
+
+
+def is_viewer(heads: list[Term]) -> bool:
+    """Whether a thing is who looks at the image."""
+    return bool(heads) and all(word in VIEWERS for word, _ in heads)
+
+
+PERSON_FILE = 18
+"""WordNet's lexicographer file of persons."""
+MALE = frozenset("he him his himself father king god son brother monk priest".split())
+FEMALE = frozenset("she her hers herself mother queen goddess daughter sister nun".split())
+EITHER = frozenset("they them their themselves who whom whose crowd family couple".split())
+EITHER |= ANAPHORS | SOMEONE
+NO_PERSON = frozenset("it its itself which".split())
+
+Genders = frozenset[str]
+BOTH: Genders = frozenset("mf")
+NOBODY: Genders = frozenset()
+
+
+@lru_cache(maxsize=1)
+def _heads() -> dict[str, frozenset[int]]:
+    """Synsets of ``male person`` and ``female person``."""
+    net = wordnet()
+    return {
+        gender: frozenset(s for s, _ in net.senses(word) if net.file[s] == PERSON_FILE)
+        for gender, word in (("m", "male"), ("f", "female"))
+    }
+
+
+@lru_cache(maxsize=50_000)
+def genders(term: Term) -> Genders:
+    """``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> neither."""
+    word, pos = term
+    for words, found in ((MALE, "m"), (FEMALE, "f"), (EITHER, "mf"), (NO_PERSON, "")):
+        if word in words:
+            return frozenset(found)
+    if pos != "n":
+        return NOBODY
+    net = wordnet()
+    own, genus, _ = meaning(term)
+    usual = max(own, key=lambda s: (own[s], -s), default=None)
+    if usual is None or net.file[usual] != PERSON_FILE:
+        return NOBODY
+    marked = frozenset(g for g, heads in _heads().items() if heads & (own.keys() | genus.keys()))
+    return marked or BOTH
+
+
+KINDS = {
+    "over": "above on over onto upon atop across covering",
+    "under": "under beneath below underneath",
+    "behind": "behind after beyond",
+    "front": "before front ahead",
+    "beside": "beside by near next alongside along against at close",
+    "inside": "in inside within into amid among amidst between",
+    "around": "around round about",
+    "through": "through across along past via",
+    "towards": "to towards toward at into onto for",
+    "away": "from off out of away",
+    "belonging": "of with in part having wearing",
+    "up": "up upward upwards",
+    "down": "down downward downwards",
+}
+OPPOSITE = (
+    ("over", "under"), ("behind", "front"), ("towards", "away"), ("inside", "away"), ("up", "down"),
+)  # fmt: skip
+DIRECTED = frozenset("over under behind front inside towards away up down".split())
+"""Kinds that do not hold the other way round: the cup is on the table."""
+PREPOSITIONS = frozenset(word for words in KINDS.values() for word in words.split())
+SAME_KIND = 0.85
+UNLIKE = 0.35
+"""Two prepositions that neither agree nor exclude each other."""
+
+
+@lru_cache(maxsize=1)
+def kinds() -> dict[str, frozenset[str]]:
+    """Preposition -> what it can say."""
+    return {
+        word: frozenset(kind for kind, words in KINDS.items() if word in words.split())
+        for word in PREPOSITIONS
+    }
+
+
+def agreement(a: str, b: str) -> float:
+    """From 0 (``above``, ``below``) to 1 (the same)."""
+    if a == b:
+        return 1.0
+    here, there = kinds().get(a), kinds().get(b)
+    if here is None or there is None:
+        return UNLIKE
+    if here & there:
+        return SAME_KIND
+    against = any((x in here and y in there) or (y in here and x in there) for x, y in OPPOSITE)
+    return 0.0 if against else UNLIKE
+
+
+def converse(a: str, b: str) -> float:
+    """Agreement of "x a y" with "y b x": ``above`` with ``below``, ``beside`` with ``beside``."""
+    here, there = kinds().get(a, frozenset()), kinds().get(b, frozenset())
+    if any((x in here and y in there) or (y in here and x in there) for x, y in OPPOSITE):
+        return SAME_KIND
+    if here & there & DIRECTED:
+        return 0.0
+    return agreement(a, b)
