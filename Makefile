@@ -9,7 +9,7 @@ export TOKENIZERS_PARALLELISM := false
 # The demo reports its whole time, the installation included.
 export DEMO_BEGUN := $(shell date +%s)
 
-.PHONY: demo test test-slow test-oldest lint clean
+.PHONY: demo test test-slow test-oldest lint docs clean
 
 demo: .venv/train.stamp
 	@$(PY) recipes/demo.py
@@ -30,6 +30,10 @@ lint: .venv/dev.stamp
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+# build/site/index.html, with an API reference. A broken link or a missing docstring is an error.
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
+
 .venv/train.stamp: pyproject.toml
 	@$(PYTHON) tools/install.py .venv train,study
 	@touch $@
@@ -38,9 +42,13 @@ lint: .venv/dev.stamp
 	@$(PYTHON) tools/install.py .venv train,study,dev
 	@touch $@
 
+.venv/docs.stamp: .venv/dev.stamp
+	@$(PYTHON) tools/install.py .venv train,study,dev,docs
+	@touch $@
+
 .venv-oldest/dev.stamp: pyproject.toml
 	@$(PYTHON) tools/install.py .venv-oldest train,study,server,dev --oldest
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-oldest demo
+	rm -rf .venv .venv-oldest demo build
