@@ -1,7 +1,8 @@
 """The lines of the README and of the page on training work as printed, in a fresh clone.
 
-Blocks are read out of the pages, in order. The word after a block's language says what it needs: ``slow``
-takes minutes, ``gpu`` a card and the network, ``make`` installs; .ci/run runs the last ones.
+Blocks are read out of the pages, in order. The word after a block's language says what it needs:
+``slow`` takes minutes, ``gpu`` a card and the network, ``make`` installs; .ci/run runs the last
+ones.
 """
 
 from __future__ import annotations
