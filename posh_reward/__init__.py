@@ -77,10 +77,10 @@ _HOME = {
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",
     "finish": "training.launch",
-    "load_images": "datasets.load",
+    "load_images": "datasets.load_dataset",
     "load_metric": "metrics.load",
     "load_processor": "training.processors",
-    "prompt": "datasets.load",
+    "prompt": "datasets.load_dataset",
     "train": "training.launch",
 }
 """Name -> the module below this one that defines it."""
