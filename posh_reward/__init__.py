@@ -78,7 +78,7 @@ _HOME = {
     "StopWithCheckpoint": "training.stopping",
     "finish": "training.launch",
     "load_images": "datasets.load_dataset",
-    "load_metric": "metrics.load",
+    "load_metric": "metrics.load_metric",
     "load_processor": "training.processors",
     "prompt": "datasets.load_dataset",
     "train": "training.launch",
