@@ -12,18 +12,21 @@ from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.hub import downloaded, kind
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, image_of, settled
-from posh_reward.models.vllm.sight import (
-    AT_ONCE,
-    MOST,
+from posh_reward.models.vllm.vllm_engine import (
+    MOST_IMAGES,
     RETOKENISED,
     TOO_MANY,
-    Sight,
-    portions,
-    prompts_of,
-    request_of,
+    ImageInputs,
+    input_of,
+    with_cost,
 )
-from posh_reward.models.vllm.vllm_engine import charged, input_of
-from posh_reward.models.vllm.wire import EngineReply
+from posh_reward.models.vllm.wire import (
+    IMAGES_AT_ONCE,
+    EngineReply,
+    image_portions,
+    parse_prompts,
+    prompts_json,
+)
 from posh_reward.store import Store
 from posh_reward.types import PromptImage
 from tests.models.children import LABELS, Make, prompts
@@ -61,23 +64,23 @@ def test_images_are_seen_to_the_last_byte(make: Make) -> None:
 
 
 def test_many_images_go_in_several_requests(make: Make) -> None:
-    prompt_images = [prompt_image(8 + i, 20) for i in range(AT_ONCE + 3)]
+    prompt_images = [prompt_image(8 + i, 20) for i in range(IMAGES_AT_ONCE + 3)]
     asked = [Prompt("Look. ", word, (each,)) for each in prompt_images for word in ("dog", "cat")]
     verdicts = make("sees").choose(asked, LABELS)
     for prompt, verdict in zip(asked, verdicts, strict=True):
         assert verdict.probabilities == pytest.approx(right(prompt))
-    assert [len(portion) for portion in portions(asked)] == [2 * AT_ONCE, 6]
-    assert [len(portion) for portion in portions(prompts(*"abcdefg"))] == [7]
+    assert [len(portion) for portion in image_portions(asked)] == [2 * IMAGES_AT_ONCE, 6]
+    assert [len(portion) for portion in image_portions(prompts(*"abcdefg"))] == [7]
 
 
 def test_an_image_crosses_the_pipe_once() -> None:
     asked = [Prompt("Look. ", word, (SMALL,)) for word in "abc"]
-    request = request_of(asked, {SMALL: SMALL.image})
+    request = prompts_json(asked, {SMALL: SMALL.image})
     assert list(request["images"]) == [SMALL.digest]
-    back = prompts_of(request)
+    back = parse_prompts(request)
     assert back == asked
     assert {image_of(each.images[0].image) for each in back} == {SMALL}
-    assert "images" not in request_of(prompts("dog"), {})
+    assert "images" not in prompts_json(prompts("dog"), {})
 
 
 def test_an_image_that_cannot_be_shown_fails_alone(make: Make) -> None:
@@ -134,7 +137,7 @@ def test_answers_are_kept_by_image_and_cap(make: Make, tmp_path: Path) -> None:
     assert other.usage.cache_hits == 0
 
 
-SIGHT = Sight(SizeLimits(*SIZES), placeholder=7)
+SIGHT = ImageInputs(SizeLimits(*SIZES), placeholder=7)
 
 
 def test_vllm_gets_one_placeholder_an_image_and_its_digest() -> None:
@@ -152,7 +155,7 @@ def test_prompts_that_vllm_would_choke_on_fail_before() -> None:
     prompt = Prompt("", "dog", (SMALL,))
     assert SIGHT.failure(prompt, [1, 7, 3]) is None
     assert SIGHT.failure(prompt, [1, 3]) == SIGHT.failure(prompt, [7, 7]) == NO_PLACE
-    assert SIGHT.failure(Prompt("", "dog", (SMALL,) * (MOST + 1)), [7]) == TOO_MANY
+    assert SIGHT.failure(Prompt("", "dog", (SMALL,) * (MOST_IMAGES + 1)), [7]) == TOO_MANY
 
 
 def test_other_tokens_than_were_asked_for_are_no_answer() -> None:
@@ -164,6 +167,6 @@ def test_other_tokens_than_were_asked_for_are_no_answer() -> None:
         outputs: tuple[Any, ...] = (type("Output", (), {"token_ids": [5]})(),)
 
     given = EngineReply(masses=(0.5, 0.5))
-    answer = charged(given, Reply(), 12)
+    answer = with_cost(given, Reply(), 12)
     assert (answer.submitted, answer.computed, answer.masses) == (12, 8, given.masses)
-    assert charged(given, Reply(), 9).failure == RETOKENISED
+    assert with_cost(given, Reply(), 9).failure == RETOKENISED

@@ -2,9 +2,8 @@
 
 ::
 
-    transformers_model --> runner --> packing --> slots, segments   prompts -> passes -> states
-      `-> checkpoint, loaded, placement                             loads, places, puts to sleep
-          logits                                                    last states -> labels
+    transformers_model --> packed_model --> text_runner --> packing, slots   prompts -> passes
+      `-> checkpoint, placement                                 loads, places, puts to sleep
 """
 
 from posh_reward.models.packed.transformers_model import TransformersModel

@@ -12,8 +12,7 @@ from posh_reward.errors import JudgeError
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed.checkpoint import free_memory
-from posh_reward.models.packed.packing import Pack, SlotStates, packed_attention
-from posh_reward.models.packed.segments import segments
+from posh_reward.models.packed.packing import Pack, SlotStates, packed_attention, segments
 from posh_reward.models.packed.slots import Ints, TextTokens, common
 
 if TYPE_CHECKING:

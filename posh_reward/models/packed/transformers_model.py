@@ -164,7 +164,7 @@ class TransformersModel:
         Raises:
             JudgeError: the model cannot be loaded.
         """
-        from posh_reward.models.packed.logits import log_probabilities
+        from posh_reward.models.packed.text_runner import log_probabilities
 
         loaded = self._ready()
         tokens = self._label_tokens(loaded, tuple(labels))

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from posh_reward.models.labels import NOT_NUMBERS
-from posh_reward.models.packed.logits import NOTHING, float32_head, likeliest
-from posh_reward.models.packed.segments import GROUP_KEYS
-from posh_reward.models.packed.text_runner import NO_ROOM, OUT_OF_MEMORY, PromptValues, Read
+from posh_reward.models.packed.packing import GROUP_KEYS
+from posh_reward.models.packed.text_runner import (
+    NO_ROOM,
+    NOTHING,
+    OUT_OF_MEMORY,
+    PromptValues,
+    Read,
+    float32_head,
+    likeliest,
+)
 from posh_reward.models.vision.image_states import ImageStates, StatesCache
 from posh_reward.models.vision.image_tokens import Ids, ImageEncoder, ImageTokens
 from posh_reward.types import Failure

@@ -11,9 +11,8 @@ from posh_reward.errors import JudgeError
 from posh_reward.models.asker import BLIND
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits, settled_image
-from posh_reward.models.vllm.sight import portions, request_of
 from posh_reward.models.vllm.vllm_environment import boot_command
-from posh_reward.models.vllm.wire import EngineReply, read
+from posh_reward.models.vllm.wire import EngineReply, image_portions, parse_reply, prompts_json
 from posh_reward.process import ChildProcess
 from posh_reward.types import Failure, PromptImage
 
@@ -47,13 +46,13 @@ class EngineProcess:
         self._child = ChildProcess(boot_command(python, "serve", settings), environment)
         self._timeout = timeout
         self._ids = itertools.count(1)
-        heard = self._child.receive(start_timeout)
-        if "refused" in heard:
+        message = self._child.receive(start_timeout)
+        if "refused" in message:
             self._child.stop()
-            raise JudgeError(str(heard["refused"]))
-        if "ready" not in heard:
-            raise self._child.failed(f"could not start: {heard.get('fatal', heard)}")
-        self._sizes = SizeLimits(*heard["sizes"]) if "sizes" in heard else None
+            raise JudgeError(str(message["refused"]))
+        if "ready" not in message:
+            raise self._child.failed(f"could not start: {message.get('fatal', message)}")
+        self._sizes = SizeLimits(*message["sizes"]) if "sizes" in message else None
 
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]
@@ -67,19 +66,19 @@ class EngineProcess:
         Raises:
             ChildFailureError: it died, hung or talked nonsense before all were answered.
         """
-        for portion in portions(prompts):
-            shown = {
+        for portion in image_portions(prompts):
+            settled = {
                 image: self._settled(image) for place in portion for image in prompts[place].images
             }
             sound = []
             for place in portion:
-                failures = [shown[each] for each in prompts[place].images]
+                failures = [settled[each] for each in prompts[place].images]
                 failure = next((each for each in failures if isinstance(each, Failure)), None)
                 if failure is None:
                     sound.append(place)
                 else:
                     yield place, EngineReply(failure=failure)
-            request = {**what, **request_of([prompts[place] for place in sound], shown)}
+            request = {**what, **prompts_json([prompts[place] for place in sound], settled)}
             for place, answer in self._answers(request):
                 yield sound[place], answer
 
@@ -87,14 +86,16 @@ class EngineProcess:
         """(place, answer) of each prompt of one request."""
         labels = len(request.get("labels", ()))
         missing = set(range(len(request["prompts"])))
-        for heard in self._replies(request):
+        for message in self._replies(request):
             try:
-                answers = [(place, read(answer, labels)) for place, answer in heard["answers"]]
+                answers = [
+                    (place, parse_reply(answer, labels)) for place, answer in message["answers"]
+                ]
                 for place, _ in answers:
                     missing.remove(place)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                told = f"sent something that is not an answer: {type(error).__name__}: {error}"
-                raise self._child.failed(told[:300]) from None
+                fault = f"sent something that is not an answer: {type(error).__name__}: {error}"
+                raise self._child.failed(fault[:300]) from None
             yield from answers
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
@@ -109,28 +110,28 @@ class EngineProcess:
         Raises:
             ChildFailureError: it did not.
         """
-        for heard in self._replies({"do": what}):
-            raise self._child.failed(f"answered something else: {str(heard)[:200]}")
+        for message in self._replies({"do": what}):
+            raise self._child.failed(f"answered something else: {str(message)[:200]}")
 
     def end(self) -> None:
         """Kills it, and everything that it has started."""
         self._child.stop()
 
     def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """What it says to a request until it is done, without the signs of life."""
+        """Its messages about a request until it is done, without the signs of life."""
         number = next(self._ids)
         silence = min(SILENCE, self._timeout)
         last = time.monotonic()
-        heard = self._child.exchange({**request, "id": number}, silence)
-        while not (heard.get("id") == number and "done" in heard):
+        message = self._child.exchange({**request, "id": number}, silence)
+        while not (message.get("id") == number and "done" in message):
             now = time.monotonic()
-            if "beat" in heard:
+            if "beat" in message:
                 if now - last > self._timeout:
-                    told = f"answered nothing for {self._timeout:g} s"
-                    raise self._child.failed(told, slow=True)
-            elif heard.get("id") != number:
-                raise self._child.failed(f"answered something else: {str(heard)[:200]}")
+                    fault = f"answered nothing for {self._timeout:g} s"
+                    raise self._child.failed(fault, slow=True)
+            elif message.get("id") != number:
+                raise self._child.failed(f"answered something else: {str(message)[:200]}")
             else:
                 last = now
-                yield heard
-            heard = self._child.receive(silence)
+                yield message
+            message = self._child.receive(silence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from posh_reward.errors import MissingDependencyError
@@ -19,8 +19,7 @@ from posh_reward.models.labels import (
     no_token,
 )
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import SizeLimits
-from posh_reward.models.vllm.sight import RETOKENISED, sight_of
+from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
 from posh_reward.models.vllm.vllm_worker import Answers
 from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.types import Failure
@@ -31,6 +30,15 @@ SHARE = 0.01
 """The part of a card's memory that vLLM wants to find free, even if the cache's size is given in
 bytes (vllm#39852). By default it wants most of the card, which the trainer has taken."""
 TOO_LONG = Failure("prompt", "the prompt is longer than the model's context")
+MOST_IMAGES = 8
+"""Images in one prompt."""
+PATCH_CACHE_GB = 1.0
+"""GiB of the host's memory for images in patches: forty of a megapixel. Questions about one
+image come together, so vLLM's default of 4 would only be missing elsewhere."""
+TOO_MANY = Failure("prompt", f"the prompt has more than {MOST_IMAGES} images")
+RETOKENISED = Failure(
+    "engine", "vLLM made another number of tokens of the images than they have parts"
+)
 UNTOKENISED = Failure("prompt", "the prompt cannot be tokenised")
 INCOMPLETE = Failure("reply", "the engine left out labels that were asked for")
 
@@ -51,7 +59,7 @@ class VllmEngine:
         self._sleeps = bool(settings["sleep"]) and can_sleep()
         self._asleep = False
         most = settings["max_pixels"]
-        self._sight = most and sight_of(settings["model"], settings["revision"], most)
+        self._images = most and image_inputs(settings["model"], settings["revision"], most)
         self._params: Any = vllm.SamplingParams
         self._llm: Any = vllm.LLM(
             model=settings["model"],
@@ -65,7 +73,7 @@ class VllmEngine:
             enable_sleep_mode=self._sleeps,
             enforce_eager=settings["enforce_eager"],
             logprobs_mode="raw_logprobs",
-            **(self._sight.options if self._sight else {}),
+            **(self._images.options if self._images else {}),
         )
         self._longest: int = settings["max_model_len"]
         self._tokenizer: Any = self._llm.get_tokenizer()
@@ -74,7 +82,7 @@ class VllmEngine:
     @property
     def sizes(self) -> SizeLimits | None:
         """The sizes in which it wants images; None if it does not see."""
-        return self._sight.sizes if self._sight else None
+        return self._images.sizes if self._images else None
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels as the next token, at temperature 1."""
@@ -141,23 +149,23 @@ class VllmEngine:
             part = sound[start : start + AT_ONCE]
             replies = self._llm.generate([each for _, each, _ in part], params, use_tqdm=False)
             yield [
-                (place, charged(read(reply.outputs[0]), reply, length))
+                (place, with_cost(read(reply.outputs[0]), reply, length))
                 for (place, _, length), reply in zip(part, replies, strict=True)
             ]
 
     def _failure(self, prompt: Prompt, ids: Sequence[int] | None, reply: int) -> Failure | None:
-        """Why a prompt cannot be asked; None if it can."""
+        """The reason why a prompt cannot be answered; None if it can."""
         if ids is None:
             return UNTOKENISED
         if prompt.images:
-            failure = self._sight.failure(prompt, ids) if self._sight else BLIND
+            failure = self._images.failure(prompt, ids) if self._images else BLIND
             if failure is not None:
                 return failure
         return TOO_LONG if self._length(prompt, ids) > self._longest - reply else None
 
     def _length(self, prompt: Prompt, ids: Sequence[int]) -> int:
         """Tokens of a prompt once its images have theirs."""
-        return len(ids) + (self._sight.tokens(prompt) if prompt.images and self._sight else 0)
+        return len(ids) + (self._images.tokens(prompt) if prompt.images and self._images else 0)
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
         """Token ids of each prompt; None for text that the tokenizer refuses (a lone surrogate)."""
@@ -170,7 +178,7 @@ class VllmEngine:
 
 
 def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
-    """What vLLM is given: each image has one placeholder, which vLLM expands itself.
+    """A prompt for vLLM: each image has one placeholder, which vLLM expands itself.
 
     With expanded ones it would expand the first of them again.
     """
@@ -183,7 +191,7 @@ def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
     }
 
 
-def charged(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
+def with_cost(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
     """An answer with the tokens that it cost; a failure if vLLM read other ones than were asked."""
     if len(reply.prompt_token_ids) != submitted:
         return EngineReply(failure=RETOKENISED)
@@ -221,7 +229,53 @@ def check_scoring(params: Any, version: str) -> None:
 
 
 def can_sleep() -> bool:
-    """Whether this vLLM can give its memory back on this platform."""
+    """True if this vLLM can give its memory back on this platform."""
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_sleep_mode_available())
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInputs:
+    """Images as a model in vLLM takes them: their sizes, and the token in whose place they come."""
+
+    sizes: SizeLimits
+    placeholder: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of the engine. It leaves images as they are, since they are settled."""
+        least, most = self.sizes.factor**2, self.sizes.max_pixels
+        return {
+            "limit_mm_per_prompt": {"image": MOST_IMAGES, "video": 0},
+            "mm_processor_kwargs": {"min_pixels": least, "max_pixels": most},
+            "mm_processor_cache_gb": PATCH_CACHE_GB,
+        }
+
+    def failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
+        """The reason why a prompt cannot be answered; None if it can."""
+        if len(prompt.images) > MOST_IMAGES:
+            return TOO_MANY
+        places = sum(token == self.placeholder for token in ids)
+        return None if places == len(prompt.images) else NO_PLACE
+
+    def tokens(self, prompt: Prompt) -> int:
+        """Tokens that its images, which are settled, add to the placeholder of each."""
+        pixels = (math.prod(size_of(each)) for each in prompt.images)
+        return sum(each // self.sizes.factor**2 - 1 for each in pixels)
+
+
+def image_inputs(model: str, revision: str | None, max_pixels: int) -> ImageInputs:
+    """Read from a checkpoint, with transformers."""
+    from transformers import AutoConfig
+    from transformers.image_processing_base import ImageProcessingMixin
+
+    where = {"revision": revision, "trust_remote_code": False}
+    config = AutoConfig.from_pretrained(model, **where)
+    said, _ = ImageProcessingMixin.get_image_processor_dict(model, revision=revision)
+    least = said.get("min_pixels") or said["size"]["shortest_edge"]
+    factor = said["patch_size"] * said["merge_size"]
+    check_max_pixels(max_pixels, factor)
+    return ImageInputs(
+        SizeLimits(factor, min(least, max_pixels), max_pixels), config.image_token_id
+    )

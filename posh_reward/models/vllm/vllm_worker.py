@@ -15,8 +15,7 @@ from typing import IO, Any, Protocol
 from posh_reward.errors import PoshError
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits
-from posh_reward.models.vllm.sight import prompts_of
-from posh_reward.models.vllm.wire import EngineReply, written
+from posh_reward.models.vllm.wire import EngineReply, parse_prompts, reply_json
 
 BEAT = 0.5
 """Seconds between signs of life."""
@@ -122,9 +121,9 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
     try:
         for request in pipe.requests():
             heart.start(request["id"])
-            for answers in answered(engine, request):
-                said = [[place, written(answer)] for place, answer in answers]
-                pipe.say({"id": request["id"], "answers": said})
+            for answers in answer(engine, request):
+                rows = [[place, reply_json(reply)] for place, reply in answers]
+                pipe.say({"id": request["id"], "answers": rows})
             heart.stop()
             pipe.say({"id": request["id"], "done": True})
     except BaseException:
@@ -133,7 +132,7 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
         os._exit(1)  # without exit handlers, which may wait for a card that hangs
 
 
-def answered(engine: Engine, request: Mapping[str, Any]) -> Answers:
+def answer(engine: Engine, request: Mapping[str, Any]) -> Answers:
     """The engine's answers to one request."""
     what = request["do"]
     if what == "sleep":
@@ -141,7 +140,7 @@ def answered(engine: Engine, request: Mapping[str, Any]) -> Answers:
     elif what == "wake":
         engine.wake()
     else:
-        prompts = prompts_of(request)
+        prompts = parse_prompts(request)
         if what == "choose":
             yield from engine.choose(prompts, request["labels"])
         else:

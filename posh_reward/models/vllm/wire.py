@@ -1,4 +1,4 @@
-"""What crosses the pipe: one JSON object a line.
+"""Messages on the pipe to the child: one JSON object a line.
 
 child:   {"ready": true}                           or {"fatal": "why"}, and it exits
          {"ready": true, "sizes": [28, 3136, 1003520]}    it sees, images in such sizes
@@ -15,11 +15,16 @@ child:   {"id": 7, "beat": true}                   it is alive; twice a second w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from posh_reward.types import Failure
+from posh_reward.models.model import Prompt
+from posh_reward.types import Failure, PromptImage
+
+IMAGES_AT_ONCE = 16
+"""Images in one request, of a few megabytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +42,13 @@ class EngineReply:
     decoded: int = 0
 
 
-def written(answer: EngineReply) -> dict[str, Any]:
+def reply_json(answer: EngineReply) -> dict[str, Any]:
     """An answer as JSON, without its empty fields."""
     return {name: value for name, value in asdict(answer).items() if value not in (None, 0)}
 
 
-def read(answer: Mapping[str, Any], labels: int) -> EngineReply:
-    """Undoes ``written``.
+def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
+    """Undo ``reply_json``.
 
     Args:
         answer: what came over the pipe.
@@ -54,15 +59,60 @@ def read(answer: Mapping[str, Any], labels: int) -> EngineReply:
         ValueError: it answers another question.
     """
     masses, failure = answer.get("masses"), answer.get("failure")
-    found = EngineReply(
+    reply = EngineReply(
         **{
             **answer,
             "masses": None if masses is None else tuple(map(float, masses)),
             "failure": None if failure is None else Failure(**failure),
         }
     )
-    text = isinstance(found.text, str) and not labels
-    numbers = found.masses is not None and len(found.masses) == labels > 0
-    if not (found.failure or text or numbers):
+    text = isinstance(reply.text, str) and not labels
+    numbers = reply.masses is not None and len(reply.masses) == labels > 0
+    if not (reply.failure or text or numbers):
         raise ValueError(f"not an answer: {answer}")
-    return found
+    return reply
+
+
+def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
+    """The places of prompts, in order, in requests of up to ``IMAGES_AT_ONCE`` images."""
+    portion: list[int] = []
+    batch: set[PromptImage] = set()
+    for place, prompt in enumerate(prompts):
+        new = batch.union(prompt.images)
+        if portion and len(new) > len(batch) and len(new) > IMAGES_AT_ONCE:
+            yield portion
+            portion, new = [], set(prompt.images)
+        portion.append(place)
+        batch = new
+    if portion:
+        yield portion
+
+
+def prompts_json(prompts: Sequence[Prompt], settled: Mapping[PromptImage, Any]) -> dict[str, Any]:
+    """Prompts as JSON, with each of their images once: its width, height and RGB bytes.
+
+    Args:
+        prompts: to be asked.
+        settled: their images as PIL images, settled.
+    """
+    rows = [[p.prefix, p.suffix, *(each.digest for each in p.images)] for p in prompts]
+    images = {
+        each.digest: [*settled[each].size, b64encode(settled[each].tobytes()).decode()]
+        for prompt in prompts
+        for each in prompt.images
+    }
+    return {"prompts": rows, **({"images": images} if images else {})}
+
+
+def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
+    """Undoes ``prompts_json``; images are PIL images again."""
+    images = {}
+    for digest, (width, height, written) in request.get("images", {}).items():
+        from PIL import Image
+
+        image = Image.frombytes("RGB", (width, height), b64decode(written))
+        images[digest] = PromptImage(digest, image)
+    return [
+        Prompt(prefix, suffix, tuple(images[digest] for digest in digests))
+        for prefix, suffix, *digests in request["prompts"]
+    ]
