@@ -2,9 +2,8 @@
 
 ::
 
-    read        texts -> descriptions, the whole stage
+    reader      texts -> descriptions, the whole stage; descriptions as JSON
     parser/     text -> spaCy Doc
     coref/      Doc -> clusters of mentions
     rules/      Doc and clusters -> scene graph
-    serialise   descriptions as JSON
 """

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from posh_reward.errors import InputError
-from posh_reward.graph.read import stripped_text
+from posh_reward.graph.reader import stripped_text
 from posh_reward.types import Failure
 
 

@@ -102,7 +102,7 @@ def discourse_foil(folder: Path, sample: int | None = None) -> Judged:
 def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
     """The metric with all texts parsed, from the store where they are there."""
     from posh_reward import PoSh
-    from posh_reward.graph.read import Reader
+    from posh_reward.graph.reader import Reader
     from posh_reward.store import Store
 
     kept = Store(store) if store else None

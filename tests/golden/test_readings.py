@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.graph.read import Reader
-from posh_reward.graph.serialise import READING_VERSION, write_description
+from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.questions import ASKING_VERSION
 from posh_reward.types import Description
@@ -51,9 +50,9 @@ def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
         digest.update(write_description(description).encode("utf-8", "surrogatepass"))
     name = "mended" if mended else "released"
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
-    assert known.get(f"{READING_VERSION}/{name}") == digest.hexdigest()[:16], (
-        "what is read of a text has changed. Once a change: raise READING_VERSION in "
-        "graph/serialise.py, so that stored descriptions are not taken for new ones, and put "
+    assert known.get(f"{GRAPH_VERSION}/{name}") == digest.hexdigest()[:16], (
+        "what is read of a text has changed. Once a change: raise GRAPH_VERSION in "
+        "graph/reader.py, so that stored descriptions are not taken for new ones, and put "
         f'"<version>/{name}": "{digest.hexdigest()[:16]}" into tests/golden/readings.json'
     )
 
@@ -67,7 +66,7 @@ def test_a_change_of_what_is_asked_raises_the_version(preset: str) -> None:
     asked = [repr((r.identifier, r.text, r.other)) for r in judge.questions]
     digest.update("\n".join(sorted(asked)).encode())  # in which call each is asked is free
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
-    version = f"{READING_VERSION}.{ASKING_VERSION}/{preset}"
+    version = f"{GRAPH_VERSION}.{ASKING_VERSION}/{preset}"
     assert known.get(version) == digest.hexdigest()[:16], (
         "what is asked about a text, or its score, has changed. Once a change: raise "
         "ASKING_VERSION in metrics/posh/questions.py, so that scores carry another signature, and "

@@ -23,7 +23,7 @@ from posh_reward.graph.coref.maverick import (
     sentences_of,
 )
 from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, default_env
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.types import Clusters, Description, Failure
 from tests.graph.maverick_envs import VOCAB, doc, fake_env, make_env, resolve
 from tests.processes import alive

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from posh_reward import PoSh
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.models.fake_model import Recorder

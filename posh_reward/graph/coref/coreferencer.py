@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 RESOLVERS = {
-    "rules": "posh_reward.graph.coref.rules:RuleCoreferencer",
+    "rules": "posh_reward.graph.coref.rule_coref:RuleCoreferencer",
     "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
     "none": "posh_reward.graph.coref.coreferencer:NoCoref",
 }

@@ -1,15 +1,176 @@
-"""Mentions: which phrases of a text may refer, and what each says by itself."""
+"""Mentions: phrases of a text that may refer, and what each says by itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from posh_reward.graph.coref import lexicon, phrases
-from posh_reward.graph.coref.chunks import SIDES, Chunk, find_chunks
-from posh_reward.graph.coref.groups import coordinated
-from posh_reward.graph.coref.lexicon import PLURAL, PRONOUNS, THING, Gender, Number
-from posh_reward.graph.coref.phrases import Form, Role, Tail
-from posh_reward.graph.coref.words import Words
+from posh_reward.graph.coref import lexicon
+from posh_reward.graph.coref.lexicon import (
+    ANY,
+    EITHER,
+    PLURAL,
+    PRONOUNS,
+    SINGULAR,
+    THING,
+    Gender,
+    Number,
+)
+from posh_reward.graph.coref.noun_phrases import DETERMINERS, SIDES, Chunk, Words, find_chunks
+
+Form = Literal["pronoun", "definite", "indefinite", "bare", "name", "group"]
+Role = Literal["subject", "object", "oblique", "possessor"]
+
+LONGEST_LIST = 20
+"""Conjuncts after which the search for the role of the first one stops."""
+DEFINITE = frozenset("the this that these those both".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where a phrase ends with the prepositional phrases that belong to it."""
+
+    end: int
+    """Last token, inclusive."""
+    noun: int | None = None
+    """What the first preposition governs: "table" in "the edge of the table in the room"."""
+
+
+def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
+    """The tail of each phrase. A phrase may end in the tail of a later one."""
+    starts = {chunk.start: index for index, chunk in enumerate(chunks)}
+    tails = [Tail(chunk.head) for chunk in chunks]
+    for index in range(len(chunks) - 1, -1, -1):
+        chunk = chunks[index]
+        preposition, after = chunk.head + 1, chunk.head + 2
+        if not words.same_sentence(chunk.head, after) or not attaches(words, chunk, preposition):
+            continue
+        target, number = starts.get(after, -1), number_after(words, preposition)
+        if side_after(words, after):
+            tails[index] = Tail(after + 1, after + 1)
+        elif target > index:
+            tails[index] = Tail(tails[target].end, chunks[target].head)
+        elif words.lower[after] in PRONOUNS:
+            tails[index] = Tail(after, after)
+        elif number is not None:
+            tails[index] = Tail(number, number)
+    return tails
+
+
+def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
+    """Whether a preposition right after a phrase belongs to the phrase, not to the verb.
+
+    Only "of", "in", "with" and sides may. Others ("holds a hat above the boy") mostly belong to the
+    verb, which small parsers cannot tell; so does "with its chin on its paws".
+    """
+    word = words.lower[preposition]
+    if word == "of":
+        return True
+    inside = chunk.start <= words.head[preposition] <= chunk.head
+    if word in ("in", "with") and words.lower[preposition + 1] != "front":
+        own = words.tag[preposition + 1] == "PRP$"
+        return inside and words.dep[preposition] == "prep" and not own
+    opens = chunk.start == 0 or words.sentence[chunk.start - 1] != words.sentence[chunk.start]
+    return word in ("to", "on", "at") and side_after(words, preposition + 1) and (opens or inside)
+
+
+def number_after(words: Words, preposition: int) -> int | None:
+    """Where the age ends in "a man of about fifty"."""
+    for token in (preposition + 1, preposition + 2):
+        if words.same_sentence(preposition, token) and words.pos[token] == "NUM":
+            return token
+    return None
+
+
+def side_after(words: Words, token: int) -> bool:
+    """Whether a side such as "our left" or "the right" begins here."""
+    if not words.same_sentence(token, token + 1):
+        return False
+    return words.lower[token] in ("our", "the") and words.lower[token + 1] in SIDES
+
+
+def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
+    """Words that describe the noun, {"small", "black"}, and a quoted one after it."""
+    first = chunk.start if chunk.possessor is None else chunk.possessor + 1
+    inside = (i for i in range(first, chunk.head))
+    found = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
+    comparing = words.tag[chunk.head] in ("JJR", "JJS")
+    if chunk.elliptical and (comparing or lexicon.has("distinguishing", words.lower[chunk.head])):
+        found.add(words.lower[chunk.head])
+    if words.same_sentence(chunk.head, chunk.head + 2) and words.tag[chunk.head + 1] == "``":
+        found.add(words.lower[chunk.head + 2])
+    return frozenset(found) - DETERMINERS - lexicon.classes()["generic"]
+
+
+def count_of(words: Words, chunk: Chunk) -> str:
+    """The number of things: "two" of "two dogs", and of "both dogs"; else empty."""
+    if words.lower[chunk.start] == "both":
+        return "two"
+    numbers = (words.lower[i] for i in range(chunk.start, chunk.head))
+    return next((word for word in numbers if lexicon.has("numbers", word)), "")
+
+
+def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> lexicon.Gender | None:
+    """By the noun; of names also by the words before it: "the Virgin Mary"."""
+    gender = None if chunk.elliptical else lexicon.gender_of(noun)
+    if words.pos[chunk.head] != "PROPN" or chunk.elliptical:
+        return gender
+    named = lexicon.gender_of_name(words.lower[chunk.start : chunk.head + 1])
+    return named if named != ANY else gender or ANY
+
+
+def form_of(words: Words, chunk: Chunk) -> Form:
+    """Definite phrases and names may resume a referent; the others introduce one."""
+    first = words.lower[chunk.start]
+    singular = words.tag[chunk.head] == "NN" and words.capital[chunk.head]
+    if not chunk.elliptical and (words.pos[chunk.head] == "PROPN" or singular):
+        return "name"
+    if chunk.possessor is not None or first in DEFINITE:
+        return "definite"
+    return "indefinite" if first in DETERMINERS or chunk.elliptical else "bare"
+
+
+def number_of(words: Words, chunk: Chunk) -> lexicon.Number:
+    """Singular, plural, or either (for a pair)."""
+    head, first = words.lower[chunk.head], words.lower[chunk.start]
+    if lexicon.has("pair", words.lemma[chunk.head]):
+        return EITHER
+    if any(lexicon.has("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
+        return PLURAL
+    if first in ("a", "an", "this", "that", "another", "every", "each", "one") or head == "one":
+        return SINGULAR
+    if chunk.elliptical:
+        return PLURAL if head in ("most", "some", "many", "few", "others", "ones") else SINGULAR
+    plural = words.tag[chunk.head] in ("NNS", "NNPS") or first in ("these", "those")
+    if not words.tag[chunk.head]:
+        plural = head != words.lemma[chunk.head] and head.endswith(("s", "men", "ren", "ople"))
+    return PLURAL if plural else SINGULAR
+
+
+def role_of(words: Words, head: int) -> Role:
+    """The grammatical role that decides how prominent a mention is."""
+    for _ in range(LONGEST_LIST):
+        if words.dep[head] != "conj" or words.head[head] > head:
+            break
+        head = words.head[head]
+    dep = words.dep[head]
+    if dep == "poss":
+        return "possessor"
+    if words.tag[head] == "PRP$" or words.lower[head] in ("its", "their", "our", "my", "your"):
+        return "possessor"
+    if dep in ("nsubj", "nsubjpass", "csubj", "ROOT", "expl"):
+        return "subject"
+    if dep == "attr":
+        existential = words.child(words.head[head], "expl", "nsubj")
+        return "subject" if existential is None or words.dep[existential] == "expl" else "object"
+    return "object" if dep in ("dobj", "obj", "dative", "oprd") else "oblique"
+
+
+def role_of_chunk(words: Words, chunk: Chunk) -> Role:
+    """The same for a phrase; after a preposition it is not a subject, whatever the parse says."""
+    role, before = role_of(words, chunk.head), chunk.start - 1
+    fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
+    return "oblique" if fronted and role == "subject" else role
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +211,7 @@ class Mention:
 def find_mentions(words: Words) -> list[Mention]:
     """All mentions, in the order in which they can be resolved (a possessor before its NP)."""
     chunks = find_chunks(words)
-    tails = phrases.phrase_tails(words, chunks)
+    tails = phrase_tails(words, chunks)
     nominal = [
         nominal_mention(words, chunk, tail)
         for chunk, tail in zip(chunks, tails, strict=True)
@@ -98,7 +259,7 @@ def pronoun_mention(words: Words, token: int) -> Mention:
         lemma=words.lower[token],
         number=number,
         gender=gender,
-        role=phrases.role_of(words, token),
+        role=role_of(words, token),
     )
 
 
@@ -109,7 +270,7 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
     nameless = chunk.elliptical or words.lower[chunk.start] in ("each", "every")
     other = "" if tail.noun is None else words.lemma[tail.noun]
     of = tail.noun is not None and words.lower[head + 1] == "of"
-    count = phrases.count_of(words, chunk)
+    count = count_of(words, chunk)
     having = frozenset((f"+{other}",)) if other and not of else frozenset()
     return Mention(
         start=chunk.start,
@@ -117,12 +278,12 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
         head=head,
         core=chunk.start,
         sentence=words.sentence[head],
-        form=phrases.form_of(words, chunk),
+        form=form_of(words, chunk),
         lemma="" if nameless else noun,
-        number=phrases.number_of(words, chunk),
-        gender=phrases.gender_of_phrase(words, chunk, noun),
-        role=phrases.role_of_chunk(words, chunk),
-        modifiers=(phrases.qualities_of(words, chunk) - {count}) | having,
+        number=number_of(words, chunk),
+        gender=gender_of_phrase(words, chunk, noun),
+        role=role_of_chunk(words, chunk),
+        modifiers=(qualities_of(words, chunk) - {count}) | having,
         of=other if of else "",
         count=count,
         possessor=chunk.possessor,
@@ -144,7 +305,7 @@ def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
         lemma="",
         number=PLURAL,
         gender=lexicon.gender_of(words.lemma[first.head]) or THING,
-        role=phrases.role_of(words, first.head),
+        role=role_of(words, first.head),
         parts=tuple(member.head for member in members),
     )
 
@@ -157,3 +318,30 @@ def mark_embedded(mentions: list[Mention]) -> list[Mention]:
         marked.append(replace(mention, embedded=True) if inside else mention)
         reach = max(reach, mention.end)
     return marked
+
+
+def coordinated(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
+    """Indices of the phrases of each coordination; ``ends`` are their last tokens."""
+    groups, run = [], [0] if chunks else []
+    for index in range(1, len(chunks) + 1):
+        if index < len(chunks) and joined(words, chunks, ends, run, index):
+            run.append(index)
+            continue
+        between = range(ends[run[0]], chunks[run[-1]].start) if len(run) > 1 else ()
+        if any(words.lower[i] == "and" for i in between):
+            groups.append(run)
+        run = [index]
+    return groups
+
+
+def joined(words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int) -> bool:
+    """Whether a phrase continues a coordination: only ", and" between, and parsed as one."""
+    chunk = chunks[index]
+    between = words.lower[ends[run[-1]] + 1 : chunk.start]
+    parent, last = words.head[chunk.head], chunks[run[-1]].head
+    conjunct = words.dep[chunk.head] == "conj" and any(
+        chunks[i].start <= parent <= chunks[i].head for i in (run[0], run[-1])
+    )
+    twins = words.dep[chunk.head] == words.dep[last] and parent == words.head[last]
+    linked = conjunct or twins
+    return linked and 0 < len(between) <= 2 and set(between) <= {",", "and"}

@@ -1,20 +1,21 @@
-"""Text -> spaCy ``Doc`` with ClearNLP labels: the embedded pipeline, or an installed one."""
+"""Text to spaCy ``Doc`` with ClearNLP labels, by the embedded pipeline or an installed one."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.parser.tokens import tokenized
 from posh_reward.process.child_environment import place_of_card
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+
 
 EMBEDDED = "embedded"
 NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
@@ -91,3 +92,39 @@ def parse(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> list[Doc
     """Parses texts, stripped, in order: token offsets refer to the stripped texts."""
     docs = [tokenized(nlp, text.strip()) for text in texts]
     return list(nlp.pipe(docs, batch_size=batch_size))
+
+
+LONGEST_RUN = 100
+"""Characters; a longer run without white space is tokenized in pieces."""
+
+PIECE = re.compile(
+    rf"(?=\S{{{LONGEST_RUN + 1}}})"
+    rf"(?:\S{{{LONGEST_RUN // 2},{LONGEST_RUN - 1}}}[^\w\s]|\S{{{LONGEST_RUN}}})"
+)
+"""The first piece of a long run: it ends in punctuation if there is some in its second half."""
+
+
+def tokenized(nlp: Language, text: str) -> Doc:
+    """The tokens of a text by the pipeline's own tokenizer, long runs in pieces.
+
+    A text without runs of more than ``LONGEST_RUN`` characters gets exactly spaCy's tokens.
+    """
+    ends = [match.end() for match in PIECE.finditer(text)]
+    return in_pieces(nlp, text, ends) if ends else nlp.make_doc(text)
+
+
+def in_pieces(nlp: Language, text: str, ends: list[int]) -> Doc:
+    """Tokens of a text that is cut at the offsets ``ends``, as if spaces stood there."""
+    from spacy.attrs import NORM
+    from spacy.tokens import Doc
+
+    pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+    spaced = nlp.make_doc(" ".join(pieces))
+    inserted = {end + spaces for spaces, end in enumerate(ends)}
+    words = [token.text for token in spaced]
+    spaces = [
+        bool(token.whitespace_) and token.idx + len(token) not in inserted for token in spaced
+    ]
+    doc = Doc(nlp.vocab, words=words, spaces=spaces)
+    # The splitter reads norms, which special cases such as "ca|n't" set.
+    return doc.from_array([NORM], spaced.to_array([NORM]))

@@ -5,11 +5,8 @@
     syntax       the Doc's columns, read once
     mended       parses without plain mistakes (preset "mended")
     components   tokens -> nouns, adjectives, verbs, prepositions
-    roles        what components are to each other
-    links        which component describes, does or holds which
-    sharing      what conjuncts share
-    mentions     clusters -> which components are one thing
-    entities     components -> entities with attributes
+    links        which component describes, does or holds which, and what conjuncts share
+    entities     clusters -> which nouns are one thing, and what describes it
     relations    links -> relations
     build        all of the above, in order
 """

@@ -2,19 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from posh_reward.graph.rules.components import Component
-from posh_reward.graph.rules.roles import Links, Role
-from posh_reward.graph.rules.sharing import (
-    conjuncts,
-    has_article,
-    share_justly,
-    share_links,
-    share_place,
-    share_place_justly,
-)
 from posh_reward.graph.rules.syntax import NOMINAL, Syntax
+
+Role = Literal[
+    "describes", "described_by", "subject", "subject_of", "object", "object_of",
+    "place_of", "preposition", "place", "placed_by",
+]  # fmt: skip
+"""What one component is to another. Read "verb: subject noun", "noun: subject_of verb"; a
+preposition is the ``place_of`` its head and has its ``place``: *a cup* (place_of) on *a table*."""
+
+INVERSE: dict[Role, Role] = {
+    "describes": "described_by", "described_by": "describes",
+    "subject": "subject_of", "subject_of": "subject",
+    "object": "object_of", "object_of": "object",
+    "place_of": "preposition", "preposition": "place_of",
+    "place": "placed_by", "placed_by": "place",
+}  # fmt: skip
+
+
+class Links:
+    """Links by role, each known from both of its ends, in the order in which they were made.
+
+    Components are named by index. As in the release a link may be there twice, and a component
+    may be linked to itself; neither if ``mended``.
+    """
+
+    def __init__(self, components: int, *, mended: bool = False) -> None:
+        self._ends: list[dict[Role, list[int]]] = [{} for _ in range(components)]
+        self._once: set[tuple[int, Role, int]] | None = set() if mended else None
+
+    def join(self, first: int, role: Role, second: int) -> None:
+        """States that ``second`` is the ``role`` of ``first``."""
+        if self._once is not None:
+            link = (first, role, second)
+            if first == second or link in self._once:
+                return
+            self._once |= {link, (second, INVERSE[role], first)}
+        self._ends[first].setdefault(role, []).append(second)
+        self._ends[second].setdefault(INVERSE[role], []).append(first)
+
+    def borrow(self, first: int, role: Role, second: int) -> None:
+        """As ``join``, but ``second`` does not know of it."""
+        self._ends[first].setdefault(role, []).append(second)
+
+    def forget(self, first: int, role: Role) -> None:
+        """Removes the links of one role; their other ends keep theirs."""
+        self._ends[first].pop(role, None)
+
+    def part(self, first: int, role: Role) -> None:
+        """Removes the links of one role, from both ends."""
+        for second in self._ends[first].pop(role, ()):
+            if self._once is not None:
+                self._once -= {(first, role, second), (second, INVERSE[role], first)}
+            others = self._ends[second][INVERSE[role]]
+            others.remove(first)
+            if not others:
+                del self._ends[second][INVERSE[role]]
+
+    def ends(self, component: int, role: Role) -> Sequence[int]:
+        """Components that have a role for this one, its own before those taken over."""
+        return self._ends[component].get(role, ())
+
+    def any(self, component: int) -> bool:
+        """Whether a component has any link."""
+        return bool(self._ends[component])
+
+    def roles(self, component: int) -> dict[Role, tuple[int, ...]]:
+        """All links of a component, as they are now."""
+        return {role: tuple(ends) for role, ends in self._ends[component].items()}
+
 
 SUBJECT = ("nsubj", "nsubjpass")
 THINGS = (*NOMINAL, "PRON")
@@ -174,3 +234,88 @@ def describe_pronouns(
             for child in children_as(syntax, clause, *SUBJECT):
                 if syntax.pos[child] == "PRON" and child in of_token:
                     links.join(i, "describes", of_token[child])
+
+
+SINGLE = frozenset(INVERSE) - {"place", "placed_by"}
+"""Roles that a conjunct which has them already does not take over from the first."""
+
+MAX_DISTANCE = 8
+"""Tokens between conjuncts; farther ones are likely parsing errors (the release's limit)."""
+
+
+def conjuncts(syntax: Syntax) -> Iterable[tuple[int, int]]:
+    """Each token joined by "and", a comma or the like, with the one that it is joined to."""
+    return (
+        (token, head)
+        for token, head in enumerate(syntax.head)
+        if syntax.dep[token] == "conj" and abs(token - head) <= MAX_DISTANCE
+    )
+
+
+def share_place(links: Links, first: int, second: int) -> None:
+    """One head for both prepositions, and the second's object if the first has none.
+
+    "To and from *us*". As released: the second gets only the first's own head (in "boys and
+    girls with hats and in boots" only the boys are in boots), and hangs on the first still, so
+    a verb that both hang on meets it twice. The first gets one object, which does not know: in
+    "the path to and from the house and garden" the path is not to the garden.
+    """
+    heads = links.ends(first, "place_of")[:1]
+    if heads:
+        links.forget(second, "place_of")
+    for head in heads:
+        links.join(second, "place_of", head)
+    if not links.ends(first, "place"):
+        for place in links.ends(second, "place")[:1]:
+            links.borrow(first, "place", place)
+
+
+def share_place_justly(links: Links, first: int, second: int) -> None:
+    """One place in the sentence for both prepositions (preset "mended"): all heads and objects."""
+    heads = links.roles(first).get("place_of", ())
+    if heads:
+        links.part(second, "place_of")
+    for head in heads:
+        links.join(second, "place_of", head)
+    if not links.ends(first, "place"):
+        for place in links.roles(second).get("place", ()):
+            links.join(first, "place", place)
+
+
+def share_links(links: Links, first: int, second: int) -> None:
+    """What holds of one holds of both: "a red coat and *hat*", unless the hat is blue."""
+    held = links.roles(second)
+    for role, ends in links.roles(first).items():
+        if role in SINGLE and role in held:
+            continue
+        for end in ends:
+            links.join(second, role, end)
+
+
+def share_justly(links: Links, first: int, second: int, *, own_article: bool) -> None:
+    """As ``share_links``, but by where things stand (preset "mended").
+
+    What follows both describes or is done by both: "an old man and a bearded woman *read*".
+    What stands between them belongs to the first: "a man *with a hat* and a woman". What
+    describes the first from before ends at an article: "an *old* man and a woman". A joined
+    verb has no object from before: "the child has *shoes* and gazes at us".
+    """
+    held = links.roles(second)
+    for role, ends in links.roles(first).items():
+        free = role not in SINGLE or role not in held
+        for end in ends:
+            between, after = first < end < second, first < second < end
+            shared = free
+            if role == "object":
+                shared &= second < end
+            elif role in ("described_by", "subject_of", "preposition"):
+                shared &= not between
+            if role == "described_by":
+                shared &= not own_article
+            if shared or (after and role in ("described_by", "subject_of")):
+                links.join(second, role, end)
+
+
+def has_article(syntax: Syntax, noun: int) -> bool:
+    """Whether a noun has an article of its own: "an old man and *a* woman"."""
+    return any(syntax.dep[child] == "det" and child < noun for child in syntax.children[noun])

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
-from posh_reward.graph.read import MAX_CHARACTERS, Reader
-from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.metrics.inputs import check_lists, check_sizes
 from posh_reward.metrics.metric import signature
 from posh_reward.metrics.posh.aggregate import (
@@ -202,7 +201,7 @@ class PoSh:
             **({"replies": str(REPLY_VERSION)} if self._prompted else {}),
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
-            "rules": f"{READING_VERSION}.{ASKING_VERSION}",
+            "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
             "present": f"{PRESENT:g}",
         }
         if self.weights != EQUAL:

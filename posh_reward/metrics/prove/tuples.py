@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import chain, count
 from typing import Any, Protocol
 
-from posh_reward.graph.read import Reader, stripped_text
-from posh_reward.graph.serialise import READING_VERSION
+from posh_reward.graph.reader import GRAPH_VERSION, Reader, stripped_text
 from posh_reward.metrics.prove.asking import EDITION, prompted, written
 from posh_reward.metrics.prove.programs.scene import Nodes
 from posh_reward.metrics.prove.records import Tuple
@@ -69,7 +68,7 @@ class GraphTuples:
             "tuples": "graph",
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
-            "rules": str(READING_VERSION),
+            "rules": str(GRAPH_VERSION),
         }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:

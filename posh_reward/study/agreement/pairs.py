@@ -9,7 +9,7 @@ from math import nan
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.graph.read import is_missing
+from posh_reward.graph.reader import is_missing
 from posh_reward.study.agreement.compare import Figure, Sheet, on_rows
 from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman, spearman_p
 from posh_reward.study.agreement.items import Column, Item

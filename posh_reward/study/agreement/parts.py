@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.study.agreement import answers, graphs, localise, marks, published
 from posh_reward.study.agreement.bars import Bars
 from posh_reward.study.agreement.compare import Cell, Line, head

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from posh_reward.errors import InputError
-from posh_reward.graph.read import is_missing
+from posh_reward.graph.reader import is_missing
 from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
 from posh_reward.study.rows.journal import Row
 from posh_reward.study.rows.pairs import Columns, pairs_of

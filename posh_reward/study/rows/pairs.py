@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from posh_reward.datasets.image_files import is_there
 from posh_reward.errors import InputError
-from posh_reward.graph.read import is_missing
+from posh_reward.graph.reader import is_missing
 from posh_reward.study.rows.journal import Row
 
 PAIR = {"generation": "generation", "reference": "reference"}

@@ -1,6 +1,15 @@
+"""Entities, and the tokens that a mention is narrowed to."""
+
 from __future__ import annotations
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posh_reward.errors import InputError
 from posh_reward.graph.rules.build import build
+from posh_reward.graph.rules.entities import LEFT, RIGHT, Narrowing, coreference
+from posh_reward.graph.rules.syntax import read_syntax
 from posh_reward.types import Attribute, Clusters
 from tests.parses import parse
 
@@ -112,3 +121,146 @@ def test_attributes_stand_in_text_order_whatever_their_kind() -> None:
         ("men", "tall"),
         ("men", "waiting"),
     ]
+
+
+COUPLE = (
+    "The/DET/det/1 man/NOUN/nsubj/6 and/CCONJ/cc/1 his/PRON/poss/5 big/ADJ/amod/5 "
+    "dog/NOUN/conj/1 run/VERB/ROOT/6"
+)
+
+
+def words(sentence: str, first: int, last: int, *, mended: bool = False) -> list[str]:
+    syntax = read_syntax(parse(sentence))
+    return [syntax.text[token] for token in Narrowing(syntax, mended=mended)((first, last))]
+
+
+def owners(*sentences: str, clusters: Clusters, mended: bool = False) -> dict[int, int]:
+    found = coreference(read_syntax(parse(*sentences)), clusters, mended=mended)
+    return dict(found.cluster_of)
+
+
+def test_a_mention_is_narrowed_to_its_first_nouns() -> None:
+    assert words("the/DET/det/2 market/NOUN/compound/2 square/NOUN/ROOT/2", 0, 2) == [
+        "market",
+        "square",
+    ]
+    assert words(COUPLE, 0, 5) == ["man"]
+
+
+def test_a_possessor_is_not_what_is_possessed() -> None:
+    assert words("the/DET/det/1 man/NOUN/poss/3 's/PART/case/1 hat/NOUN/ROOT/3", 0, 3) == ["hat"]
+
+
+def test_the_noun_before_a_hyphen_is_not_the_head() -> None:
+    hyphenated = "a/DET/det/4 sky/NOUN/npadvmod/3 -/PUNCT/punct/1 blue/ADJ/amod/4 coat/NOUN/ROOT/4"
+    assert words(hyphenated, 0, 4) == ["coat"]
+
+
+def test_without_a_noun_the_first_pronoun_stands_for_the_mention() -> None:
+    assert words("both/DET/ROOT/0 of/ADP/prep/0 them/PRON/pobj/1", 0, 2) == ["them"]
+
+
+def test_without_noun_or_pronoun_the_mention_stays_whole() -> None:
+    assert words("the/DET/det/1 first/ADJ/ROOT/1", 0, 1) == ["the", "first"]
+
+
+def test_a_mention_ends_with_its_first_sentence() -> None:
+    syntax = read_syntax(parse("the/DET/ROOT/0 old/ADJ/dep/0", "The/DET/det/1 dog/NOUN/ROOT/1"))
+    assert list(Narrowing(syntax)((0, 3))) == [0, 1]
+
+
+def test_clusters_of_one_mention_are_ignored() -> None:
+    assert owners(COUPLE, clusters=(((0, 1),),)) == {}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_shorter_mention_has_a_disputed_token(swapped: bool) -> None:
+    pair, man = ((0, 5), (6, 6)), ((0, 1), (3, 3))
+    clusters = (man, pair) if swapped else (pair, man)
+    owner = owners(COUPLE, clusters=clusters)
+    assert owner == {1: clusters.index(man), 3: clusters.index(man), 6: clusters.index(pair)}
+
+
+def test_of_equally_short_mentions_the_first_has_the_token() -> None:
+    owner = owners(COUPLE, clusters=(((1, 1), (3, 3)), ((1, 1), (6, 6))))
+    assert owner == {1: 0, 3: 0, 6: 1}
+
+
+def sides(*words: str, mended: bool = False) -> dict[int, int]:
+    return owners(
+        " ".join(f"{word}/NOUN/ROOT/{i}" for i, word in enumerate(words)),
+        clusters=(),
+        mended=mended,
+    )
+
+
+def test_our_left_and_our_right_are_clusters_of_their_own() -> None:
+    assert sides("our", "left", "OUR", "Left", "our", "right", "our", "right") == {
+        1: LEFT,
+        3: LEFT,
+        5: RIGHT,
+        7: RIGHT,
+    }
+
+
+def test_without_our_left_the_release_takes_our_right_for_it() -> None:
+    assert sides("our", "right", "our", "right") == {1: LEFT, 3: LEFT}
+    assert sides("our", "right", "our", "right", mended=True) == {1: RIGHT, 3: RIGHT}
+
+
+def test_a_side_leaves_its_cluster_which_lists_it_still() -> None:
+    sentence = "side/NOUN/ROOT/0 our/PRON/poss/2 left/NOUN/dep/0"
+    syntax, clusters = read_syntax(parse(sentence)), (((0, 0), (1, 2)),)
+    released, mended = coreference(syntax, clusters), coreference(syntax, clusters, mended=True)
+    assert released.cluster_of == mended.cluster_of == {0: 0, 2: LEFT}
+    assert (released.former, mended.former) == ({2: 0}, {})
+
+
+def test_what_is_left_of_no_one_is_no_side() -> None:
+    assert sides("the", "left", "left", "our") == {}
+
+
+@pytest.mark.parametrize("mention", [(0, 7), (-1, 0), (2, 1)])
+def test_a_mention_outside_the_text_is_refused(mention: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match=r"is not a span of a text with 7 tokens"):
+        owners(COUPLE, clusters=((mention, (0, 0)),))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "released", "mended"),
+    [
+        ("the/DET/det/1 boys/NOUN/poss/3 '/PART/case/1 hats/NOUN/ROOT/3", ["boys"], ["hats"]),
+        ("a/DET/det/1 tree/NOUN/nsubj/2 's/AUX/ROOT/2 tall/NOUN/attr/2", ["tall"], ["tree"]),
+        ("man/NOUN/poss/2 \u2019s/PART/case/0 hat/NOUN/ROOT/2", ["hat"], ["hat"]),
+    ],
+)
+def test_a_possessive_marker_is_known_by_its_text(
+    sentence: str, released: list[str], mended: list[str]
+) -> None:
+    """G11: its tag plays no part, and a bare apostrophe is none."""
+    last = len(sentence.split()) - 1
+    assert words(sentence, 0, last) == released
+    assert words(sentence, 0, last, mended=True) == mended
+
+
+MARKED = st.sampled_from(["a/DET", "man/NOUN", "'s/PART", "-/PUNCT", "it/PRON", "red/ADJ"])
+
+
+@given(st.lists(MARKED, min_size=1, max_size=12), st.data())
+def test_a_mention_is_narrowed_as_if_read_word_by_word(
+    items: list[str], data: st.DataObject
+) -> None:
+    syntax = read_syntax(parse(" ".join(f"{item}/dep/0" for item in items)))
+    first = data.draw(st.integers(0, len(items) - 1))
+    last = data.draw(st.integers(first, len(items) - 1))
+    run: list[int] = []
+    for token in range(first, last + 1):
+        if items[token] == "man/NOUN":
+            run.append(token)
+        elif run and items[token] in ("'s/PART", "-/PUNCT"):
+            run = []
+        elif run:
+            break
+    pronouns = [token for token in range(first, last + 1) if items[token] == "it/PRON"]
+    expected = run or pronouns[:1] or list(range(first, last + 1))
+    assert list(Narrowing(syntax)((first, last))) == expected

@@ -9,7 +9,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, wording_of
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.load_judge import load_judge

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.store import Store
 from posh_reward.study.agreement.baselines import embedding, llm, load, overlap, words

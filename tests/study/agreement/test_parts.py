@@ -11,7 +11,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import InputError
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.study.agreement.answers import answered, best_f1s
 from posh_reward.study.agreement.baselines.random import Random
 from posh_reward.study.agreement.graphs import graph_figures, placed_gold, placed_graph

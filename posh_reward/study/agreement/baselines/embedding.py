@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.study.agreement.items import Pair
 from posh_reward.study.agreement.localise import Alerts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.study.agreement.baselines import overlap, words
 from posh_reward.study.agreement.baselines.random import Random
 from posh_reward.study.agreement.items import Measure

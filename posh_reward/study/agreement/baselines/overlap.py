@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 
-from posh_reward.graph.read import Reader
+from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.study.agreement.items import Given, Pair
 from posh_reward.types import Description, Failure, SceneGraph

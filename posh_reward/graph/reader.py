@@ -1,20 +1,22 @@
-"""Texts -> descriptions: the whole first stage, with bad texts as values."""
+"""Texts to descriptions: the first stage, with unusable texts as values."""
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.serialise import READING_VERSION, read_description, write_description
 from posh_reward.store import Store
-from posh_reward.types import Description, Failure
+from posh_reward.types import Attribute, Description, Entity, Failure, Relation, SceneGraph, Token
 
 if TYPE_CHECKING:
     from spacy.language import Language
+
 
 MISSING = Failure("text", "is missing")
 
@@ -153,7 +155,7 @@ class Reader:
     def _space(self) -> str:
         """Everything that a description depends on, apart from its text."""
         rules = "mended" if self._mended else "released"
-        return f"{self.parser_name}|{self.coref.name}|{rules}|{READING_VERSION}"
+        return f"{self.parser_name}|{self.coref.name}|{rules}|{GRAPH_VERSION}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_nlp": None, "_kept": OrderedDict()}
@@ -188,3 +190,52 @@ def stripped_text(
 def is_missing(text: object) -> bool:
     """Whether a value is missing: None, or NaN as data frames have it."""
     return text is None or (isinstance(text, float) and text != text)
+
+
+GRAPH_VERSION = 3
+"""Of what is read from a text. Raise it with any change of the embedded parser, the coreference
+rules or the graph rules that changes a description; stored descriptions are kept by it.
+``tests/golden/test_readings.py`` fails if that is forgotten."""
+
+
+def write_description(description: Description) -> str:
+    """A description as JSON; ``read_description`` restores an equal one."""
+    graph = description.graph
+    return json.dumps(
+        [
+            description.text,
+            [astuple(entity) for entity in graph.entities],
+            [astuple(relation) for relation in graph.relations],
+            [[getattr(token, name) for token in description.tokens] for name in Token.__slots__],
+            description.clusters,
+        ],
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+def read_description(written: str) -> Description:
+    """The description that ``write_description`` wrote.
+
+    Raises:
+        ValueError: ``written`` is not such a description.
+    """
+    try:
+        text, entities, relations, columns, clusters = _frozen(json.loads(written))
+        graph = SceneGraph(
+            tuple(_entity(*values) for values in entities),
+            tuple(Relation(*values) for values in relations),
+        )
+        tokens = tuple(Token(*values) for values in zip(*columns, strict=True))
+    except TypeError as error:  # too few values, or too many
+        raise ValueError(f"not a description: {error}") from None
+    return Description(text, graph, tokens, clusters)
+
+
+def _entity(head: str, heads: Any, attributes: Any, *rest: Any) -> Entity:
+    return Entity(head, heads, tuple(Attribute(*values) for values in attributes), *rest)
+
+
+def _frozen(value: Any) -> Any:
+    """Lists, at any depth, as tuples."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
