@@ -5,6 +5,8 @@ A judgment that fails is not an error but a ``Verdict`` without probabilities.
 
 from __future__ import annotations
 
+import re
+
 
 class PoshError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -24,3 +26,17 @@ class JudgeError(PoshError, RuntimeError):
 
 class ConfigError(PoshError, ValueError):
     """A configuration file or flag has a value that cannot be used."""
+
+
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that change the direction of the text after them."""
+
+
+def safe(text: str) -> str:
+    r"""The text with control characters spelt out (``\x1b``): it cannot steer the terminal."""
+    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def on_one_line(name: str) -> str:
+    """A name, or a message, that can neither steer the terminal nor forge a line of its own."""
+    return " ".join(safe(name).split())

@@ -32,11 +32,13 @@ from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.plots import training_plot
-from posh_reward.study.rows.journal import Row, read_journal
-from posh_reward.study.rows.pairs import Columns
-from posh_reward.study.rows.score import How, score_table
-from posh_reward.study.rows.scored import scores_of
+from posh_reward.study.rows.engine import TableSettings
+from posh_reward.study.rows.journal import read_journal
+from posh_reward.study.rows.posh_rows import scores_of
+from posh_reward.study.rows.scorers import score_table
 from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
+from posh_reward.study.rows.table_items import Columns
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval
 from posh_reward.training import Describing, generate
 from posh_reward.training.screen import lively, show
@@ -112,7 +114,7 @@ def held_out(output: Path) -> dict[str, list[Row]]:
             ).values()  # fmt: skip
             print(f"{new} new descriptions" if new else f"kept from {said}")
     with stage("Their scores, by POSH with the embedded judge", None):
-        how = How(Columns(id="id"))
+        how = TableSettings(Columns(id="id"))
         tally = score_table(PoSh(), str(said), str(scored), how, elements=True)
         print(f"scored {tally.rows} descriptions")
     rows = read_journal(scored)

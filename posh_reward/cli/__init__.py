@@ -13,8 +13,7 @@ from contextlib import suppress
 
 from posh_reward.cli.exits import INTERRUPTED, JUDGE, UNREAD, UNUSABLE, UNWRITABLE
 from posh_reward.cli.flags import command_line
-from posh_reward.errors import JudgeError, PoshError
-from posh_reward.study.rows.plain import safe
+from posh_reward.errors import JudgeError, PoshError, safe
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posh_reward.study.agreement.ratings import Rated
     from posh_reward.study.agreement.report import Report
     from posh_reward.study.agreement.run import Choices
-    from posh_reward.study.rows.journal import Row
+    from posh_reward.study.rows.tables import Row
 
 AXES = ("mistakes", "omissions", "overall")
 IF_THERE = ("image", "uuid", "id")

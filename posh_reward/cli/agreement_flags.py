@@ -8,7 +8,7 @@ from pathlib import Path
 
 from posh_reward.cli import agreement
 from posh_reward.cli.exits import EXITS
-from posh_reward.study.rows.formats import FORMATS
+from posh_reward.study.rows.tables import FORMATS
 
 ABOUT = """\
 Measures how well metrics agree with people's judgments, by the procedures of the paper, and prints

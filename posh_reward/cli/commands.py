@@ -19,16 +19,16 @@ from posh_reward.errors import InputError, MissingDependencyError
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.pages.contents import Contents
-    from posh_reward.study.rows.journal import Row
-    from posh_reward.study.rows.numbered import Numbered
+    from posh_reward.study.rows.dataset_images import DatasetImages
     from posh_reward.study.rows.standings import Tally
+    from posh_reward.study.rows.tables import Row
 
 
 def score(flags: argparse.Namespace) -> int:
     """Scores every pair of a table."""
     from posh_reward.cli.tables import how_of
-    from posh_reward.study.rows.numbered import WithDataset
-    from posh_reward.study.rows.score import score_table
+    from posh_reward.study.rows.dataset_images import MetricWithDataset
+    from posh_reward.study.rows.scorers import score_table
 
     texts = {"generation": flags.generation, "reference": flags.reference}
     how = how_of(flags, texts)
@@ -36,7 +36,7 @@ def score(flags: argparse.Namespace) -> int:
     dataset = dataset_of(flags)
     if dataset is not None and not posh.wants_images:
         raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
-    seeing = posh if dataset is None else WithDataset(posh, dataset)
+    seeing = posh if dataset is None else MetricWithDataset(posh, dataset)
     tally = score_table(seeing, flags.input, flags.output, how, elements=flags.elements)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
@@ -57,8 +57,7 @@ def explain(flags: argparse.Namespace) -> int:
     """Shows one pair with its mistakes and omissions marked."""
     from posh_reward.cli.texts import text, write_text
     from posh_reward.study.pages import terminal
-    from posh_reward.study.rows.english import reads_like_english
-    from posh_reward.study.rows.standings import NOT_ENGLISH
+    from posh_reward.study.rows.standings import NOT_ENGLISH, reads_like_english
 
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
@@ -90,8 +89,8 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages.named import KINDS, metric_of
     from posh_reward.study.pages.sheets import sheets_page
     from posh_reward.study.pages.thumbnails import Images
-    from posh_reward.study.rows.files import check_apart
-    from posh_reward.study.rows.formats import STANDARD
+    from posh_reward.study.rows.journal import check_apart
+    from posh_reward.study.rows.tables import STANDARD
 
     check_apart(flags.scores, flags.output)
     if flags.plots:
@@ -118,8 +117,7 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     """The rows to report on, counted as they are read."""
     from tqdm import tqdm
 
-    from posh_reward.study.rows.files import open_table
-    from posh_reward.study.rows.formats import format_of
+    from posh_reward.study.rows.tables import format_of, open_table
 
     format = format_of(flags.scores, flags.format, flags.delimiter)
     with (
@@ -132,8 +130,7 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 def _posh_page(flags: argparse.Namespace, contents: Contents) -> str:
     """The page about POSH's scores, and plots of the models; prints a comparison of models."""
     from posh_reward.study.pages.report import TITLE, report_of
-    from posh_reward.study.rows.comparison import baseline_of, gains_table
-    from posh_reward.study.rows.standings import best_first, leaderboard
+    from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 
     baseline = baseline_of(contents.models, flags.baseline)
     plots = _plots(contents.tally, flags.plots)
@@ -145,7 +142,7 @@ def _posh_page(flags: argparse.Namespace, contents: Contents) -> str:
     return page
 
 
-def dataset_of(flags: argparse.Namespace) -> Numbered | None:
+def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
     """The dataset whose rows ``image`` numbers, if the flags name one.
 
     Raises:
@@ -156,9 +153,9 @@ def dataset_of(flags: argparse.Namespace) -> Numbered | None:
     if find_spec("datasets") is None:
         raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
     from posh_reward.datasets.load_dataset import load_images
-    from posh_reward.study.rows.numbered import Numbered
+    from posh_reward.study.rows.dataset_images import DatasetImages
 
-    return Numbered(load_images(flags.dataset, flags.split), flags.dataset)
+    return DatasetImages(load_images(flags.dataset, flags.split), flags.dataset)
 
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
@@ -174,8 +171,7 @@ def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
 
 
 def _write_page(page: bytes, output: str) -> None:
-    from posh_reward.study.rows.files import standard_output
-    from posh_reward.study.rows.formats import STANDARD
+    from posh_reward.study.rows.tables import STANDARD, standard_output
 
     if output == STANDARD:
         standard_output().write(page)

@@ -17,7 +17,7 @@ from posh_reward.cli import (
 )
 from posh_reward.cli.exits import EXITS
 from posh_reward.cli.init import INIT, init
-from posh_reward.study.rows.scored import EXPLAINED
+from posh_reward.study.rows.posh_rows import EXPLAINED
 
 MEANING = fill(EXPLAINED + ".", 100)
 SCORE = f"""\

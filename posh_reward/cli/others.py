@@ -93,7 +93,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     """Scores texts by HarmonicEval."""
     from posh_reward.metrics.harmonic.asking import CRITERIA
     from posh_reward.metrics.harmonic.metric import HarmonicEval
-    from posh_reward.study.rows.others import HarmonicRows, score_others
+    from posh_reward.study.rows.scorers import HarmonicRows, score_others
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
     metric = HarmonicEval(flags.judge, flags.gamma, flags.store, criteria=criteria)
@@ -108,7 +108,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 def score_rubric(flags: argparse.Namespace) -> int:
     """Judges texts by a rubric."""
     from posh_reward.metrics.rubric.metric import RubricJudge
-    from posh_reward.study.rows.others import RubricRows, score_others
+    from posh_reward.study.rows.scorers import RubricRows, score_others
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)
     work = RubricRows(judge, questions=flags.question is not None)

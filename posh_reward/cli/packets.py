@@ -15,8 +15,8 @@ from posh_reward.errors import InputError
 if TYPE_CHECKING:
     from posh_reward.study.packets.study_images import Album
     from posh_reward.study.packets.study_records import PacketKey
-    from posh_reward.study.rows.journal import Row
-    from posh_reward.study.rows.pairs import Columns
+    from posh_reward.study.rows.table_items import Columns
+    from posh_reward.study.rows.tables import Row
 
 PACKETS = """\
 People compare what models wrote, without knowing whose it is. `plan` says how many pairs and raters
@@ -102,7 +102,7 @@ def make(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets.draw import Design
     from posh_reward.study.packets.make import digest, make_packet, rater_load, write_packet
     from posh_reward.study.packets.study_items import StudyItems, items_of
-    from posh_reward.study.rows.pairs import Columns
+    from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
@@ -135,9 +135,8 @@ def make(flags: argparse.Namespace) -> int:
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
     from posh_reward.study.packets.study_items import rows_with_models
-    from posh_reward.study.rows.files import open_table, shown
-    from posh_reward.study.rows.formats import format_of
-    from posh_reward.study.rows.pairs import check_column
+    from posh_reward.study.rows.table_items import check_column
+    from posh_reward.study.rows.tables import format_of, open_table, shown
 
     images = {} if flags.no_images else {"image": columns.image}
     needed = {"id": columns.id, **columns.texts, **images}
@@ -183,8 +182,8 @@ def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets.results import judgments, results
     from posh_reward.study.packets.results_page import results_page
     from posh_reward.study.packets.results_text import refused_and_missing, summary
-    from posh_reward.study.rows.formats import format_of
-    from posh_reward.study.rows.writing import write_table
+    from posh_reward.study.rows.table_writer import write_table
+    from posh_reward.study.rows.tables import format_of
 
     key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
     check_raters(flags.leave_out, key)

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from posh_reward.study.rows.formats import FORMATS
+from posh_reward.study.rows.tables import FORMATS
 
 if TYPE_CHECKING:
-    from posh_reward.study.rows.engine import How
+    from posh_reward.study.rows.engine import TableSettings
 
 INPUTS = "JSON lines, CSV, TSV or Parquet"
 
@@ -60,13 +60,15 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) ->
     add("-q", "--quiet", action="store_true", help="no progress bar and no summary")
 
 
-def how_of(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> How:
+def how_of(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
     """How the table is gone through; ``texts`` are the columns by their names in rows."""
-    from posh_reward.study.rows.engine import How
-    from posh_reward.study.rows.pairs import Columns
+    from posh_reward.study.rows.engine import TableSettings
+    from posh_reward.study.rows.table_items import Columns
 
     columns = Columns(texts, flags.id, flags.model, flags.image)
-    return How(columns, flags.format, flags.delimiter, flags.batch, flags.overwrite, flags.quiet)
+    return TableSettings(
+        columns, flags.format, flags.delimiter, flags.batch, flags.overwrite, flags.quiet
+    )
 
 
 def positive(text: str) -> int:

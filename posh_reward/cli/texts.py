@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.files import standard_input, standard_output
-from posh_reward.study.rows.formats import STANDARD
+from posh_reward.study.rows.tables import STANDARD, standard_input, standard_output
 
 
 def text(given: str) -> str:

@@ -9,16 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from posh_reward.errors import InputError
-from posh_reward.study.rows.engine import REMEDY, How, fill, go_through, open_items
-from posh_reward.study.rows.files import check_apart, sink
-from posh_reward.study.rows.formats import STANDARD, format_of
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.others import Rows, column, failed
-from posh_reward.study.rows.pairs import Item
-from posh_reward.study.rows.plain import on_one_line
+from posh_reward.errors import InputError, on_one_line
+from posh_reward.study.rows.engine import REMEDY, TableSettings, fill, go_through, open_items
+from posh_reward.study.rows.journal import check_apart, sink
+from posh_reward.study.rows.scorers import SiblingRows, column, failed
 from posh_reward.study.rows.standings import Unscored, unscored_lines
-from posh_reward.study.rows.writing import write_table
+from posh_reward.study.rows.table_items import TableItem
+from posh_reward.study.rows.table_writer import write_table
+from posh_reward.study.rows.tables import STANDARD, Row, format_of
 
 if TYPE_CHECKING:
     from posh_reward.metrics.prove.metric import Prove
@@ -32,7 +30,7 @@ NAMES = ("helpfulness", "truthfulness", "average")
 SCALE = "Scores are 0 to 1, higher is better"
 
 
-class MadeRows(Rows):
+class MadeRows(SiblingRows):
     """Captions -> rows with all candidates for questions, kept and dropped.
 
     Args:
@@ -55,18 +53,18 @@ class MadeRows(Rows):
         """Whether a judge of entailment looks at images."""
         return self.maker.entailment is not None
 
-    def rows(self, items: Sequence[Item]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One row for each caption."""
         images = [item.content for item in items] if self.wants_images else None
         made = self.maker.make(column(items, "caption"), images)
         return [self._row(item, each) for item, each in zip(items, made, strict=True)]
 
-    def _row(self, item: Item, made: Made) -> Row:
+    def _row(self, item: TableItem, made: Made) -> Row:
         pairs = [asdict(pair) for pair in made.pairs]
         return {**item.head, **failed(made.failure), "pairs": pairs, "signature": self.signature}
 
 
-class ScoredRows(Rows):
+class ScoredRows(SiblingRows):
     """Responses -> rows with PROVE's scores.
 
     Args:
@@ -89,14 +87,14 @@ class ScoredRows(Rows):
         """Whether a judge of entailment looks at images."""
         return self.prove.entailment is not None
 
-    def rows(self, items: Sequence[Item]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each response."""
         images = [item.content for item in items] if self.wants_images else None
         texts = [column(items, name) for name in SCORED]
         scores = self.prove.score(texts[0], texts[1], texts[2], texts[3], images)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
 
-    def _row(self, item: Item, scores: ProveScores) -> Row:
+    def _row(self, item: TableItem, scores: ProveScores) -> Row:
         return {
             **item.head,
             **{name: getattr(scores, name) for name in NAMES},
@@ -167,7 +165,7 @@ class _Kept:
         self.rows.append(row)
 
 
-def make_pairs(maker: PairMaker, source: str, output: str, how: How) -> list[Row]:
+def make_pairs(maker: PairMaker, source: str, output: str, how: TableSettings) -> list[Row]:
     """Makes verified questions for a table of captions.
 
     Args:
@@ -233,7 +231,7 @@ def made_summary(rows: Iterable[Row]) -> str:
     return "\n".join([*lines, *unscored_lines(failures, "no pairs")])
 
 
-def score_responses(prove: Prove, source: str, output: str, how: How) -> Means:
+def score_responses(prove: Prove, source: str, output: str, how: TableSettings) -> Means:
     """Scores a table of responses.
 
     Args:

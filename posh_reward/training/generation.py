@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.errors import ConfigError, InputError
+from posh_reward.errors import ConfigError, InputError, on_one_line, safe
+from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal
-from posh_reward.study.rows.numbered import OTHER_IMAGES
-from posh_reward.study.rows.plain import on_one_line, safe
 from posh_reward.training.describers import BATCH, Describer, Engine, Greedy, load_describer
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval, paired_difference
 from research.compare_rewards.runs import AXES, FIGURES, Run
 from research.compare_rewards.tables import Table

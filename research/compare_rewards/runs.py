@@ -18,10 +18,12 @@ import numpy.typing as npt
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.examine import SUPPORTED
-from posh_reward.study.rows.journal import Row, read_journal
-from posh_reward.study.rows.pairs import Columns
-from posh_reward.study.rows.score import How, score_table
+from posh_reward.study.rows.engine import TableSettings
+from posh_reward.study.rows.journal import read_journal
+from posh_reward.study.rows.scorers import score_table
 from posh_reward.study.rows.standings import difference, standings
+from posh_reward.study.rows.table_items import Columns
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import paired_difference
 from posh_reward.training import Describing, generate
 from research.compare_rewards.noise import noisy
@@ -167,7 +169,9 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
     generate(Describing(models, said, dataset, batch_size=64, max_new_tokens=64))
-    score_table(PoSh(), str(said), str(scored), How(Columns(id="id"), quiet=True), elements=True)
+    score_table(
+        PoSh(), str(said), str(scored), TableSettings(Columns(id="id"), quiet=True), elements=True
+    )
     return list(read_journal(scored))
 
 

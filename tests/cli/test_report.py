@@ -15,8 +15,8 @@ import pytest
 from posh_reward.cli import main
 from posh_reward.cli.exits import OK, UNUSABLE
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.study.rows.formats import format_of
-from posh_reward.study.rows.writing import write_table
+from posh_reward.study.rows.table_writer import write_table
+from posh_reward.study.rows.tables import format_of
 from tests.cli.running import ROOT, Row, run, write_rows
 
 

@@ -14,10 +14,9 @@ from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.study.rows.formats import format_of
-from posh_reward.study.rows.reading import read_table
-from posh_reward.study.rows.scored import scores_of, typed
-from posh_reward.study.rows.writing import write_table
+from posh_reward.study.rows.posh_rows import scores_of, typed
+from posh_reward.study.rows.table_writer import write_table
+from posh_reward.study.rows.tables import format_of, read_table
 from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
+from posh_reward.study.rows.engine import TableSettings
 from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.pairs import Columns
-from posh_reward.study.rows.score import How, score_table
+from posh_reward.study.rows.scorers import score_table
+from posh_reward.study.rows.table_items import Columns
 from recipes import demo
 
 SAID = {"SFT": "There is a man.", "SFT, then DAPO": "There is a man in a white coat."}
@@ -31,7 +32,7 @@ def test_the_report_of_two_images(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]  # fmt: skip
     with closing(Journal(said)) as journal:
         journal.append(rows_said)
-    how = How(Columns(id="id"), quiet=True)
+    how = TableSettings(Columns(id="id"), quiet=True)
     score_table(PoSh(), str(said), str(scored), how, elements=True)
     steps = [{"step": step, "reward": 0.5, "posh/precision": 0.5, "posh/recall": 0.5}
              for step in (1, 2)]  # fmt: skip

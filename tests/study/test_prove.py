@@ -17,9 +17,9 @@ from posh_reward.metrics.prove.pipeline import PairMaker
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.prove import SCORED, Means, made_summary, make_pairs, score_responses
-from posh_reward.study.rows.engine import How
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.pairs import Columns
+from posh_reward.study.rows.engine import TableSettings
+from posh_reward.study.rows.table_items import Columns
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import body
 
@@ -32,8 +32,8 @@ GOOD = {
 REPLY = json.dumps([GOOD, {**GOOD, "answer": "It is blue."}])
 CAPTION = Columns({"caption": "caption"})
 RESPONSES = Columns({name: name for name in SCORED})
-QUIET = How(CAPTION, quiet=True, batch=1)
-SCORING = How(RESPONSES, quiet=True)
+QUIET = TableSettings(CAPTION, quiet=True, batch=1)
+SCORING = TableSettings(RESPONSES, quiet=True)
 
 
 class Mortal(FakeModel):
@@ -64,7 +64,7 @@ def read(path: Path | str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def make(folder: Path, writer: FakeModel, how: How = QUIET) -> list[Row]:
+def make(folder: Path, writer: FakeModel, how: TableSettings = QUIET) -> list[Row]:
     maker = PairMaker(writer)
     try:
         return make_pairs(maker, captions(folder), str(folder / "out.jsonl"), how)
@@ -73,7 +73,7 @@ def make(folder: Path, writer: FakeModel, how: How = QUIET) -> list[Row]:
 
 
 def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
-    rows = make(tmp_path, Mortal(9), How(Columns(CAPTION.texts, "id"), quiet=True))
+    rows = make(tmp_path, Mortal(9), TableSettings(Columns(CAPTION.texts, "id"), quiet=True))
     kept = read(tmp_path / "out.jsonl")
     assert [row["id"] for row in kept] == ["c0/1", "c1/1", "c2/1"]
     assert kept[0] == {"id": "c0/1", "caption": CAPTIONS[0], **GOOD} | {
@@ -103,7 +103,7 @@ def test_what_was_made_otherwise_is_not_gone_on_with(tmp_path: Path) -> None:
     try:
         with pytest.raises(InputError, match=r"row 1 of .* must have changed"):
             make(tmp_path, Mortal(9))
-        again = make(tmp_path, Mortal(9), How(CAPTION, quiet=True, overwrite=True))
+        again = make(tmp_path, Mortal(9), TableSettings(CAPTION, quiet=True, overwrite=True))
     finally:
         CAPTIONS[0] = before
     assert again[0]["caption"] == "A boy in a red dress."
@@ -176,7 +176,9 @@ def test_the_images_of_a_large_table_are_not_in_memory_together(tmp_path: Path) 
     source, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
     tracemalloc.start()
     try:
-        score_responses(prove, str(source), str(out), How(RESPONSES, batch=16, quiet=True))
+        score_responses(
+            prove, str(source), str(out), TableSettings(RESPONSES, batch=16, quiet=True)
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -190,7 +192,7 @@ def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:
 
 
 def test_no_file_of_the_users_is_written_over(tmp_path: Path) -> None:
-    source, start_over = responses(tmp_path), How(CAPTION, quiet=True, overwrite=True)
+    source, start_over = responses(tmp_path), TableSettings(CAPTION, quiet=True, overwrite=True)
     before = Path(source).read_text()
     maker = PairMaker(Mortal(9))
     with pytest.raises(InputError, match="is the input: write elsewhere"):

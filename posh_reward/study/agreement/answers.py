@@ -16,7 +16,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.items import number
 from posh_reward.study.agreement.sources import check_columns, image_of
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
 DIRECTIONS = {"precision": "mistakes", "recall": "omissions"}

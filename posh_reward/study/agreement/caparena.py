@@ -26,7 +26,7 @@ from posh_reward.study.agreement.items import Item
 from posh_reward.study.agreement.pairs import differences
 from posh_reward.study.agreement.pairwise import accuracy, predicted_outcomes
 from posh_reward.study.agreement.sources import check_columns, image_of, text_of
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
 HUMAN = "human"

@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import NAMES
+from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure
 

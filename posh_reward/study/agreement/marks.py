@@ -9,7 +9,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.agreement.items import Pair
 from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
 from posh_reward.study.agreement.spans import token_spans
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
 AXES = ("mistakes", "omissions")

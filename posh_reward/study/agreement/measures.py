@@ -10,8 +10,8 @@ from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.items import Given, Pair, number
 from posh_reward.study.agreement.localise import Alerts
 from posh_reward.study.agreement.sources import check_columns
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import NAMES
+from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span
 
 NOT_THERE = Failure("text", "the file of scores does not have this pair")

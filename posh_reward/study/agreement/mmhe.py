@@ -24,7 +24,7 @@ from posh_reward.study.agreement.items import Column, Item, number
 from posh_reward.study.agreement.pairs import DECIMALS
 from posh_reward.study.agreement.ratings import Raters
 from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
 TASK: dict[str, Task] = {"REG": "reg", "VQA": "vqa", "VDU": "vdu", "IC": "captioning"}

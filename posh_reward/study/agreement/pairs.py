@@ -15,8 +15,8 @@ from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman
 from posh_reward.study.agreement.items import Column, Item
 from posh_reward.study.agreement.pairwise import accuracy, label_score
 from posh_reward.study.agreement.sources import check_columns, image_of, text_of
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import NAMES
+from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 
 DOCENT = "amitha/docent-eval-coarse"

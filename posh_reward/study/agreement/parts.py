@@ -15,7 +15,7 @@ from posh_reward.study.agreement.compare import Cell, Line, head
 from posh_reward.study.agreement.report import Report, few
 from posh_reward.study.agreement.sources import as_list, check_columns, text_of
 from posh_reward.study.agreement.spans import overlaps
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, bootstrap
 from posh_reward.types import Failure
 

@@ -24,8 +24,8 @@ from posh_reward.study.agreement.correlation import (
 )
 from posh_reward.study.agreement.items import Column, Item, number
 from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import NAMES
+from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
 Raters = Literal["each", "mean"]

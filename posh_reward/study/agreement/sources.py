@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.study.rows.files import open_table, shown
-from posh_reward.study.rows.formats import ENDINGS, STANDARD, format_of
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import ENDINGS, STANDARD, Row, format_of, open_table, shown
 
 TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
 """Endings of files of rows. Anything else, but for ``.json``, is a dataset."""

@@ -8,10 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, on_one_line
 from posh_reward.settings import ENDINGS
 from posh_reward.study.calibration.fit import Calibration
-from posh_reward.study.rows.plain import on_one_line
 
 YAML = ENDINGS[:2]
 REWARD = "posh_reward.reward.instance.posh"

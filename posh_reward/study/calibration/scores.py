@@ -10,12 +10,11 @@ from pathlib import Path
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.items import Pair, Progress
-from posh_reward.study.rows import pairs
-from posh_reward.study.rows.files import open_table
-from posh_reward.study.rows.formats import format_of
-from posh_reward.study.rows.journal import Journal, Row
-from posh_reward.study.rows.score import Metric, score_pairs, wants_images
-from posh_reward.study.rows.scored import elements_in, scores_of, typed
+from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.posh_rows import elements_in, scores_of, typed
+from posh_reward.study.rows.scorers import Metric, score_pairs, wants_images
+from posh_reward.study.rows.table_items import pair_item
+from posh_reward.study.rows.tables import Row, format_of, open_table
 from posh_reward.types import Scores
 
 BATCH = 32
@@ -126,8 +125,8 @@ def _scored(
     missing: Iterable[tuple[str, str]], metric: Metric, kept: Kept
 ) -> Iterator[Sequence[Row]]:
     start = len(kept.scores) + 1
-    asked = (pairs.Pair(number, *each) for number, each in enumerate(missing, start=start))
-    batches = score_pairs(metric, asked, batch=BATCH, elements=True)
+    items = (pair_item(number, *each) for number, each in enumerate(missing, start=start))
+    batches = score_pairs(metric, items, batch=BATCH, elements=True)
     if kept.source is None:
         yield from batches
         return

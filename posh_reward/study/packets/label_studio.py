@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
 STYLE = (

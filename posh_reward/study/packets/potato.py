@@ -21,7 +21,8 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.study_records import Form, Rater, StudyItem
-from posh_reward.study.rows.journal import Row, as_line
+from posh_reward.study.rows.journal import as_line
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
 LABELS = {"mistakes": "Mistake", "omissions": "Missing"}

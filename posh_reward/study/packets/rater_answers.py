@@ -19,7 +19,7 @@ from posh_reward.study.packets.study_records import (
     RaterTask,
     SpanMarks,
 )
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
 AXES = tuple(question.axis for question in rater_texts.QUESTIONS)

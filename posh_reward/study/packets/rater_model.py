@@ -21,7 +21,7 @@ from posh_reward.study.packets.rater_answers import AXES, signed
 from posh_reward.study.packets.rater_reports import FASTEST
 from posh_reward.study.packets.rater_texts import CHOICES
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 
 VALUES = tuple(sorted(CHOICES))

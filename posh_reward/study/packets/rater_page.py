@@ -20,7 +20,7 @@ from posh_reward.study.packets.study_records import (
     word_spans,
 )
 from posh_reward.study.pages.html import policy_hash, script_json, template
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 
 HERE = "posh_reward.study.packets"
 SCRIPTS = ("sha256.js", "coarse.js", "granular.js", "rater.js")

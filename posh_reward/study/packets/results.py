@@ -22,7 +22,7 @@ from posh_reward.study.packets.study_records import (
     touched_words,
     word_spans,
 )
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval, Ints, bootstrap, bootstrap_mean, sign_test
 
 AXES = tuple(question.axis for question in rater_texts.QUESTIONS)

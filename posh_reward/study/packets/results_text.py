@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from posh_reward.errors import on_one_line
 from posh_reward.study.packets.results import Comparison, Preference, StudyResults
 from posh_reward.study.packets.results_page import SUGGESTED, agreement, lead, share, spread, ties
-from posh_reward.study.rows.plain import on_one_line
 
 
 def summary(results: StudyResults) -> str:

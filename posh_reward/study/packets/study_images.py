@@ -9,7 +9,7 @@ from pathlib import Path
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
-from posh_reward.study.rows.numbered import Numbered, number_of
+from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
 SIDE = 1024
 """Pixels of an image's longer side: 100 to 250 kB each."""
@@ -28,7 +28,7 @@ class Album:
     """
 
     def __init__(
-        self, folders: Sequence[Path], dataset: Numbered | None = None, side: int = SIDE
+        self, folders: Sequence[Path], dataset: DatasetImages | None = None, side: int = SIDE
     ) -> None:
         try:
             import PIL  # noqa: F401

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
 from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.pairs import Columns, pairs_of
-from posh_reward.study.rows.scored import scores_of, typed
+from posh_reward.study.rows.posh_rows import scores_of, typed
+from posh_reward.study.rows.table_items import Columns, read_items
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Scores, Span
 
 ABSENT = 2.0
@@ -62,15 +62,15 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
 
 
 def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
-    [pair] = pairs_of([row], columns)
-    model = pair.model
+    [item] = read_items([row], columns)
+    model = item.model
     if model is None:
         raise InputError(f"no model: which wrote it? (column {columns.model or 'model'!r})")
     model = _whole(model)
-    text = _text(pair.generation, columns.texts["generation"])
-    reference = _text(pair.reference, columns.texts["reference"])
+    text = _text(item.texts["generation"], columns.texts["generation"])
+    reference = _text(item.texts["reference"], columns.texts["reference"])
     marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
-    return StudyItem(_whole(str(pair.id)), reference, {model: text}, pair.image, marks), model
+    return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image, marks), model
 
 
 def _whole(text: str) -> str:

@@ -12,11 +12,10 @@ from posh_reward.study.pages.html import script_json
 from posh_reward.study.pages.marks import Stretch, names, stretches, wording, worst_first
 from posh_reward.study.pages.pair_page import TITLES
 from posh_reward.study.pages.thumbnails import Images
-from posh_reward.study.rows.comparison import Gain, Item, baseline_of, gains
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.numbered import OTHER_IMAGES
-from posh_reward.study.rows.scored import AXES, elements_in, scores_of, typed
-from posh_reward.study.rows.standings import Tally
+from posh_reward.study.rows.dataset_images import OTHER_IMAGES
+from posh_reward.study.rows.posh_rows import AXES, elements_in, scores_of, typed
+from posh_reward.study.rows.standings import Gain, IdScores, Tally, baseline_of, gains
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Scores
 
 START = 160
@@ -98,7 +97,7 @@ class Contents:
         Raises:
             InputError: there is no such model.
         """
-        items: list[Item] = [group.members for group in self.groups]
+        items: list[IdScores] = [group.members for group in self.groups]
         return gains(items, self.models, baseline_of(self.models, baseline))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from statistics import fmean, median
 
-from posh_reward.study.rows.scored import Axis
+from posh_reward.study.rows.posh_rows import Axis
 from posh_reward.study.statistics import bootstrap_mean
 
 LOW, HIGH, BINS = 0.2, 1.0, 16

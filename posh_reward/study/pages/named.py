@@ -10,7 +10,7 @@ from reprlib import repr as short
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 
 HARMONIC = (1.0, 5.0)
 PROVE = (0.0, 1.0)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from posh_reward.study.pages.histogram import axis_card
-from posh_reward.study.rows.comparison import HOW, Gain, verdict
-from posh_reward.study.rows.scored import AXES, SCALE
-from posh_reward.study.rows.standings import Standing, Tally, best_first
+from posh_reward.study.rows.posh_rows import AXES, SCALE
+from posh_reward.study.rows.standings import GAINS, Gain, Standing, Tally, best_first, verdict
 from posh_reward.study.statistics import Interval
 
 HEADS = "".join(f'<th class="n">{axis.name.capitalize()}</th>' for axis in AXES)
@@ -70,7 +69,7 @@ def _gains(gains: Sequence[Gain], baseline: str) -> str:
         for each in gains
     )
     return (
-        f"<table><caption>Differences to {_name(baseline)}, {HOW}."
+        f"<table><caption>Differences to {_name(baseline)}, {GAINS}."
         f"{CHANCE if len(gains) > 2 else ''}</caption>"
         f'<thead><tr><th>Model</th>{HEADS}<th class="n wide">Ids</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>"

@@ -17,9 +17,9 @@ from posh_reward.study.pages.html import policy_hash, render, script_json, templ
 from posh_reward.study.pages.overview import overview
 from posh_reward.study.pages.pair_page import NAMES, witnessed
 from posh_reward.study.pages.thumbnails import Images
-from posh_reward.study.rows.comparison import baseline_of
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.scored import EXPLAINED
+from posh_reward.study.rows.posh_rows import EXPLAINED
+from posh_reward.study.rows.standings import baseline_of
+from posh_reward.study.rows.tables import Row
 
 TITLE = "POSH: mistakes and omissions"
 

@@ -15,7 +15,7 @@ from posh_reward.metrics.inputs import filled
 from posh_reward.study.pages.html import number, template
 from posh_reward.study.pages.named import KINDS, Group, Named, Sheet, sheet_of
 from posh_reward.study.pages.thumbnails import Images
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import bootstrap_mean
 
 

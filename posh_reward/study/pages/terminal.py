@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 
+from posh_reward.errors import safe
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.html import number
 from posh_reward.study.pages.marks import (
@@ -16,8 +17,7 @@ from posh_reward.study.pages.marks import (
     worst_first,
 )
 from posh_reward.study.pages.pair_page import NAMES, TITLES
-from posh_reward.study.rows.plain import safe
-from posh_reward.study.rows.scored import AXES, MEANINGS, SCALE
+from posh_reward.study.rows.posh_rows import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores
 
 COLORS = {

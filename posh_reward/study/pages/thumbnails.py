@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.image_files import on_white, opened
-from posh_reward.study.rows.numbered import Numbered, number_of
+from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -31,7 +31,9 @@ class Images:
         dataset: whose rows ``image`` may number, as ``recipes/generate.py`` writes it.
     """
 
-    def __init__(self, folder: Path, most: int = MOST, dataset: Numbered | None = None) -> None:
+    def __init__(
+        self, folder: Path, most: int = MOST, dataset: DatasetImages | None = None
+    ) -> None:
         self._folders = (Path(), folder)
         self._most = most
         self.dataset = dataset

@@ -14,19 +14,25 @@ from pathlib import Path
 from typing import Protocol
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.study.rows.files import check_apart, open_table, shown, sink
-from posh_reward.study.rows.formats import STANDARD, format_of
-from posh_reward.study.rows.journal import Row, Sink
-from posh_reward.study.rows.pairs import Columns, Item, checked, items_of, survey, with_images
-from posh_reward.study.rows.writing import write_table
+from posh_reward.study.rows.journal import Sink, check_apart, sink
+from posh_reward.study.rows.table_items import (
+    Columns,
+    TableItem,
+    checked,
+    read_items,
+    survey,
+    with_images,
+)
+from posh_reward.study.rows.table_writer import write_table
+from posh_reward.study.rows.tables import STANDARD, Row, format_of, open_table, shown
 
 PATIENCE = 3
 """Batches in a row in which the judge failed at every row, after which it counts as gone."""
 REMEDY = "write elsewhere, or start over with --overwrite"
 
 
-class Work(Protocol):
-    """What is done with the rows of a table: a metric, and how its scores are written down."""
+class RowScorer(Protocol):
+    """A metric over the rows of a table, and how its scores are written down."""
 
     @property
     def signature(self) -> str:
@@ -43,11 +49,11 @@ class Work(Protocol):
         """Whether the table needs a column of images."""
         ...
 
-    def rows(self, items: Sequence[Item]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One result row for each item, in order: its ``head``, scores, failure, signature."""
         ...
 
-    def asked(self, row: Row) -> bool:
+    def has_question(self, row: Row) -> bool:
         """Whether the judge was asked about this result row."""
         ...
 
@@ -61,7 +67,7 @@ class Work(Protocol):
         ...
 
 
-class Counter(Protocol):
+class RowCounter(Protocol):
     """Takes note of each result row, for a summary."""
 
     def add(self, row: Row) -> None:
@@ -70,8 +76,8 @@ class Counter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """How a table is gone through."""
+class TableSettings:
+    """Columns, format and batches of one pass over a table."""
 
     columns: Columns = field(default_factory=Columns)
     format: str | None = None
@@ -85,28 +91,30 @@ class How:
     quiet: bool = False
 
 
-def go_through(work: Work, source: str, output: str, how: How, counter: Counter) -> None:
+def go_through(
+    scorer: RowScorer, source: str, output: str, settings: TableSettings, counter: RowCounter
+) -> None:
     """Does the work for every row of a table, into a file; killed at any moment, it resumes.
 
     Args:
-        work: what is done.
+        scorer: what is done.
         source: a table in the format that its ending names; ``-`` for standard input.
         output: likewise; ``-`` for JSON lines on standard output.
-        how: columns, format, size of batches.
+        settings: columns, format, size of batches.
         counter: is given all rows of the output, including those of earlier runs.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the judge cannot work at all, or not any more.
+        JudgeError: the judge cannot scorer at all, or not any more.
         OSError: the output cannot be written.
     """
     format = format_of(output)
     check_apart(source, output)
     with (
-        open_items(source, how, images=work.wants_images) as (items, total),
-        sink(output, format, how.overwrite) as out,
+        open_items(source, settings, images=scorer.wants_images) as (items, total),
+        sink(output, format, settings.overwrite) as out,
     ):
-        fill(out, work, items, output, how, counter, total)
+        fill(out, scorer, items, output, settings, counter, total)
         if not format.appendable:
             write_table(out.rows(), Path(output), format)
             out.discard()
@@ -114,8 +122,8 @@ def go_through(work: Work, source: str, output: str, how: How, counter: Counter)
 
 @contextmanager
 def open_items(
-    source: str, how: How, *, images: bool = False
-) -> Iterator[tuple[Iterator[Item], int | None]]:
+    source: str, settings: TableSettings, *, images: bool = False
+) -> Iterator[tuple[Iterator[TableItem], int | None]]:
     """The items of a table, and how many there are, while the block lasts.
 
     The number is None for standard input, which can be read only once.
@@ -123,8 +131,8 @@ def open_items(
     Raises:
         InputError: it cannot be read, has no rows, or lacks a column.
     """
-    format = format_of(source, how.format, how.delimiter)
-    columns = how.columns
+    format = format_of(source, settings.format, settings.delimiter)
+    columns = settings.columns
     if images:  # otherwise a column of them may be missing
         columns = replace(columns, image=columns.image or "image")
     total = None
@@ -133,38 +141,42 @@ def open_items(
             total = survey(rows, shown(source), columns)
     with open_table(source, format) as rows:
         new = rows if total is not None else checked(rows, shown(source), columns)
-        yield with_images(items_of(new, columns), Path(source).parent), total
+        yield with_images(read_items(new, columns), Path(source).parent), total
 
 
 def fill(
     out: Sink,
-    work: Work,
-    items: Iterator[Item],
+    scorer: RowScorer,
+    items: Iterator[TableItem],
     name: str,
-    how: How,
-    counter: Counter,
+    settings: TableSettings,
+    counter: RowCounter,
     total: int | None = None,
 ) -> None:
     """Adds the rows that ``out``, called ``name``, does not hold yet; counts all of them."""
     from tqdm import tqdm
 
     done = 0
-    for row in check_done(out.rows(), items, name, work):
+    for row in check_done(out.rows(), items, name, scorer):
         counter.add(row)
         done += 1
-    metric = work.signature.partition("|")[0]
-    with tqdm(desc=metric, unit=work.unit, total=total, initial=done, disable=how.quiet) as bar:
-        if done and not how.quiet:
-            said = f"{done:,} of {total or '?'} {work.unit}s were scored before"
+    metric = scorer.signature.partition("|")[0]
+    with tqdm(
+        desc=metric, unit=scorer.unit, total=total, initial=done, disable=settings.quiet
+    ) as bar:
+        if done and not settings.quiet:
+            said = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
             bar.write(said, file=sys.stderr)
-        for batch in batches(work, items, how.batch):
+        for batch in batches(scorer, items, settings.batch):
             out.append(batch)
             for row in batch:
                 counter.add(row)
             bar.update(len(batch))
 
 
-def check_done(done: Iterable[Row], items: Iterator[Item], name: str, work: Work) -> Iterator[Row]:
+def check_done(
+    done: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
+) -> Iterator[Row]:
     """Passes on the rows of an earlier run, after checking that this run would begin with them.
 
     Takes one of the ``items`` for each.
@@ -174,16 +186,16 @@ def check_done(done: Iterable[Row], items: Iterator[Item], name: str, work: Work
     """
     for place, row in enumerate(done, start=1):
         try:
-            work.check(row)
+            scorer.check(row)
         except InputError as error:
             raise InputError(
                 f"row {place} of {name!r} is not a row of scores ({error}): write elsewhere"
             ) from None
-        if row["signature"] != work.signature:
+        if row["signature"] != scorer.signature:
             raise InputError(
-                f"{name!r} was scored as {row['signature']}, not as {work.signature}: {REMEDY}"
+                f"{name!r} was scored as {row['signature']}, not as {scorer.signature}: {REMEDY}"
             )
-        for flag, given in work.optional.items():
+        for flag, given in scorer.optional.items():
             if (flag in row) != given:
                 raise InputError(
                     f"{name!r} was written {'without' if given else 'with'} --{flag}: {REMEDY}"
@@ -197,29 +209,29 @@ def check_done(done: Iterable[Row], items: Iterator[Item], name: str, work: Work
         yield row
 
 
-def batches(work: Work, items: Iterator[Item], batch: int) -> Iterator[list[Row]]:
+def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:
     """Result rows, a batch at a time.
 
     If the judge fails at every row of a batch, the batch is kept back until the judge works again:
     once written, its rows would count as done, and no later run would ask again.
 
     Raises:
-        JudgeError: the judge cannot work at all, or not any more.
+        JudgeError: the judge cannot scorer at all, or not any more.
     """
     kept_back: list[list[Row]] = []
     failed = 0
     while some := list(islice(items, batch)):
-        rows = work.rows(some)
+        rows = scorer.rows(some)
         kept_back.append(rows)
-        reasons = [row["failure"] for row in rows if work.asked(row)]
+        reasons = [row["failure"] for row in rows if scorer.has_question(row)]
         if None in reasons:
             failed = 0
         elif reasons:
             failed += 1
         if failed == PATIENCE:
             raise JudgeError(
-                f"it failed at every {work.unit} of {PATIENCE} batches in a row ({reasons[0]}), "
-                f"whose rows are not kept; if the {work.unit}s are at fault, a greater --batch "
+                f"it failed at every {scorer.unit} of {PATIENCE} batches in a row ({reasons[0]}), "
+                f"whose rows are not kept; if the {scorer.unit}s are at fault, a greater --batch "
                 "gets past them"
             )
         if not failed:

@@ -1,17 +1,16 @@
-"""Rows that survive a kill: JSON lines, appended durably, read up to the last whole one."""
+"""Where result rows go: a journal that survives a kill, or a stream that keeps nothing."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from posh_reward.errors import InputError
-
-Row = dict[str, Any]
+from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
 
 BEGINS = b'{"id": '
 """How each of our lines begins."""
@@ -160,3 +159,44 @@ def as_line(row: Mapping[str, Any]) -> bytes:
     r"""One line of JSON in UTF-8; half a surrogate pair stays an escape (``\ud83d``)."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def check_apart(source: str, output: str) -> None:
+    """Raises ``InputError`` if a command would write over what it reads."""
+    if STANDARD not in (source, output) and Path(source).resolve() == Path(output).resolve():
+        raise InputError(f"{output!r} is the input: write elsewhere")
+
+
+@contextmanager
+def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
+    """Where scored rows are put, one batch after the other, while the block lasts.
+
+    That is the output itself for JSON lines, and a journal next to it for the other formats.
+
+    Raises:
+        InputError: the output is already there and whole, or another program wrote it.
+        OSError: it cannot be written.
+    """
+    path = Path(name)
+    if name == STANDARD:
+        yield Stream(standard_output())
+    elif path.exists() and not path.is_file():
+        if not format.appendable:
+            raise InputError(f"{name!r} is not a plain file: only JSON lines can be sent there")
+        with path.open("wb") as file:
+            yield Stream(file)
+    else:
+        journal = Journal(path if format.appendable else _journal_path(path, overwrite))
+        try:
+            if overwrite:
+                journal.clear()
+            yield journal
+        finally:
+            journal.close()
+
+
+def _journal_path(path: Path, overwrite: bool) -> Path:
+    journal = path.with_name(path.name + ".journal.jsonl")
+    if path.exists() and not journal.exists() and not overwrite:
+        raise InputError(f"{str(path)!r} is already there: write elsewhere, or pass --overwrite")
+    return journal

@@ -1,7 +1,8 @@
-"""Scored rows -> means by model, and paired differences between models."""
+"""Scored rows -> means by model, and how much better each model is than a baseline."""
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +11,33 @@ from statistics import fmean
 from textwrap import fill
 from typing import Any
 
-from posh_reward.errors import InputError
-from posh_reward.study.rows.english import reads_like_english
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.plain import on_one_line
-from posh_reward.study.rows.scored import EXPLAINED, NAMES
-from posh_reward.study.statistics import Interval, bootstrap_mean, paired_difference
+from posh_reward.errors import InputError, on_one_line
+from posh_reward.study.rows.posh_rows import EXPLAINED, NAMES
+from posh_reward.study.rows.tables import Row
+from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
+
+WORD = re.compile(r"[^\W\d_]+")
+COMMON = frozenset(
+    "a an and are as at by for from has have her his in is it its left near no of on or right she "
+    "he that the their there they this to two under we which who with".split()
+)
+FEWEST_WORDS = 5
+"""A text with fewer words says too little about its language."""
+SHARE = 0.1
+"""Least share of common words: English descriptions have 0.3 or more, other languages few."""
+
+
+def reads_like_english(text: str) -> bool:
+    """Whether a text may be English: false only if that is unlikely."""
+    words = WORD.findall(text.lower())
+    letters = "".join(words)
+    if letters and sum(letter.isascii() for letter in letters) < len(letters) / 2:
+        return False
+    return len(words) < FEWEST_WORDS or sum(word in COMMON for word in words) >= SHARE * len(words)
+
 
 NAMED = 3
 """Rows that a summary names for each reason."""
-WIDTH = 90
-"""Columns of a terminal that explanations fill."""
 NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
 NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
 NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
@@ -229,3 +246,92 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
             f"{s.scored:>6}  {s.failed:>6}"
         )
     return "\n".join(lines)
+
+
+IdScores = Mapping[str, Sequence[float | None]]
+"""What several models wrote about one thing: by model its scores, in the order of ``NAMES``."""
+OVERALL = NAMES.index("overall")
+WIDTH = 90
+"""Columns of a terminal that explanations fill."""
+GAINS = (
+    "over the ids that both have, with 95 % intervals; above 0 is better, in mistakes and "
+    f"omissions too. Not settled: the interval includes 0; fewer than {FEWEST} ids settle nothing"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better a model is than the baseline."""
+
+    model: str
+    axes: dict[str, Interval]
+    """By axis, higher is better; empty if there is no item that both have a score for."""
+
+    @property
+    def count(self) -> int:
+        """Items that both have a score for."""
+        return next((interval.count for interval in self.axes.values()), 0)
+
+
+def baseline_of(models: Sequence[str], wanted: str | None = None) -> str:
+    """The model that the others are compared with: the first, unless another is wanted.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if wanted is None:
+        return models[0]
+    if wanted not in models:
+        there = ", ".join(map(repr, models))
+        raise InputError(f"no row is of the model {wanted!r}: choose the baseline from {there}")
+    return wanted
+
+
+def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> list[Gain]:
+    """Each other model against the baseline, the best first.
+
+    Args:
+        items: what was described; those that lack a score of either model are left out.
+        models: names.
+        baseline: one of them.
+    """
+    items = list(items)
+    found = [
+        Gain(model, _differences(items, model, baseline)) for model in models if model != baseline
+    ]
+    return sorted(found, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
+
+
+def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:
+    pairs = [
+        (item[model], item[baseline])
+        for item in items
+        if all(name in item and item[name][OVERALL] is not None for name in (model, baseline))
+    ]
+    if not pairs:
+        return {}
+    return {
+        axis: paired_difference([after[at] for after, _ in pairs], [old[at] for _, old in pairs])
+        for at, axis in enumerate(NAMES)
+    }
+
+
+def verdict(interval: Interval) -> str:
+    """In words, what an interval of differences says of the later model."""
+    if interval.excludes_zero:
+        return "better" if interval.mean > 0 else "worse"
+    return "not settled" if interval.count >= FEWEST else "too few ids"
+
+
+def gains_table(gains: Sequence[Gain], baseline: str) -> str:
+    """A table in plain text."""
+    names = [on_one_line(each.model) for each in gains]
+    width = max(len("model"), *map(len, names))
+    lines = [
+        fill(f"Differences to {on_one_line(baseline)}, {GAINS}.", WIDTH),
+        "  ".join([f"{'model':<{width}}", f"{'ids':>5}", *(f"{axis:<38}" for axis in NAMES)]),
+    ]
+    for name, each in zip(names, gains, strict=True):
+        cells = [f"{f'{it} {verdict(it)}':<38}" for it in each.axes.values()]
+        lines.append("  ".join([f"{name:<{width}}", f"{each.count:>5}", *cells]))
+    return "\n".join(line.rstrip() for line in lines)

@@ -11,8 +11,8 @@ from posh_reward.study.agreement.ratings import RatingColumns, rated
 from posh_reward.study.calibration.fit import EQUAL, Calibration
 from posh_reward.study.calibration.judged import Judged, judged_ratings
 from posh_reward.study.calibration.sums import KINDS, Sums
-from posh_reward.study.rows.pairs import Pair
-from posh_reward.study.rows.scored import scored_row
+from posh_reward.study.rows.posh_rows import scored_row
+from posh_reward.study.rows.table_items import pair_item
 from posh_reward.types import Direction, Element, Scores
 from tests.cli.running import Row, write_rows
 
@@ -71,7 +71,7 @@ def judged(rows: list[Row]) -> Judged:
 def written(folder: Path, rows: list[Row], scores: list[Scores]) -> tuple[Path, Path]:
     """The ratings and the scored rows as files."""
     scored = [
-        scored_row(Pair(n, row["candidate"], row["references"]), each, elements=True)
+        scored_row(pair_item(n, row["candidate"], row["references"]), each, elements=True)
         for n, (row, each) in enumerate(zip(rows, scores, strict=True), start=1)
     ]
     return (

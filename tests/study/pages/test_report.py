@@ -13,9 +13,9 @@ from posh_reward.study.pages.contents import contents_of
 from posh_reward.study.pages.histogram import axis_card, counts
 from posh_reward.study.pages.report import report, report_of
 from posh_reward.study.pages.thumbnails import Images
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.pairs import Pair
-from posh_reward.study.rows.scored import AXES, scored_row
+from posh_reward.study.rows.posh_rows import AXES, scored_row
+from posh_reward.study.rows.table_items import pair_item
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser
 from tests.pages import unfilled
@@ -29,7 +29,7 @@ def row(name: str, overall: float | None, *elements: Element, **more: str) -> di
     texts = {"generation": "A red dog 🐶.", "reference": "A cat.", **more}
     failure = Failure("text", "the reference is empty") if overall is None else None
     scores = Scores(overall, overall, overall, "posh|preset:released|judge:x", elements, failure)
-    return scored_row(Pair(name, **texts), scores, elements=True)
+    return scored_row(pair_item(name, **texts), scores, elements=True)
 
 
 ROWS = [

@@ -17,7 +17,7 @@ from posh_reward.models import load_model
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.pages.sheets import sheets_page
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 from tests.cli.running import rows_in, write_rows
 
 EVIL = '</p><script>alert("1")</script><img src="http://x.test/y">'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward.study.rows.english import reads_like_english
+from posh_reward.study.rows.standings import reads_like_english
 
 
 @pytest.mark.parametrize(

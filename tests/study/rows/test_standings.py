@@ -12,11 +12,20 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.comparison import Item, baseline_of, gains, gains_table, verdict
 from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.pairs import Pair, with_images
-from posh_reward.study.rows.scored import scored_row, scores_of
-from posh_reward.study.rows.standings import best_first, difference, leaderboard, standings
+from posh_reward.study.rows.posh_rows import scored_row, scores_of
+from posh_reward.study.rows.standings import (
+    IdScores,
+    baseline_of,
+    best_first,
+    difference,
+    gains,
+    gains_table,
+    leaderboard,
+    standings,
+    verdict,
+)
+from posh_reward.study.rows.table_items import TableItem, pair_item, with_images
 from posh_reward.study.statistics import (
     bootstrap,
     bootstrap_mean,
@@ -30,7 +39,7 @@ ELEMENTS = (
     Element("precision", "attribute", "red", 1.5, ((2, 5),), "dog"),
     Element("precision", "entity", "dog", None, ((6, 9),), "dog", failure=LOST),
 )
-PAIR = Pair("1", "A red dog.", "A dog.", "sft", "images/1.png")
+PAIR = pair_item("1", "A red dog.", "A dog.", "sft", "images/1.png")
 SHOWN = Element(
     "precision", "entity", "fan", 4.5, ((2, 5),), "fan", image_grade=ImageGrade(4.5, 1.5)
 )
@@ -50,7 +59,9 @@ ELEMENT = scored_row(PAIR, SCORES, elements=True)["elements"][0]
 def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> None:
     path = tmp_path / "rows.jsonl"
     texts = scores.generation, scores.reference
-    pair = Pair("1", *texts, "sft", "images/1.png") if scores.elements else Pair("1", "", "")
+    pair = (
+        pair_item("1", *texts, "sft", "images/1.png") if scores.elements else pair_item("1", "", "")
+    )
     with closing(Journal(path)) as journal:
         journal.append([scored_row(pair, scores, elements=True)])
     [row] = read_journal(path)
@@ -174,12 +185,12 @@ def test_a_row_without_a_witness_is_as_it_was_before_there_were_any() -> None:
 def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     kept = [{"bytes": b"x", "path": "a.png"}, "gone.png", None, 7, ""]
-    pairs = [Pair(1, "", "", content=each) for each in ("a.png", {"path": "a.png"}, *kept)]
+    pairs = [TableItem(1, {}, content=each) for each in ("a.png", {"path": "a.png"}, *kept)]
     found = [pair.content for pair in with_images(pairs, tmp_path)]
     assert found == [str(tmp_path / "a.png")] * 2 + kept
 
 
-def scores(*overall: float | None) -> list[Item]:
+def scores(*overall: float | None) -> list[IdScores]:
     """Items: three models' scores, of which those of "base" and "odd" are 0.5 and missing."""
     return [
         {"base": (0.5,) * 3, "tuned": (each,) * 3, "odd": (0.9, None, None)} for each in overall
@@ -187,7 +198,7 @@ def scores(*overall: float | None) -> list[Item]:
 
 
 def test_any_two_models_are_compared_over_what_both_have() -> None:
-    items: list[Item] = [*scores(0.6, 0.7, 0.6, 0.7, 0.6, 0.7, None), {"tuned": (0.1,) * 3}]
+    items: list[IdScores] = [*scores(0.6, 0.7, 0.6, 0.7, 0.6, 0.7, None), {"tuned": (0.1,) * 3}]
     tuned, odd = gains(items, ["base", "tuned", "odd"], "base")
     assert (tuned.model, tuned.count) == ("tuned", 6)
     assert tuned.axes["overall"].mean == pytest.approx(0.15)

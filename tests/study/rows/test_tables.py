@@ -15,10 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.files import open_table
-from posh_reward.study.rows.formats import Format, format_of
-from posh_reward.study.rows.reading import LONGEST, read_table
-from posh_reward.study.rows.writing import write_table
+from posh_reward.study.rows.table_writer import write_table
+from posh_reward.study.rows.tables import LONGEST, Format, format_of, open_table, read_table
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 PIECES = st.sampled_from([*STARTS, "\r\n", "\0", '"', "'", ",", ";", "a", " ", "\ufeff", "\x85"])

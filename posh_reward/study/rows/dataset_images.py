@@ -20,7 +20,7 @@ SHOWN = 60
 """Characters of a reference that an error quotes."""
 
 
-class Looking(Protocol):
+class ImageMetric(Protocol):
     """A metric that looks at images, such as ``PoSh`` with a witness."""
 
     @property
@@ -45,7 +45,7 @@ def number_of(image: object) -> int | None:
     return image if isinstance(image, int) and not isinstance(image, bool) else None
 
 
-class Numbered:
+class DatasetImages:
     """The images of a dataset, for rows that number them as ``recipes/generate.py`` does.
 
     Another dataset, or the same one with other options, has other images under the same numbers.
@@ -114,7 +114,7 @@ class Numbered:
         return image
 
 
-class WithDataset:
+class MetricWithDataset:
     """A metric that looks at images, given those that the images number in a dataset.
 
     Args:
@@ -124,7 +124,7 @@ class WithDataset:
 
     wants_images = True
 
-    def __init__(self, metric: Looking, dataset: Numbered) -> None:
+    def __init__(self, metric: ImageMetric, dataset: DatasetImages) -> None:
         self.metric = metric
         self.dataset = dataset
 

@@ -15,9 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from posh_reward.metrics.harmonic.asking import CRITERIA
 from posh_reward.metrics.metric import field_of
-from posh_reward.study.rows.formats import Format
-from posh_reward.study.rows.formulas import guarded
-from posh_reward.study.rows.journal import Row, as_line
+from posh_reward.study.rows.journal import as_line
+from posh_reward.study.rows.tables import Format, Row, guarded
 
 if TYPE_CHECKING:
     import pyarrow

@@ -16,8 +16,8 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.pairs import Item, Pair
+from posh_reward.study.rows.table_items import TableItem
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -60,10 +60,10 @@ COUNTS = ("generation_elements", "reference_elements", "unparsed")
 NEEDED = ("generation", "reference", "failure", "signature", *NAMES)
 
 
-def scored_row(pair: Pair | Item, scores: Scores, *, elements: bool) -> Row:
+def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
     """One row of output."""
     row: Row = {
-        **pair.head,
+        **item.head,
         **{axis.name: getattr(scores, axis.field) for axis in AXES},
         "generation_elements": scores.count("precision"),
         "reference_elements": scores.count("recall"),

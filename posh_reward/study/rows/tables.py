@@ -3,17 +3,124 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import re
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from gzip import GzipFile
 from io import BufferedReader, TextIOWrapper
-from typing import IO
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal
 
-from posh_reward.errors import InputError
-from posh_reward.study.rows.formats import Format, require_parquet
-from posh_reward.study.rows.formulas import bared
-from posh_reward.study.rows.journal import Row
+from posh_reward.errors import InputError, MissingDependencyError
+
+Row = dict[str, Any]
+"""A row of any table, by column."""
+STANDARD = "-"
+"""The name of standard input or output."""
+GZIP = ".gz"
+TAB = "\t"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How rows are written down."""
+
+    kind: Literal["jsonl", "csv", "parquet"]
+    delimiter: str = ","
+    """Between the cells of CSV."""
+    gzipped: bool = False
+
+    @property
+    def appendable(self) -> bool:
+        """Whether rows can be added to a file of this format without touching the others."""
+        return self.kind == "jsonl" and not self.gzipped
+
+
+FORMATS = {
+    "jsonl": Format("jsonl"),
+    "csv": Format("csv"),
+    "tsv": Format("csv", TAB),
+    "parquet": Format("parquet"),
+}
+ENDINGS = {**{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl"}
+
+
+def format_of(name: str, named: str | None = None, delimiter: str | None = None) -> Format:
+    """The format of a file by its ending, or by its name in ``FORMATS`` if that is given.
+
+    Args:
+        name: of the file; standard input and output are JSON lines by default.
+        named: one of ``FORMATS``, which wins over the ending.
+        delimiter: of a CSV file, if not a comma (or a tab, for ``tsv``).
+
+    Raises:
+        InputError: the ending is not one that we know, or the delimiter does not fit.
+        MissingDependencyError: the format needs a package that is not installed.
+    """
+    path = Path(name)
+    gzipped = path.suffix.lower() == GZIP
+    ending = (path.with_suffix("") if gzipped else path).suffix.lower()
+    chosen = named or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
+    if chosen is None:
+        raise InputError(
+            f"{path.name!r} does not end in {', '.join(ENDINGS)} (the text formats also with "
+            f"{GZIP}): rename it, or name the format of an input with --format"
+        )
+    format = FORMATS[chosen]
+    if format.kind == "parquet":
+        if gzipped:
+            raise InputError(f"{path.name!r}: Parquet is compressed in itself; leave out {GZIP}")
+        require_parquet()
+    if delimiter is None:
+        return replace(format, gzipped=gzipped)
+    if format.kind != "csv":
+        raise InputError(f"{name!r} is {chosen}, which has no delimiter")
+    return replace(format, gzipped=gzipped, delimiter=_checked(delimiter))
+
+
+def _checked(delimiter: str) -> str:
+    delimiter = TAB if delimiter == r"\t" else delimiter
+    if len(delimiter) != 1 or delimiter in '"\r\n\0':
+        raise InputError(
+            f"the delimiter {delimiter!r} is not one character, such as ';' or '\\t' for a tab"
+        )
+    return delimiter
+
+
+def require_parquet() -> None:
+    """Makes sure that Parquet can be read and written here.
+
+    Raises:
+        MissingDependencyError: its package is not installed.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise MissingDependencyError("Parquet needs pyarrow: pip install pyarrow") from None
+
+
+LIKE_A_FORMULA = re.compile(
+    "'*"  # our own mark, so that texts which have it already keep theirs
+    # Some programs trim what comes before the sign, and take the wide forms of it too.
+    "[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"
+    "[\t\r\n=+@＝＋－＠-]"  # noqa: RUF001
+)
+
+
+def guarded(text: str) -> str:
+    """A text as a cell that no spreadsheet runs; ``bared`` gives the text back."""
+    return "'" + text if LIKE_A_FORMULA.match(text) else text
+
+
+def bared(cell: str) -> str:
+    """A cell as the text that it was written from."""
+    return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
+
 
 LONGEST = 64_000_000
 """Bytes of the longest line of JSON, and characters of the longest line or cell of CSV: a small
@@ -137,3 +244,49 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: not Parquet ({error})") from None
+
+
+def shown(name: str) -> str:
+    """What messages call an input or an output."""
+    return "standard input" if name == STANDARD else repr(name)
+
+
+@contextmanager
+def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
+    """The rows of a file, or of standard input, while the block lasts.
+
+    Raises:
+        InputError: there is no such file, or it is not of that format.
+    """
+    if name == STANDARD:
+        yield read_table(standard_input(), shown(name), format)
+        return
+    path = Path(name)
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"cannot read {name!r}: {error.strerror}") from None
+    with file:
+        yield read_table(file, shown(name), format)
+
+
+def standard_input() -> BinaryIO:
+    """Standard input in bytes.
+
+    Raises:
+        InputError: it is closed.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed: name a file")
+    return sys.stdin.buffer
+
+
+def standard_output() -> BinaryIO:
+    """Standard output in bytes.
+
+    Raises:
+        OSError: it is closed.
+    """
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    return sys.stdout.buffer

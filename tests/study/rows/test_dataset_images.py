@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.errors import ConfigError
-from posh_reward.study.rows.numbered import Numbered, number_of
+from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
 datasets = pytest.importorskip("datasets")
 
 
-def numbered(*uuids: str) -> Numbered:
+def numbered(*uuids: str) -> DatasetImages:
     """Images of a vase, a dog, and nothing that was described."""
     columns = {"uuid": list(uuids), "image": [None] * 3, "reference": ["A vase.", "A dog.", ""]}
-    return Numbered(datasets.Dataset.from_dict(columns), "mine")
+    return DatasetImages(datasets.Dataset.from_dict(columns), "mine")
 
 
 MUSEUM = ("NG-1", "NG-2", "NG-3")

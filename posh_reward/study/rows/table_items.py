@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from posh_reward.datasets.image_files import is_there
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
-from posh_reward.study.rows.journal import Row
+from posh_reward.study.rows.tables import Row
 
 PAIR = {"generation": "generation", "reference": "reference"}
 
@@ -32,7 +32,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TableItem:
     """One row to be scored."""
 
     id: str | int
@@ -54,32 +54,15 @@ class Item:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A row with a generation and a reference."""
-
-    id: str | int
-    generation: Any
-    """A text; anything else has no score."""
-    reference: Any
-    model: str | None = None
-    image: str | int | None = None
-    content: Any = None
-    """What the table has of the image, for a metric that looks at it; not carried along."""
-
-    @property
-    def item(self) -> Item:
-        """The same, as any metric takes it."""
-        texts = {"generation": self.generation, "reference": self.reference}
-        return Item(self.id, texts, self.model, self.image, self.content)
-
-    @property
-    def head(self) -> Row:
-        """What a scored row repeats of it."""
-        return self.item.head
-
-
-WithImage = TypeVar("WithImage", Item, Pair)
+def pair_item(
+    id: str | int,
+    generation: object,
+    reference: object,
+    model: str | None = None,
+    image: str | int | None = None,
+) -> TableItem:
+    """Return the item of a pair; a text that is not a ``str`` has no score."""
+    return TableItem(id, {"generation": generation, "reference": reference}, model, image)
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
@@ -159,7 +142,7 @@ def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Ro
         yield row
 
 
-def items_of(rows: Iterable[Row], columns: Columns) -> Iterator[Item]:
+def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:
     """The items of a table; a cell that is missing makes an item that cannot be scored.
 
     Raises:
@@ -167,7 +150,7 @@ def items_of(rows: Iterable[Row], columns: Columns) -> Iterator[Item]:
     """
     for number, row in enumerate(rows, start=1):
         content = row.get(columns.image or "image")
-        yield Item(
+        yield TableItem(
             number if columns.id is None else _id(row.get(columns.id)),
             {
                 name: None if column is None else row.get(column)
@@ -177,13 +160,6 @@ def items_of(rows: Iterable[Row], columns: Columns) -> Iterator[Item]:
             _place(content),
             content,
         )
-
-
-def pairs_of(rows: Iterable[Row], columns: Columns) -> Iterator[Pair]:
-    """The pairs of a table, as ``items_of``."""
-    for item in items_of(rows, columns):
-        generation, reference = item.texts["generation"], item.texts["reference"]
-        yield Pair(item.id, generation, reference, item.model, item.image, item.content)
 
 
 def _id(value: object) -> str | int:
@@ -210,7 +186,7 @@ def _place(value: object) -> str | int | None:
     return value if isinstance(value, str | int) else None
 
 
-def with_images(items: Iterable[WithImage], folder: Path) -> Iterator[WithImage]:
+def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
     """The items, each with its image's path from here or, if it is there, from a folder."""
     for item in items:
         path = item.content.get("path") if isinstance(item.content, Mapping) else item.content

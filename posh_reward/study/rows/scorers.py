@@ -1,24 +1,20 @@
-"""Scores of POSH's siblings -> rows of a file; ``engine`` goes through the table.
-
-A row has ``id``, ``model`` and ``image`` if the input has them, the texts, the metric's scores
-(higher is better; null where there is none, with ``failure_kind`` and ``failure``), a list with
-what the scores rest on, and ``signature``.
-"""
+"""Metrics over the rows of a table: POSH, HarmonicEval and rubrics, each with its result rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.asking import ANSWERS, SEEN, check_task
-from posh_reward.study.rows.engine import How, go_through
-from posh_reward.study.rows.journal import Row
-from posh_reward.study.rows.pairs import Item
+from posh_reward.study.rows.engine import TableSettings, batches, go_through
+from posh_reward.study.rows.posh_rows import elements_in, scored_row, scores_of
 from posh_reward.study.rows.standings import Board, Tally
-from posh_reward.types import Failure
+from posh_reward.study.rows.table_items import TableItem
+from posh_reward.study.rows.tables import Row
+from posh_reward.types import Failure, Scores
 
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.metric import HarmonicEval
@@ -28,6 +24,116 @@ if TYPE_CHECKING:
     from posh_reward.metrics.rubric.scores import Given, RubricScores
 
 
+class Metric(Protocol):
+    """What scores pairs, such as ``PoSh``."""
+
+    @property
+    def signature(self) -> str:
+        """Everything that another run needs to reproduce the scores; its name comes first."""
+        ...
+
+    def score(
+        self, generations: Sequence[str | None], references: Sequence[str | None], /
+    ) -> list[Scores]:
+        """One record for each pair, in order.
+
+        A metric that ``wants_images`` is given them too, as ``PoSh`` with a witness is.
+        """
+        ...
+
+
+def wants_images(metric: object) -> bool:
+    """Whether a metric has to be given the images, too."""
+    return bool(getattr(metric, "wants_images", False))
+
+
+class PoshRows:
+    """Pairs -> rows with POSH's scores.
+
+    Args:
+        metric: what scores.
+        elements: whether rows have each element with its grade and its place.
+    """
+
+    unit = "pair"
+
+    def __init__(self, metric: Metric, *, elements: bool = False) -> None:
+        self.metric = metric
+        self.elements = elements
+
+    @property
+    def signature(self) -> str:
+        """The metric's."""
+        return self.metric.signature
+
+    @property
+    def wants_images(self) -> bool:
+        """Whether the metric has a witness, who looks at images."""
+        return wants_images(self.metric)
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        """One scored row for each pair."""
+        given: list[list[Any]] = [
+            [item.texts[name] for item in items] for name in ("generation", "reference")
+        ]
+        if self.wants_images:
+            given.append([item.content for item in items])
+        scores = self.metric.score(*given)
+        return [
+            scored_row(item, each, elements=self.elements)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+    def has_question(self, row: Row) -> bool:
+        """Whether there was anything to ask: a pair without elements says nothing of the judge."""
+        return elements_in(row) > 0
+
+    @property
+    def optional(self) -> Mapping[str, bool]:
+        """Whether rows have their elements."""
+        return {"elements": self.elements}
+
+    def check(self, row: Row) -> None:
+        """Raises ``InputError`` if it is not a row of POSH's scores."""
+        scores_of(row)
+
+
+def score_table(
+    metric: Metric, source: str, output: str, how: TableSettings, *, elements: bool = False
+) -> Tally:
+    """Scores every pair of a table into a file; killed at any moment, it resumes.
+
+    Args:
+        metric: what scores.
+        source: a table in the format that its ending names; ``-`` for standard input.
+        output: likewise; ``-`` for JSON lines on standard output.
+        how: columns, format, size of batches.
+        elements: whether rows have each element with its grade and its place.
+
+    Returns:
+        Totals over all rows of the output, including those of earlier runs.
+
+    Raises:
+        InputError: a file cannot be used, or the output holds something else.
+        JudgeError: the judge cannot work at all, or not any more.
+        OSError: the output cannot be written.
+    """
+    tally = Tally()
+    go_through(PoshRows(metric, elements=elements), source, output, how, tally)
+    return tally
+
+
+def score_pairs(
+    metric: Metric, items: Iterator[TableItem], *, batch: int, elements: bool
+) -> Iterator[list[Row]]:
+    """Scored rows, a batch at a time.
+
+    Raises:
+        JudgeError: the judge cannot work at all, or not any more.
+    """
+    return batches(PoshRows(metric, elements=elements), items, batch)
+
+
 RESERVED = frozenset(
     "id model image generation reference question total share failure_kind failure repaired given "
     "signature".split()
@@ -35,7 +141,7 @@ RESERVED = frozenset(
 """Columns of a rubric's rows, which none of its metrics can be called."""
 
 
-class Rows(ABC):
+class SiblingRows(ABC):
     """What the siblings' rows have in common.
 
     Args:
@@ -62,10 +168,10 @@ class Rows(ABC):
         """Whether the judge looks at images."""
 
     @abstractmethod
-    def rows(self, items: Sequence[Item]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One result row for each item, in order."""
 
-    def asked(self, row: Row) -> bool:
+    def has_question(self, row: Row) -> bool:
         """Whether the judge was asked: not about a text or an image that cannot be used."""
         return bool(row["failure_kind"] != "text")
 
@@ -77,7 +183,7 @@ class Rows(ABC):
             raise InputError(f"it lacks {', '.join(lacking)}")
 
 
-class HarmonicRows(Rows):
+class HarmonicRows(SiblingRows):
     """Texts about images -> rows with HarmonicEval's scores.
 
     Args:
@@ -108,14 +214,14 @@ class HarmonicRows(Rows):
         """Whether any criterion is about the image."""
         return any(each in SEEN for each in self.metric.criteria)
 
-    def rows(self, items: Sequence[Item]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each text."""
         texts, images = column(items, "generation"), [item.content for item in items]
         questions = column(items, "question") if "question" in self.texts else None
         scores = self.metric.score(texts, images, self.task, questions=questions)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
 
-    def _row(self, item: Item, scores: HarmonicScores) -> Row:
+    def _row(self, item: TableItem, scores: HarmonicScores) -> Row:
         return {
             **item.head,
             "overall": scores.overall,
@@ -135,7 +241,7 @@ def harmonic_texts(task: str) -> tuple[str, ...]:
     return ("generation", "question") if check_task(task) in ANSWERS else ("generation",)
 
 
-class RubricRows(Rows):
+class RubricRows(SiblingRows):
     """Texts and references -> rows with a rubric's points.
 
     Args:
@@ -171,14 +277,14 @@ class RubricRows(Rows):
         """Never: the reference says what is in the image."""
         return False
 
-    def rows(self, items: Sequence[Item]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each text."""
         questions = column(items, "question") if self.questions else None
         texts, references = column(items, "generation"), column(items, "reference")
         scores = self.judge.score(texts, references, questions)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
 
-    def _row(self, item: Item, scores: RubricScores) -> Row:
+    def _row(self, item: TableItem, scores: RubricScores) -> Row:
         metrics = self.judge.rubric.metrics
         return {
             **item.head,
@@ -192,7 +298,7 @@ class RubricRows(Rows):
         }
 
 
-def score_others(work: Rows, source: str, output: str, how: How) -> Tally:
+def score_others(work: SiblingRows, source: str, output: str, how: TableSettings) -> Tally:
     """Scores a table into a file, as ``go_through``; returns totals over all rows of the output.
 
     Raises:
@@ -205,7 +311,7 @@ def score_others(work: Rows, source: str, output: str, how: How) -> Tally:
     return tally
 
 
-def column(items: Sequence[Item], name: str) -> list[Any]:
+def column(items: Sequence[TableItem], name: str) -> list[Any]:
     """One text of each item."""
     return [item.texts[name] for item in items]
 
