@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from posh_reward.datasets.copies import MAX_PIXELS, built, copied, save, summary
+from posh_reward.datasets.copies import MAX_PIXELS, build_dataset, copy_dataset, save, summary
 from posh_reward.datasets.national_gallery import SPLITS, select
 from posh_reward.training.launch import run
 
@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _copy(flags: argparse.Namespace) -> object:
-    return copied(
+    return copy_dataset(
         flags.name,
         splits=flags.splits,
         reference_column=flags.reference_column,
@@ -52,7 +52,7 @@ def _build(flags: argparse.Namespace) -> object:
         print(f"{rows} rows left out: {why}")
     images = flags.images or flags.output.with_name(f"{flags.output.name}_pictures")
     works = chosen.works[: flags.limit]
-    return built(works, images, max_pixels=flags.max_pixels, skip_broken=flags.skip_broken)
+    return build_dataset(works, images, max_pixels=flags.max_pixels, skip_broken=flags.skip_broken)
 
 
 def _parser() -> argparse.ArgumentParser:

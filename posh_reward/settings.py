@@ -22,7 +22,7 @@ Table = Mapping[str, str]
 """What can be named in settings: name -> ``module:class``, imported when asked for."""
 
 
-WANTED = {
+REMEDIES = {
     "int_type": "give a whole number",
     "float_type": "give a number (YAML reads 5e-1 as text: write 0.5)",
     "bool_type": "give true or false",
@@ -101,12 +101,12 @@ def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for name, value in pairs:
         if name in mapping:
-            raise ConfigError(f"{shown(name)} is set twice: remove one of the two")
+            raise ConfigError(f"{brief(name)} is set twice: remove one of the two")
         mapping[name] = value
     return mapping
 
 
-def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
+def settings_of(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
     """Settings with their ``name``, from a name, a settings file or a mapping.
 
     Args:
@@ -131,7 +131,7 @@ def named_settings(which: object, known: Sequence[str], what: str) -> dict[str, 
     name = options["name"]
     if name not in known:
         raise InputError(
-            f"there is no {what} {shown(name)}{meant(name, known)}: choose one of "
+            f"there is no {what} {brief(name)}{guess(name, known)}: choose one of "
             f"{', '.join(known)}, or a settings file (.yaml or .json) that names one"
         )
     return options
@@ -147,10 +147,10 @@ def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
     name = given.pop("name")
     module, _, attribute = table[name].partition(":")
     made = getattr(import_module(module), attribute)
-    return made(**checked(made, given, f"{what} {name}"))
+    return made(**check_settings(made, given, f"{what} {name}"))
 
 
-def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
+def check_settings(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
     """``given``, if ``made`` takes them as arguments. Text is never converted to numbers.
 
     Args:
@@ -165,7 +165,7 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
     for name in given:
         if name not in wanted:
             raise ConfigError(
-                f"{what}: there is no setting {shown(name)}{meant(name, wanted)}: choose among "
+                f"{what}: there is no setting {brief(name)}{guess(name, wanted)}: choose among "
                 f"{', '.join(wanted) or 'none'}"
             )
     missing = [p for p, how in wanted.items() if how.default is how.empty and p not in given]
@@ -178,7 +178,7 @@ def checked(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> di
     for name, value in given.items():
         wrong = misfit(value, hints.get(name, Any))
         if wrong is not None:
-            raise ConfigError(f"{what}: {name} is {shown(value)}: {wrong}")
+            raise ConfigError(f"{what}: {name} is {brief(value)}: {wrong}")
     return dict(given)
 
 
@@ -193,18 +193,18 @@ def misfit(value: object, hint: Any) -> str | None:
     try:
         adapter.validate_python(value, strict=True)
     except ValidationError as error:
-        wanted = dict.fromkeys(WANTED.get(each["type"], each["msg"]) for each in error.errors())
+        wanted = dict.fromkeys(REMEDIES.get(each["type"], each["msg"]) for each in error.errors())
         return " or ".join(wanted)
     return None
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """A value in a message: not longer than a line."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def meant(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:
+def guess(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:
     """The nearest of the known names, for the end of a message; empty if none is near."""
     close = get_close_matches(str(name), known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

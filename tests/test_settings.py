@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError
 from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.settings import checked, named_settings, read_settings
+from posh_reward.settings import check_settings, read_settings, settings_of
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -75,12 +75,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_message_says_whose_settings_are_missing_or_lack_a_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"the judge's settings cannot be read: .*gone\.yaml"):
-        named_settings(str(tmp_path / "gone.yaml"), ("vllm",), "judge")
+        settings_of(str(tmp_path / "gone.yaml"), ("vllm",), "judge")
     (tmp_path / "nameless.yaml").write_text("model: a\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"witness's settings in .*nameless\.yaml' have no name: "):
-        named_settings(str(tmp_path / "nameless.yaml"), ("vllm",), "witness")
+        settings_of(str(tmp_path / "nameless.yaml"), ("vllm",), "witness")
     with pytest.raises(InputError, match="judge's settings have no name: add a line"):
-        named_settings({"model": "a"}, ("vllm",), "judge")
+        settings_of({"model": "a"}, ("vllm",), "judge")
 
 
 @given(st.text("{}[]:,*&!<>|'\"\n -ab1", max_size=40))
@@ -131,7 +131,7 @@ def take(
 )
 def test_a_value_that_does_not_fit_is_named(name: str, value: object, message: str) -> None:
     with pytest.raises(ConfigError, match=f"judge: .*{message}"):
-        checked(take, {name: value}, "judge")
+        check_settings(take, {name: value}, "judge")
 
 
 def test_long_values_and_values_that_hold_themselves_stay_short_in_messages() -> None:
@@ -139,10 +139,10 @@ def test_long_values_and_values_that_hold_themselves_stay_short_in_messages() ->
     loop.append(loop)
     for value in ("x" * 10**6, ["x"] * 10**6, loop):
         with pytest.raises(ConfigError, match=r"whole is .*: give a whole number") as raised:
-            checked(take, {"whole": value}, "judge")
+            check_settings(take, {"whole": value}, "judge")
         assert len(str(raised.value)) < 200
     with pytest.raises(InputError) as named:
-        named_settings("x" * 10**6, ["embedded"], "judge")
+        settings_of("x" * 10**6, ["embedded"], "judge")
     assert len(str(named.value)) < 300
 
 

@@ -25,7 +25,7 @@ from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake_model import graded
+from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
 from posh_reward.types import Reply, Verdict
 from tools.bench.asked import Cost, NotingJudge, NotingModel
@@ -152,7 +152,7 @@ class Waiting(NotingModel):
 
         def verdict(asked: Prompt) -> Verdict:
             known = verdicts.get(asked)
-            return known if known and known.failure is None else graded(quoted_words(asked))
+            return known if known and known.failure is None else verdict_of(quoted_words(asked))
 
         def phrase(asked: Prompt) -> Reply:
             known = phrases.get(asked)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.downloads import capped, fetch_images, fitting
+from posh_reward.datasets.downloads import cap_pixels, fetch_images, fit_size
 from posh_reward.datasets.load_dataset import first_few, load_images, without_broken
 from posh_reward.datasets.national_gallery import SPLITS, Artwork
 from posh_reward.errors import InputError
@@ -20,7 +20,7 @@ MAX_PIXELS = 1280 * 28 * 28
 """1,280 tokens of Qwen2.5-VL, one for each square of 28 x 28 pixels."""
 
 
-def copied(
+def copy_dataset(
     name: str,
     *,
     splits: Sequence[str] = tuple(SPLITS),
@@ -48,14 +48,14 @@ def copied(
         loaded = load_images(name, split, reference_column, skip_broken=skip_broken)
         sound = without_broken(loaded, f"{name!r}, split {split!r}", skip_broken=skip_broken)
         copies[split] = sound.map(
-            lambda image: {"image": capped(image, max_pixels)},
+            lambda image: {"image": cap_pixels(image, max_pixels)},
             input_columns=["image"],
             desc=f"shrinking images of {split}",
         )
     return DatasetDict(copies)
 
 
-def built(
+def build_dataset(
     works: Sequence[Artwork],
     images: Path,
     *,
@@ -141,7 +141,7 @@ def _file(images: Path, work: Artwork) -> Path:
 
 def _address(work: Artwork, max_pixels: int) -> str:
     """IIIF Image API 2.1: the whole image, fitted into a box of the size that is wanted."""
-    width, height = fitting(work.width, work.height, max_pixels)
+    width, height = fit_size(work.width, work.height, max_pixels)
     return f"{work.iiif}/full/!{width},{height}/0/default.jpg"
 
 

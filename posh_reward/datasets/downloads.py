@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from posh_reward.datasets.image_files import opened
+from posh_reward.datasets.image_files import open_image
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ def _is_web(address: str) -> bool:
 def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
     """Writes an image to its file, whole or not at all; the reason if it is not an image."""
     try:
-        with opened(content) as image:
-            pixels = capped(image, max_pixels)
+        with open_image(content) as image:
+            pixels = cap_pixels(image, max_pixels)
     except Exception as error:  # decoders raise many kinds of errors
         return f"not an image that can be read ({type(error).__name__}: {str(error)[:200]})"
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
@@ -175,18 +175,18 @@ def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
     return None
 
 
-def capped(image: Image, max_pixels: int) -> Image:
+def cap_pixels(image: Image, max_pixels: int) -> Image:
     """The image in RGB, shrunk to at most ``max_pixels`` pixels; its shape is kept."""
     from PIL.Image import Resampling
 
     image = image.convert("RGB")
-    width, height = fitting(image.width, image.height, max_pixels)
+    width, height = fit_size(image.width, image.height, max_pixels)
     if (width, height) == image.size:
         return image
     return image.resize((width, height), Resampling.LANCZOS)
 
 
-def fitting(width: int, height: int, max_pixels: int) -> tuple[int, int]:
+def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
     """The largest size of the same shape, no larger than given, with at most ``max_pixels``."""
     if width * height <= max_pixels:
         return width, height

@@ -22,7 +22,7 @@ SCAN = b"\xff\xda"
 
 
 @contextmanager
-def opened(source: bytes | str | Path) -> Iterator[Image.Image]:
+def open_image(source: bytes | str | Path) -> Iterator[Image.Image]:
     """An image, not decoded yet.
 
     Args:
@@ -52,7 +52,7 @@ def _content(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def is_there(path: str | Path) -> bool:
+def path_exists(path: str | Path) -> bool:
     """Whether there is such a file or folder; no text, however odd, raises."""
     try:
         return Path(path).exists()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.image_files import opened
+from posh_reward.datasets.image_files import open_image
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.settings import meant
+from posh_reward.settings import guess
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -169,7 +169,7 @@ def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
     if not source:
         return "there is none"
     try:
-        with opened(source) as image:
+        with open_image(source) as image:
             image.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
             image.load()
     except Exception as error:  # decoders raise many kinds of errors
@@ -283,7 +283,7 @@ def _hub(name: str, split: str) -> Dataset:
     from datasets import load_dataset
 
     check_name_of_hub(name)
-    if "/" not in name and (near := meant(name.partition(":")[0], ["scenes"])):
+    if "/" not in name and (near := guess(name.partition(":")[0], ["scenes"])):
         raise ConfigError(f"there is no dataset {name!r}{near}")
     try:
         return load_dataset(name, split=split)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError
 from posh_reward.settings import ENDINGS, make, read_settings
-from posh_reward.shipped import shipped, shipped_names
+from posh_reward.shipped import settings_names, shipped
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
@@ -55,7 +55,7 @@ def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[s
     path = Path(settings)
     if path.suffix.lower() in ENDINGS:
         return read_settings(path, "the metric's settings")
-    names = shipped_names("configs/metric")
+    names = settings_names("configs/metric")
     if path.name != str(settings) or path.name not in names:
         raise InputError(
             f"there are no settings {str(settings)!r}: give a .yaml or .json file, or one of "

@@ -83,7 +83,7 @@ class FakeModel(Recorder):
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """One verdict per prompt; the grader decides which fail."""
         self.prompts.extend(prompts)
-        return [graded(self._grader(prompt), len(labels)) for prompt in prompts]
+        return [verdict_of(self._grader(prompt), len(labels)) for prompt in prompts]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """One reply per prompt; the writer decides which fail."""
@@ -92,7 +92,7 @@ class FakeModel(Recorder):
         return [Reply(None, a) if isinstance(a, Failure) else Reply(a) for a in answers]
 
 
-def graded(answer: float | Failure, labels: int = 5) -> Verdict:
+def verdict_of(answer: float | Failure, labels: int = 5) -> Verdict:
     """A verdict with this mean, or this failure."""
     if isinstance(answer, Failure):
         return Verdict(None, answer)

@@ -28,14 +28,14 @@ def commit(model: str, revision: str | None) -> str:
         return Path(cached).parent.name
 
 
-def downloaded(model: str, commit: str, name: str) -> Path:
+def model_file(model: str, commit: str, name: str) -> Path:
     """A small file of a model on the hub, from the cache if it is there."""
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(model, name, revision=commit))
 
 
-def kind(config: Path) -> str:
+def model_type(config: Path) -> str:
     """The ``model_type`` of a model, from its ``config.json``; empty if it says none."""
     said = json.loads(config.read_text(encoding="utf-8"))
     return str(said.get("model_type", "")) if isinstance(said, dict) else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.models.model import Model
-from posh_reward.settings import make, named_settings, read_settings
+from posh_reward.settings import make, read_settings, settings_of
 from posh_reward.shipped import shipped
 
 MODELS = {
@@ -24,10 +24,10 @@ be shipped."""
 
 
 def model_settings(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
-    """``named_settings``, with the shipped ones for a language model's name on its own."""
+    """``settings_of``, with the shipped ones for a language model's name on its own."""
     if isinstance(which, str) and which in SHIPPED:
         return read_settings(shipped(f"configs/judge/{which}.yaml"))
-    return named_settings(which, known, what)
+    return settings_of(which, known, what)
 
 
 def model_of(given: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from posh_reward.datasets.image_files import is_there, on_white, opened
+from posh_reward.datasets.image_files import on_white, open_image, path_exists
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, PromptImage
 
@@ -46,7 +46,7 @@ class SizeLimits(NamedTuple):
 
     def tokens(self, width: int, height: int) -> int:
         """How many tokens an image becomes once it is settled."""
-        width, height = settled_size(width, height, *self)
+        width, height = size_for_model(width, height, *self)
         return width * height // self.factor**2
 
 
@@ -87,7 +87,7 @@ def image_of(given: object) -> PromptImage | Failure:
         source = _source(given)
         if isinstance(source, Failure):
             return source
-        with opened(source) as prompt_image:
+        with open_image(source) as prompt_image:
             prompt_image.draft(
                 "RGB", _kept_size(prompt_image)
             )  # a JPEG is decoded no larger than needed
@@ -115,7 +115,7 @@ def _source(given: object) -> bytes | str | Path | Failure:
     if given is None or given == "":
         return MISSING
     if isinstance(given, int) or (
-        isinstance(given, str) and given.isdecimal() and not is_there(given)
+        isinstance(given, str) and given.isdecimal() and not path_exists(given)
     ):
         return Failure("text", NUMBERED.format(given))
     if isinstance(given, bytes | str):
@@ -147,7 +147,7 @@ def _kept_size(image: Image.Image) -> tuple[int, int]:
     return width, height
 
 
-def settled_size(
+def size_for_model(
     width: int, height: int, factor: int, min_pixels: int, max_pixels: int
 ) -> tuple[int, int]:
     """The width and height that Qwen's processors would give an image.
@@ -175,7 +175,7 @@ def settled_size(
     return sides[0], sides[1]
 
 
-def settled(
+def resize_for_model(
     prompt_image: Image.Image, factor: int, min_pixels: int, max_pixels: int
 ) -> Image.Image:
     """The image in RGB and in its settled size; a processor then leaves it as it is.
@@ -185,23 +185,23 @@ def settled(
     """
     from PIL.Image import Resampling
 
-    size = settled_size(*prompt_image.size, factor, min_pixels, max_pixels)
+    size = size_for_model(*prompt_image.size, factor, min_pixels, max_pixels)
     prompt_image = prompt_image.convert("RGB")
     return (
         prompt_image if prompt_image.size == size else prompt_image.resize(size, Resampling.BICUBIC)
     )
 
 
-def settled_image(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image | Failure:
+def image_for_model(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image | Failure:
     """The image as a model sees it; a failure if it cannot be shown."""
     try:
         from PIL import Image
 
         if not isinstance(prompt_image.image, Image.Image):
             return Failure("prompt", f"{type(prompt_image.image).__name__} is not a PIL image")
-        return settled(prompt_image.image, *sizes)
+        return resize_for_model(prompt_image.image, *sizes)
     except Exception as error:  # reading a file late may raise anything
-        return unshown(error)
+        return image_failure(error)
 
 
 def size_of(prompt_image: PromptImage) -> tuple[int, int]:
@@ -216,7 +216,7 @@ def size_of(prompt_image: PromptImage) -> tuple[int, int]:
     return size
 
 
-def unshown(error: Exception) -> Failure:
+def image_failure(error: Exception) -> Failure:
     """The failure of prompts whose image cannot be shown, for this reason."""
     said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     return Failure("prompt", f"the image cannot be shown: {said}"[:300])

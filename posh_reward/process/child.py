@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from posh_reward.process.child_environment import secrets_of, without
+from posh_reward.process.child_environment import redact, secrets_of
 
 KEEPER = Path(__file__).with_name("keeper.py")
 STDERR_TAIL = 2000
@@ -129,7 +129,7 @@ class ChildProcess:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - STDERR_TAIL))
         words = self._stderr.read().decode("utf-8", "replace").strip()
         self.stop()
-        reason, words = (without(self._secrets, text) for text in (reason, words))
+        reason, words = (redact(self._secrets, text) for text in (reason, words))
         return ChildFailureError(f"{reason} (exit status {code})", words, slow=slow)
 
 

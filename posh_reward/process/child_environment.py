@@ -43,7 +43,7 @@ SHORTEST_SECRET = 8
 """A shorter value (``"1"``, ``"true"``) is not a secret."""
 
 
-def passed_on(
+def child_variables(
     base: Mapping[str, str], python: str, *, hub: bool, also: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """The variables that a child gets of the user's.
@@ -108,7 +108,7 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
-def without(secrets: Sequence[str], text: str) -> str:
+def redact(secrets: Sequence[str], text: str) -> str:
     """A text with stars in place of secrets."""
     for secret in secrets:
         text = text.replace(secret, "***")

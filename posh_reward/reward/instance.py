@@ -34,7 +34,7 @@ from posh_reward.metrics.load_metric import load_metric
 from posh_reward.reward.objectives import AXES, Rewards
 from posh_reward.reward.posh_reward import PoshReward
 from posh_reward.reward.shaping import Shaping
-from posh_reward.settings import checked, read_settings
+from posh_reward.settings import check_settings, read_settings
 
 if TYPE_CHECKING:
     posh: PoshReward
@@ -67,7 +67,7 @@ def make_reward(
     """
     return PoshReward(
         load_metric(metric),
-        Shaping(**checked(Shaping, shaping or {}, "shaping")),
+        Shaping(**check_settings(Shaping, shaping or {}, "shaping")),
         reference_column=reference_column,
         image_column=image_column,
         max_failed_calls=max_failed_calls,
@@ -78,7 +78,7 @@ def make_reward(
 def _reward() -> PoshReward:
     path = os.environ.get(VARIABLE)
     settings = read_settings(Path(path)) if path else {}
-    return make_reward(**checked(make_reward, settings, f"reward ({VARIABLE})"))
+    return make_reward(**check_settings(make_reward, settings, f"reward ({VARIABLE})"))
 
 
 @cache

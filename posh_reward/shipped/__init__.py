@@ -20,7 +20,7 @@ def shipped(name: str) -> Path:
     return _ROOT / name
 
 
-def shipped_names(folder: str) -> list[str]:
+def settings_names(folder: str) -> list[str]:
     """Names, without their ending, of the settings files in a shipped folder."""
     return sorted(path.stem for path in shipped(folder).glob("*.yaml"))
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar
 from posh_reward.errors import InputError
 from posh_reward.store.open_store import StoreFault, UnusableStoreError, trouble_of
 from posh_reward.store.store_file import StoreFile, transactions
-from posh_reward.store.store_values import digests, sealed, unsealed
+from posh_reward.store.store_values import digests, seal, unseal
 
 __all__ = ["Store", "store_of"]
 
@@ -87,7 +87,7 @@ class Store:
             rows = [row for row in there if row.digest in named]  # a damaged index may err
             if self._file is not None and self._file.writable:
                 self._attempt("write", StoreFile.renew, rows)
-            texts = {named[row.digest]: unsealed(row.digest, row.value) for row in rows}
+            texts = {named[row.digest]: unseal(row.digest, row.value) for row in rows}
             found = {key: text for key, text in texts.items() if text is not None}
             self.hits += len(found)
             self.misses += len(named) - len(found)
@@ -96,7 +96,7 @@ class Store:
     def put(self, kind: str, space: str, items: Mapping[str, str]) -> None:
         """Keeps each of ``items``, in place of what was under its key."""
         named = digests(kind, space, items)
-        sealed_texts = ((digest, sealed(digest, items[key])) for digest, key in named.items())
+        sealed_texts = ((digest, seal(digest, items[key])) for digest, key in named.items())
         largest = self.max_bytes // 16
         values = [(digest, text) for digest, text in sealed_texts if text and len(text) <= largest]
         with self._lock:

@@ -27,7 +27,7 @@ def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
     return named
 
 
-def sealed(digest: bytes, text: str) -> bytes | None:
+def seal(digest: bytes, text: str) -> bytes | None:
     """A text as bytes behind a checksum of them and their digest; None if it is too long to keep.
 
     Compressed where that is shorter. SQLite has no checksums of its own: a flipped bit on a disk
@@ -41,8 +41,8 @@ def sealed(digest: bytes, text: str) -> bytes | None:
     return zlib.crc32(digest + body).to_bytes(4, "little") + body
 
 
-def unsealed(digest: bytes, value: object) -> str | None:
-    """Undoes ``sealed``; None if the value is not what was sealed under this digest."""
+def unseal(digest: bytes, value: object) -> str | None:
+    """Undoes ``seal``; None if the value is not what was sealed under this digest."""
     if not isinstance(value, bytes) or len(value) < 5:
         return None
     body = value[4:]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_type_hints
 from trl import TrlParser
 
 from posh_reward.errors import ConfigError
-from posh_reward.settings import meant, misfit, read_settings, shown
+from posh_reward.settings import brief, guess, misfit, read_settings
 from posh_reward.training.combinations import refusals
 from posh_reward.training.processes import Processes, own_cache
 
@@ -82,7 +82,7 @@ def parsed_alone(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
         raise ConfigError(str(error)) from None
     if unknown:
         known = [option for action in parser.actions for option in action.option_strings]
-        raise ConfigError(f"there is no flag {unknown[0]}{meant(unknown[0], known)}")
+        raise ConfigError(f"there is no flag {unknown[0]}{guess(unknown[0], known)}")
     return tuple(found[: len(kinds)])  # behind them is what only says --check
 
 
@@ -117,14 +117,14 @@ def configure(
     known = [action.dest for action in parser.actions]
     for key, value in settings.items():
         if key != ENV and key not in known:
-            raise ConfigError(f"{name}: there is no setting {key!r}{meant(key, known)}")
+            raise ConfigError(f"{name}: there is no setting {key!r}{guess(key, known)}")
         # argparse reads text, such as 1e-6, by itself
         wrong = None if isinstance(value, str) else misfit(value, hints.get(key, Any))
         if wrong is not None:
-            raise ConfigError(f"{name}: {key} is {shown(value)}: {wrong}")
+            raise ConfigError(f"{name}: {key} is {brief(value)}: {wrong}")
     variables = settings.get(ENV, {})
     if not isinstance(variables, Mapping):
-        raise ConfigError(f"{name}: env is {shown(variables)}: give a mapping")
+        raise ConfigError(f"{name}: env is {brief(variables)}: give a mapping")
     os.environ.update({key: str(value) for key, value in variables.items()})
     parser.set_defaults_with_config(**{k: v for k, v in settings.items() if k != ENV})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.prompt_images import settled
+from posh_reward.models.prompt_images import resize_for_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,7 +30,7 @@ class Sizes:
 
     def settled(self, image: Image) -> Image:
         """The image in RGB and in such a size."""
-        return settled(image, self.factor, self.min_pixels, self.max_pixels)
+        return resize_for_model(image, self.factor, self.min_pixels, self.max_pixels)
 
     def tokens(self, image: Image) -> int:
         """How many tokens an image of a settled size is."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.settings import meant, misfit, read_settings, shown
+from posh_reward.settings import brief, guess, misfit, read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def read_processes(path: Path) -> Processes:
     settings = read_settings(path)
     inner = settings.get("deepspeed_config") or {}
     if not isinstance(inner, dict):
-        raise ConfigError(f"{path.name}: deepspeed_config is {shown(inner)}: give a mapping")
+        raise ConfigError(f"{path.name}: deepspeed_config is {brief(inner)}: give a mapping")
     _check(path, settings, ClusterConfig)
     plugged = _check(path, inner, DeepSpeedPlugin)
     try:
@@ -83,13 +83,13 @@ def _check(path: Path, settings: dict[str, Any], kind: type) -> dict[str, Any]:
     for name in settings.keys() - set(LAUNCHER):
         if name not in hints:
             raise ConfigError(
-                f"{path.name}: there is no setting {name!r}{meant(name, [*hints, *LAUNCHER])}"
+                f"{path.name}: there is no setting {name!r}{guess(name, [*hints, *LAUNCHER])}"
             )
     for name, value in settings.items():
         hint = hints.get(name)
         wrong = misfit(value, hint) if hint in (int, bool) else None
         if wrong is not None:
-            raise ConfigError(f"{path.name}: {name} is {shown(value)}: {wrong}")
+            raise ConfigError(f"{path.name}: {name} is {brief(value)}: {wrong}")
     return {name: value for name, value in settings.items() if name in hints}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.models.fake_model import graded
+from posh_reward.models.fake_model import verdict_of
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -53,7 +53,7 @@ class NoisyJudge:
         )  # fmt: skip
         rng = random.Random(hashlib.sha256(repr(asked).encode()).digest())
         grade = verdict.grade + rng.gauss(0.0, self._deviation)
-        return graded(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
+        return verdict_of(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """As the judge does."""

@@ -17,7 +17,7 @@ from datasets import DatasetDict
 from PIL import Image
 
 from posh_reward.datasets import downloads
-from posh_reward.datasets.copies import built, copied, save, summary
+from posh_reward.datasets.copies import build_dataset, copy_dataset, save, summary
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.national_gallery import Artwork, plain, select
 from posh_reward.errors import ConfigError, InputError
@@ -180,7 +180,7 @@ def test_a_dataset_is_built_from_tables_and_addresses(
 ) -> None:
     base, asked, _ = museum
     works = select(table(tmp_path, *(row(number, base) for number in range(1, 9)))).works
-    dataset = built(works, tmp_path / "pictures", max_pixels=30_000, quiet=True)
+    dataset = build_dataset(works, tmp_path / "pictures", max_pixels=30_000, quiet=True)
     save(dataset, tmp_path / "gallery")
     assert asked[0].endswith("/full/!200,150/0/default.jpg")
     assert "200 x 150" in summary(dataset)
@@ -210,14 +210,14 @@ def test_broken_images_are_named_and_the_others_are_not_fetched_again(
     }
     works = [work(number, f"{base}/{number}") for number in range(1, 8)]
     with pytest.raises(InputError, match="6 images could not be had") as caught:
-        built(works, tmp_path / "pictures", quiet=True)
+        build_dataset(works, tmp_path / "pictures", quiet=True)
     assert "image-2 (the server answered 404)" in str(caught.value)
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["image-1.jpg"]
 
     asked.clear()
     lies.clear()
     lies["2"] = lie(404)
-    dataset = built(works, tmp_path / "pictures", skip_broken=True, quiet=True)
+    dataset = build_dataset(works, tmp_path / "pictures", skip_broken=True, quiet=True)
     assert sum(len(rows) for rows in dataset.values()) == 6
     assert not any(path.startswith("/iiif/1/") for path in asked)
 
@@ -276,7 +276,7 @@ def test_names_from_a_table_stay_in_the_folder(
 ) -> None:
     base, _, _ = museum
     hostile = Artwork("../../escaped", 7, "", "", f"{base}/7", 400, 300, LONG)
-    built([hostile], tmp_path / "pictures", quiet=True)
+    build_dataset([hostile], tmp_path / "pictures", quiet=True)
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["object-7.jpg"]
     assert [folder.name for folder in tmp_path.iterdir()] == ["pictures"]
 
@@ -284,7 +284,7 @@ def test_names_from_a_table_stay_in_the_folder(
 def test_a_copy_has_smaller_images(tmp_path: Path) -> None:
     original = DatasetDict({"test": load_images("scenes:heldout=3:scale=4", "test")})
     original.save_to_disk(tmp_path / "original")
-    copy = copied(str(tmp_path / "original"), splits=["test"], max_pixels=20_000)
+    copy = copy_dataset(str(tmp_path / "original"), splits=["test"], max_pixels=20_000)
     assert copy["test"]["reference"][:] == original["test"]["reference"][:]
     assert all(image.width * image.height <= 20_000 for image in copy["test"]["image"])
     assert copy["test"][0]["image"].size == (244, 81)

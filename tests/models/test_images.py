@@ -17,8 +17,8 @@ from posh_reward.models.prompt_images import (
     SizeLimits,
     image_of,
     images_of,
-    settled,
-    settled_size,
+    resize_for_model,
+    size_for_model,
     size_of,
 )
 from posh_reward.types import Failure, PromptImage
@@ -169,16 +169,16 @@ def test_a_settled_size_is_the_one_of_qwens_processors(
 
     if max(width, height) > LONGEST_SIDE * min(width, height):
         with pytest.raises(InputError, match="crop it"):
-            settled_size(width, height, factor, least, most)
+            size_for_model(width, height, factor, least, most)
         return
-    found = settled_size(width, height, factor, least, most)
+    found = size_for_model(width, height, factor, least, most)
     assert found[::-1] == smart_resize(height, width, factor, least, most)
     assert SizeLimits(factor, least, most).tokens(width, height) == found[0] * found[1] / factor**2
 
 
 @pytest.mark.parametrize("size", [(224, 112), (100, 150), (300, 260), (4000, 3000), (30, 30)])
 def test_a_settled_image_is_left_alone(size: tuple[int, int]) -> None:
-    once = settled(Image.new("RGBA", size), 28, 56 * 56, 50_000)
+    once = resize_for_model(Image.new("RGBA", size), 28, 56 * 56, 50_000)
     assert (once.width % 28, once.height % 28, once.mode) == (0, 0, "RGB")
     assert 56 * 56 <= once.width * once.height <= 50_000
-    assert settled(once, 28, 56 * 56, 50_000).size == once.size
+    assert resize_for_model(once, 28, 56 * 56, 50_000).size == once.size

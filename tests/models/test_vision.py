@@ -23,7 +23,7 @@ from posh_reward.models.load_model import load_model
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.text_runner import NO_ROOM, OUT_OF_MEMORY
-from posh_reward.models.vision.image_tokens import expanded
+from posh_reward.models.vision.image_tokens import expand
 from posh_reward.store import Store
 from posh_reward.types import Failure, PromptImage, Verdict
 from tests.models.tiny import byte_tokenizer, tiny_model
@@ -395,4 +395,4 @@ def test_a_model_whose_answers_would_differ_is_refused() -> None:
 
 
 def test_each_placeholder_becomes_as_many_as_its_image_has_tokens() -> None:
-    assert list(expanded([1, 7, 2, 7, 3], 7, (3, 1))) == [1, 7, 7, 7, 2, 7, 3]
+    assert list(expand([1, 7, 2, 7, 3], 7, (3, 1))) == [1, 7, 7, 7, 2, 7, 3]

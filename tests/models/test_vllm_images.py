@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from posh_reward.models.asker import BLIND, Asker
-from posh_reward.models.hub import downloaded, kind
+from posh_reward.models.hub import model_file, model_type
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, image_of, settled
+from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, image_of, resize_for_model
 from posh_reward.models.vllm.vllm_engine import (
     MOST_IMAGES,
     RETOKENISED,
@@ -44,7 +44,7 @@ SMALL, LARGE = prompt_image(), prompt_image(90, 60)
 
 def right(prompt: Prompt) -> list[float]:
     """The probabilities that a sound engine gives, which depend on each byte that it sees."""
-    images = [settled(each.image, *SIZES) for each in prompt.images]  # type: ignore[arg-type]
+    images = [resize_for_model(each.image, *SIZES) for each in prompt.images]  # type: ignore[arg-type]
     found = masses(prompt.text, len(LABELS), sum(sum(image.tobytes()) for image in images))
     return [mass / sum(found) for mass in found]
 
@@ -114,7 +114,7 @@ def test_whether_a_model_of_the_hub_sees_is_read_from_the_cache(
     snapshot.mkdir(parents=True)
     for said, found in (('{"model_type": "qwen3_vl"}', "qwen3_vl"), ("{}", ""), ("[]", "")):
         (snapshot / "config.json").write_text(said)
-        assert kind(downloaded("someone/tiny", "a" * 40, "config.json")) == found
+        assert model_type(model_file("someone/tiny", "a" * 40, "config.json")) == found
 
 
 def test_a_model_without_eyes_is_sent_no_image(make: Make) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from posh_reward.process.child_environment import passed_on, place_of_card, secrets_of
+from posh_reward.process.child_environment import child_variables, place_of_card, secrets_of
 
 NEEDED = (
     "PATH HOME LANG LC_ALL TMPDIR XDG_CACHE_HOME LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES CUDA_HOME "
@@ -26,17 +26,17 @@ ALL = dict.fromkeys([*NEEDED, *NOT_FOR_IT, *TOKENS, "PYTHONPATH", "PYTHONHASHSEE
 
 
 def test_a_child_gets_what_it_needs_by_name() -> None:
-    assert set(passed_on(ALL, "/another/python", hub=False)) == set(NEEDED)
-    more = passed_on(ALL, "/another/python", hub=False, also=("VLLM_",))
+    assert set(child_variables(ALL, "/another/python", hub=False)) == set(NEEDED)
+    more = child_variables(ALL, "/another/python", hub=False, also=("VLLM_",))
     assert set(more) == {*NEEDED, "VLLM_CACHE_ROOT"}
 
 
 def test_only_a_child_that_downloads_gets_the_key_to_the_hub() -> None:
-    assert set(passed_on(ALL, "/another/python", hub=True)) == {*NEEDED, *TOKENS}
+    assert set(child_variables(ALL, "/another/python", hub=True)) == {*NEEDED, *TOKENS}
 
 
 def test_this_interpreters_variables_are_for_this_interpreter() -> None:
-    own = set(passed_on(ALL, sys.executable, hub=False))
+    own = set(child_variables(ALL, sys.executable, hub=False))
     assert own == {*NEEDED, "PYTHONPATH", "PYTHONHASHSEED"}
 
 

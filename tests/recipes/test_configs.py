@@ -12,7 +12,7 @@ from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.settings import checked as fits_the_class
+from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.arguments import parsed_for, read_config
 from posh_reward.training.checking import checked
 from posh_reward.training.fit.report import fits

@@ -43,7 +43,7 @@ from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.presets import PRESET, PRESETS, prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake_model import graded
+from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Description, Reply
@@ -256,7 +256,7 @@ def steps(
     goldens: Sequence[Golden], preset: str, chat: Chat, store: Store | None = None
 ) -> Iterator[Step]:
     """Scores step after step with one metric."""
-    model = NotingModel(lambda each: graded(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
+    model = NotingModel(lambda each: verdict_of(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
     coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
     posh = PoSh(judge, coref=coref, preset=preset, store=store)
     told = [each["reference"] for each in goldens for _ in range(GENERATIONS)]

@@ -19,7 +19,7 @@ from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.rules.syntax import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child_environment import card_of, passed_on
+from posh_reward.process.child_environment import card_of, child_variables
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def say_licence() -> None:
 
 def environment(python: str, weights: str, device: str) -> dict[str, str]:
     """The worker's variables; the key to the hub only if the weights are on the hub."""
-    kept = passed_on(os.environ, python, hub=not Path(weights).exists())
+    kept = child_variables(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
     elif device == "auto":

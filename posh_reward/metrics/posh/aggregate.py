@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.metric import mean
-from posh_reward.settings import checked
+from posh_reward.settings import check_settings
 from posh_reward.types import HIGHEST_GRADE, Direction, Element, Kind, Scores
 
 
@@ -43,7 +43,7 @@ def weights_of(given: Weights | Mapping[str, float]) -> Weights:
     """
     if isinstance(given, Weights):
         return given
-    return Weights(**checked(Weights, given, "weights"))
+    return Weights(**check_settings(Weights, given, "weights"))
 
 
 def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float | None:

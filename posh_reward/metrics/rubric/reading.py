@@ -9,7 +9,7 @@ from typing import Any
 from posh_reward.metrics.rubric.rubric import Rubric, RubricMetric
 from posh_reward.metrics.rubric.scores import Given
 from posh_reward.models.model import savable
-from posh_reward.settings import shown
+from posh_reward.settings import brief
 
 LONGEST_FEEDBACK = 2_000
 """Characters of a reason that are kept."""
@@ -35,7 +35,7 @@ def read_points(reply: str, rubric: Rubric) -> tuple[Given, ...]:
         raise ReplyError(f"{', '.join(missing)} missing")
     unknown = [name for name in found if name not in names]
     if unknown:
-        raise ReplyError(f"{shown(unknown[0])} is not a criterion")
+        raise ReplyError(f"{brief(unknown[0])} is not a criterion")
     return tuple(_given(metric, found[metric.name]) for metric in rubric.metrics)
 
 
@@ -74,7 +74,7 @@ def _given(metric: RubricMetric, said: object) -> Given:
     score, feedback = said["score"], said["feedback"]
     if isinstance(score, bool) or not isinstance(score, int | float) or score not in metric.points:
         allowed = ", ".join(map(str, sorted(metric.points)))
-        raise ReplyError(f"the score of {metric.name} is {shown(score)}, not one of {allowed}")
+        raise ReplyError(f"the score of {metric.name} is {brief(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
     return Given(metric.name, int(score), savable(feedback.strip()[:LONGEST_FEEDBACK]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.settings import ENDINGS, meant, read_settings, shown
+from posh_reward.settings import ENDINGS, brief, guess, read_settings
 
 OPENING = (
     "You are an expert judge. Your task is to evaluate a given answer based on a ground truth and "
@@ -99,7 +99,7 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
         return rubric_of(read_settings(path, "the rubric"), path.stem)
     if str(which) not in rubric_names():
         raise InputError(
-            f"there is no rubric {shown(str(which))}{meant(str(which), rubric_names())}: give a "
+            f"there is no rubric {brief(str(which))}{guess(str(which), rubric_names())}: give a "
             f".yaml or .json file, or one of {', '.join(rubric_names())}"
         )
     with resources.as_file(resources.files(__package__ or "") / f"rubrics/{which}.yaml") as file:
@@ -145,11 +145,11 @@ class _Fields:
 
     def only(self, *known: str) -> None:
         if not isinstance(self.values, Mapping):
-            raise ConfigError(f"{self.where} is {shown(self.values)}: give a mapping")
+            raise ConfigError(f"{self.where} is {brief(self.values)}: give a mapping")
         for key in self.values:
             if key not in known:
                 raise ConfigError(
-                    f"{self.where}: there is no setting {shown(key)}{meant(key, known)}: choose "
+                    f"{self.where}: there is no setting {brief(key)}{guess(key, known)}: choose "
                     f"among {', '.join(known)}"
                 )
 
@@ -159,13 +159,13 @@ class _Fields:
     def numbered(self, key: str) -> Sequence[tuple[int, Any]]:
         listed = self.values.get(key) or []
         if not isinstance(listed, list):
-            raise ConfigError(f"{self.where}: {key} is {shown(listed)}: give a list")
+            raise ConfigError(f"{self.where}: {key} is {brief(listed)}: give a list")
         return list(enumerate(listed, start=1))
 
     def mapping(self, key: str) -> Mapping[Any, Any]:
         found = self.values.get(key)
         if not isinstance(found, Mapping):
-            raise ConfigError(f"{self.where}: {key} is {shown(found)}: give a mapping")
+            raise ConfigError(f"{self.where}: {key} is {brief(found)}: give a mapping")
         return found
 
 
@@ -185,7 +185,7 @@ def _name(name: str, where: str) -> str:
     """A name that is itself in JSON and on a screen."""
     if not name.isprintable() or len(name) > LONGEST_NAME or any(mark in name for mark in '"\\'):
         raise ConfigError(
-            f"{where}: name is {shown(name)}: give at most {LONGEST_NAME} printable characters, "
+            f"{where}: name is {brief(name)}: give at most {LONGEST_NAME} printable characters, "
             "without quotes and backslashes"
         )
     return name
@@ -198,7 +198,7 @@ def _example(settings: Mapping[str, Any], metrics: Sequence[RubricMetric], where
     for metric in metrics:
         if scores.get(metric.name) not in list(metric.points):
             raise ConfigError(
-                f"{where}: {metric.name} has {shown(scores.get(metric.name))} points: give one of "
+                f"{where}: {metric.name} has {brief(scores.get(metric.name))} points: give one of "
                 f"{', '.join(map(str, metric.points))}"
             )
         _text(feedback.get(metric.name), f"{where}: feedback on {metric.name}")
@@ -211,10 +211,10 @@ def _points(key: object, where: str) -> int:
     try:
         return int(str(key))
     except ValueError:
-        raise ConfigError(f"{where}: {shown(key)} points: give a whole number") from None
+        raise ConfigError(f"{where}: {brief(key)} points: give a whole number") from None
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where} is {shown(value)}: give a text")
+        raise ConfigError(f"{where} is {brief(value)}: give a text")
     return value.strip()

@@ -34,7 +34,7 @@ def require_libraries() -> None:
         ) from None
 
 
-def chosen_device(device: str) -> torch.device:
+def device_of(device: str) -> torch.device:
     """The device of that name; for "auto" this process's own card, or the CPU without one.
 
     Raises:
@@ -59,7 +59,7 @@ def chosen_device(device: str) -> torch.device:
     return chosen
 
 
-def chosen_dtype(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
+def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
     """The number format of that name; for "auto" the checkpoint's, on a CPU float32.
 
     Raises:

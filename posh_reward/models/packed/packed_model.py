@@ -104,7 +104,7 @@ class PackedModel:
         return self.images.eyes.shown(prompt, ids, shared) if self.images else BLIND
 
 
-def made_ready(
+def ready_model(
     model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
 ) -> PackedModel:
     """A model that has been checked to give each prompt the answer that it would get alone.

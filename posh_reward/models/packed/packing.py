@@ -57,7 +57,7 @@ def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
     ]
 
 
-def alike(rows: Sequence[Segment]) -> Iterator[list[int]]:
+def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
     """Indices of rows, in groups that need little padding and fit into memory."""
     group: list[int] = []
     longest = 0
@@ -193,7 +193,7 @@ class Pack:
         self.last = on(device, np.asarray(last, np.int64))
         self.groups = [
             RowGroup([rows[i] for i in which], [offsets[i] for i in which], device)
-            for which in alike(rows)
+            for which in similar_rows(rows)
         ]
 
     def run(self, model: PreTrainedModel) -> torch.Tensor:
@@ -252,12 +252,12 @@ def attend_group(
     """(tokens of the group, heads, size); heads that share keys are laid out as more queries."""
     heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
     rows, width = group.query.shape
-    asked = picked(query, group.query).view(rows, width, heads, shared, -1).permute(0, 2, 3, 1, 4)
+    asked = rows_at(query, group.query).view(rows, width, heads, shared, -1).permute(0, 2, 3, 1, 4)
     with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
         told = torch.nn.functional.scaled_dot_product_attention(
             asked.reshape(rows, heads, shared * width, -1),
-            picked(keys, group.key).transpose(1, 2),
-            picked(values, group.key).transpose(1, 2),
+            rows_at(keys, group.key).transpose(1, 2),
+            rows_at(values, group.key).transpose(1, 2),
             attn_mask=group.mask(shared, window, query.dtype),
             scale=scaling,
         )
@@ -265,7 +265,7 @@ def attend_group(
     return told.reshape(rows * width, heads * shared, -1).index_select(0, group.real)
 
 
-def picked(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+def rows_at(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
     """``values[which]``, by the operation that copies whole rows."""
     return values.index_select(0, which.flatten()).view(*which.shape, *values.shape[1:])
 

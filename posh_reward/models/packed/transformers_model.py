@@ -134,7 +134,7 @@ class TransformersModel:
     @cached_property
     def few_calls(self) -> bool:
         """On a card, where a decoding step takes as long for one phrase as for hundreds."""
-        device = self._given[0].device if self._given else checkpoint.chosen_device(self._device)
+        device = self._given[0].device if self._given else checkpoint.device_of(self._device)
         return bool(device.type != "cpu")
 
     @cached_property
@@ -151,9 +151,9 @@ class TransformersModel:
         how = f"{self._reading}:pixels-{self._max_pixels}" if self.sees else self._reading
         if self._from_memory:
             return f"{version}:{self._model}:{how}"
-        device = checkpoint.chosen_device(self._device)
+        device = checkpoint.device_of(self._device)
         config = checkpoint.load_config(self._model, self._commit)
-        dtype = str(checkpoint.chosen_dtype(self._dtype, config, device)).removeprefix("torch.")
+        dtype = str(checkpoint.dtype_of(self._dtype, config, device)).removeprefix("torch.")
         folder = Path(self._model)
         called = folder.resolve().name if folder.is_dir() else self._model
         return f"{version}:{called}@{self._identity}:{dtype}:{how}"
@@ -229,10 +229,10 @@ class TransformersModel:
 
     def _load(self) -> PackedModel:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.packed_model import made_ready
+        from posh_reward.models.packed.packed_model import ready_model
 
         model, tokenizer, images = self._given or self._from_checkpoint()
-        return made_ready(model, Chat(tokenizer), images, self._budget, self._max_pixels)
+        return ready_model(model, Chat(tokenizer), images, self._budget, self._max_pixels)
 
     def _from_checkpoint(self) -> ModelParts:
         if self._from_memory:
@@ -240,9 +240,9 @@ class TransformersModel:
                 f"the judge's model {self._model!r} was given in memory, and pickles leave it "
                 "out: make the judge again with TransformersModel.of"
             )
-        device = checkpoint.chosen_device(self._device)
+        device = checkpoint.device_of(self._device)
         config = checkpoint.load_config(self._model, self._commit)
-        dtype = checkpoint.chosen_dtype(self._dtype, config, device)
+        dtype = checkpoint.dtype_of(self._dtype, config, device)
         return checkpoint.load(self._model, self._commit, device, dtype)
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import Any
 from posh_reward.models.asker import BLIND
 from posh_reward.models.labels import TOP, label_masses, says, verdict
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import SizeLimits, settled_image
+from posh_reward.models.prompt_images import SizeLimits, image_for_model
 from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
@@ -66,7 +66,7 @@ class ChatMessages:
         if self._sizes is None:
             return BLIND
         if prompt_image not in self._uris:
-            image = settled_image(prompt_image, self._sizes)
+            image = image_for_model(prompt_image, self._sizes)
             if isinstance(image, Failure):
                 return image
             written = BytesIO()

@@ -88,7 +88,7 @@ class ImageRunner:
     def _answers(self, prompts: Sequence[ImageTokens], reply: int, answer: Answer) -> list[Any]:
         answers: dict[int, Any] = {}
         with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
-            for together in alike(prompts):
+            for together in by_image(prompts):
                 for known, rows in self._known(prompts, together):
                     if isinstance(known, Failure):
                         answers.update((index, known) for index, _ in rows)
@@ -283,7 +283,7 @@ class ImageRunner:
         return hidden
 
 
-def alike(prompts: Sequence[ImageTokens]) -> list[list[int]]:
+def by_image(prompts: Sequence[ImageTokens]) -> list[list[int]]:
     """Indices of the prompts about the same images, together."""
     groups: dict[object, list[int]] = {}
     for index, prompt in enumerate(prompts):

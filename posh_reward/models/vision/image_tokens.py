@@ -12,9 +12,9 @@ from posh_reward.models.prompt_images import (
     NO_PLACE,
     SizeLimits,
     check_max_pixels,
-    settled_image,
+    image_failure,
+    image_for_model,
     size_of,
-    unshown,
 )
 from posh_reward.types import Failure, PromptImage
 
@@ -80,9 +80,9 @@ class ImageEncoder:
         try:
             counts = [self.sizes.tokens(*size_of(prompt_image)) for prompt_image in prompt.images]
         except InputError as error:
-            return unshown(error)
+            return image_failure(error)
         end = places[-1] + 1
-        stem = self._one(tuple(expanded(ids[:end], self.placeholder, counts)))
+        stem = self._one(tuple(expand(ids[:end], self.placeholder, counts)))
         prefix = self._one(tuple(ids[end:shared]))
         return ImageTokens(prompt.images, stem, prefix, tuple(ids[shared:]))
 
@@ -92,7 +92,7 @@ class ImageEncoder:
         """Pixels (patches, values of a patch) and grids (images, 3) of images, in order."""
         images = []
         for prompt_image in prompt_images:
-            image = settled_image(prompt_image, self.sizes)
+            image = image_for_model(prompt_image, self.sizes)
             if isinstance(image, Failure):
                 return image
             images.append(image)
@@ -106,7 +106,7 @@ class ImageEncoder:
         return self._known.setdefault(ids, ids)
 
 
-def expanded(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:
+def expand(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:
     """The ids with each placeholder in turn repeated as often as its image has tokens."""
     repeats = iter(counts)
     for token in ids:

@@ -38,7 +38,7 @@ def main() -> None:
 
 def about(model: str, revision: str | None) -> dict[str, str]:
     """``{"vllm": version, "revision": commit, "kind": model_type}``, or ``{"fatal": why}``."""
-    from posh_reward.models.hub import commit, downloaded, fingerprint, kind
+    from posh_reward.models.hub import commit, fingerprint, model_file, model_type
 
     if find_spec("vllm") is None:
         return {
@@ -50,12 +50,12 @@ def about(model: str, revision: str | None) -> dict[str, str]:
         if not (path / "config.json").is_file():
             return {"fatal": f"the folder {model} holds no model: there is no config.json in it"}
         which = f"sha256-{fingerprint(path)}"
-        return {"vllm": vllm_version(), "revision": which, "kind": kind(path / "config.json")}
+        return {"vllm": vllm_version(), "revision": which, "kind": model_type(path / "config.json")}
     if path.is_absolute() or model.startswith("."):
         return {"fatal": f"there is no folder {model}: give a model's folder or its name on a hub"}
     try:
         which = commit(model, revision)
-        read = kind(downloaded(model, which, "config.json"))
+        read = model_type(model_file(model, which, "config.json"))
         return {"vllm": vllm_version(), "revision": which, "kind": read}
     except Exception as error:
         return {

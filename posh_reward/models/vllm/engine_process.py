@@ -10,7 +10,7 @@ from typing import Any
 from posh_reward.errors import JudgeError
 from posh_reward.models.asker import BLIND
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import SizeLimits, settled_image
+from posh_reward.models.prompt_images import SizeLimits, image_for_model
 from posh_reward.models.vllm.vllm_environment import boot_command
 from posh_reward.models.vllm.wire import EngineReply, image_portions, parse_reply, prompts_json
 from posh_reward.process import ChildProcess
@@ -102,7 +102,7 @@ class EngineProcess:
 
     def _settled(self, image: PromptImage) -> Any:
         """The image as the model is to see it, or why it cannot."""
-        return BLIND if self._sizes is None else settled_image(image, self._sizes)
+        return BLIND if self._sizes is None else image_for_model(image, self._sizes)
 
     def tell(self, what: str) -> None:
         """Tells it to "sleep" or "wake", which have no answer.

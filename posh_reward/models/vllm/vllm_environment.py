@@ -12,7 +12,7 @@ from pathlib import Path
 
 from posh_reward.errors import JudgeError
 from posh_reward.models.prompt_images import SEEING
-from posh_reward.process.child_environment import card_of, passed_on, secrets_of, without
+from posh_reward.process.child_environment import card_of, child_variables, redact, secrets_of
 
 BOOT = Path(__file__).with_name("boot.py")
 
@@ -68,7 +68,7 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     except (IndexError, ValueError, AttributeError):
         fatal = f"{python} cannot be asked for its vLLM: {done.stderr.strip()[-500:]}"
     if fatal is not None:
-        raise JudgeError(without(secrets_of(environment), str(fatal)))
+        raise JudgeError(redact(secrets_of(environment), str(fatal)))
     return VllmProbe(str(found["vllm"]), str(found["revision"]), found.get("kind") in SEEING)
 
 
@@ -91,7 +91,7 @@ def child_environment(
     hub = not Path(model).is_dir()
     kept = {
         name: value
-        for name, value in passed_on(base, python, hub=hub, also=ENGINES).items()
+        for name, value in child_variables(base, python, hub=hub, also=ENGINES).items()
         if not name.startswith(OTHER_ENGINE)
     }
     for name in ALLOCATOR:

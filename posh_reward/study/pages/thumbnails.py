@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.image_files import on_white, opened
+from posh_reward.datasets.image_files import on_white, open_image
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def small_copy(path: Path, side: int = SIDE) -> bytes | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of a file that is not quite right
-            with opened(path) as image:
+            with open_image(path) as image:
                 return as_jpeg(image, side)
     except Exception:  # Pillow may not be there, and its decoders raise many kinds of errors
         return None

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.image_files import is_there
+from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
 from posh_reward.study.rows.tables import Row
@@ -191,7 +191,7 @@ def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]
     for item in items:
         path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
         held = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
-        if not held and isinstance(path, str) and path and not is_there(path):
+        if not held and isinstance(path, str) and path and not path_exists(path):
             there = folder / path
-            item = replace(item, content=str(there if is_there(there) else path))
+            item = replace(item, content=str(there if path_exists(there) else path))
         yield item

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from posh_reward.models.fake_model import FakeModel, Recorder, graded
+from posh_reward.models.fake_model import FakeModel, Recorder, verdict_of
 from posh_reward.models.fake_model import Grader as PromptGrader
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
@@ -45,7 +45,7 @@ class FakeJudge(Recorder):
         self.questions.extend(questions)
         self.usage.requests += len(questions)
         self.usage.images += sum(each.image is not None for each in questions)
-        verdicts = [graded(self._grader(question)) for question in questions]
+        verdicts = [verdict_of(self._grader(question)) for question in questions]
         for verdict in verdicts:
             if verdict.failure is not None:
                 reason = str(verdict.failure)
