@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError
+from posh_reward.training import shards
 from posh_reward.training.checkpoints import newest_to_resume
+from posh_reward.training.processes import Processes
+from posh_reward.training.stopping import of_all_ranks
 
 if TYPE_CHECKING:
     import torch
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
+ADAPTER = ".default."
+"""What PEFT adds to the names of an adapter's parameters in a model, and leaves out in its file."""
 COMPARED = 16
 """How many tensors of a checkpoint are compared with the model's: enough to tell whether it was
 loaded."""
@@ -36,19 +41,43 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:
-    """Loads a checkpoint's weights. Call it before ``trainer.train``, which may fail to.
+    """Loads a checkpoint's weights, or sees to it that ``trainer.train`` can. Call it before that.
 
     The trainer saves a Qwen2.5-VL under the hub's names (``visual...``) but looks for the current
     ones (``model.visual...``): it finds none, warns, and trains the untrained model on
-    (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both. Does nothing where
-    DeepSpeed or FSDP reads its own files, or where there are only adapters.
+    (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both.
+
+    DeepSpeed reads files of its own, under its own names, once the training begins. So under
+    DeepSpeed nothing is loaded here, but those files must be there. Does nothing with FSDP, or
+    where there are only adapters.
+
+    Raises:
+        ConfigError: a file is missing that DeepSpeed will read, or that the trainer saves next to
+            DeepSpeed's; on every rank.
     """
+    if trainer.is_deepspeed_enabled:
+        _refuse_together(_incomplete(Path(checkpoint), Processes.of_this_run(trainer.args)))
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or not is_whole_model(checkpoint):
         return
     model: Any = trainer.model
     saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
     model.load_state_dict(saved.state_dict())
     logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+
+
+def _incomplete(checkpoint: Path, there: Processes) -> str | None:
+    """The reason why a checkpoint of DeepSpeed's cannot be resumed from; None without one."""
+    misfit = shards.misfit(checkpoint, there) if there.zero_stage else None
+    if misfit is None and there.gathers_on_save and not files_of_tensors(checkpoint):
+        return f"{checkpoint} has no weights: neither model.safetensors nor an adapter's"
+    return misfit
+
+
+def _refuse_together(complaint: str | None) -> None:
+    """Raises ConfigError on every rank if one has a complaint; all of them have to call this."""
+    complaints = [each for each in of_all_ranks(complaint) if each is not None]
+    if complaints:
+        raise ConfigError(complaints[0])
 
 
 def is_whole_model(checkpoint: str) -> bool:
@@ -82,23 +111,15 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         Raises:
             ConfigError: they differ; on every rank.
         """
-        checkpoint = _resumed(args, state)
-        if checkpoint is None or model is None:
+        if not state.global_step or model is None:
             return
-        lost = lost_weights(model, checkpoint)
-        if lost:
-            raise ConfigError(
-                f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and "
-                f"{len(lost) - 1} more of {COMPARED} compared are not in the model. Call "
-                "posh_reward.training.resume.load_weights(trainer, checkpoint) before "
-                "trainer.train(resume_from_checkpoint=checkpoint)"
-            )
+        checkpoint = _resumed(args, state)
+        lost = [] if checkpoint is None else lost_weights(model, checkpoint)
+        _refuse_together(_about(lost, checkpoint, args) if checkpoint and lost else None)
 
 
 def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
-    """The checkpoint that this run was resumed from, if it was and holds a whole model."""
-    if not state.global_step:
-        return None
+    """The checkpoint that this run was resumed from, if it has tensors to compare."""
     given = args.resume_from_checkpoint
     folders = [Path(given)] if isinstance(given, str) else []
     folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
@@ -108,26 +129,53 @@ def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
             "be compared with the model's: set resume_from_checkpoint in them",
             state.global_step,
         )
-    return next((folder for folder in folders if is_whole_model(str(folder))), None)
+    return next((folder for folder in folders if files_of_tensors(folder)), None)
+
+
+def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
+    """The names of lost weights, with the remedy."""
+    if Processes.of_this_run(args).zero_stage:
+        remedy = "DeepSpeed's files in it are those of another step or run: resume from another one"
+    else:
+        remedy = (
+            "Call posh_reward.training.resume.load_weights(trainer, checkpoint) before "
+            "trainer.train(resume_from_checkpoint=checkpoint)"
+        )
+    return (
+        f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and {len(lost) - 1} more "
+        f"of {COMPARED} compared are not in the model. {remedy}"
+    )
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:
     """Of some of a checkpoint's tensors, the names of those whose values the model lacks.
 
     A tensor is looked for under every name in the model that ends like its own, so that a new
-    prefix does not hide it. Parameters that are partitioned over ranks are not compared.
+    prefix does not hide it. Where DeepSpeed has spread a parameter over ranks, this rank's part is
+    compared; what is empty for other reasons is not.
     """
+    own = {
+        name.replace(ADAPTER, "."): value
+        for name, value in model.state_dict(keep_vars=True).items()
+        if value.numel() or shards.is_partitioned(value)
+    }
+    return [
+        name
+        for name, saved in _some_tensors(checkpoint)
+        if own and not any(has_values(value, saved) for value in _namesakes(name, own))
+    ]
+
+
+def has_values(parameter: Any, tensor: torch.Tensor) -> bool:
+    """True if a parameter has a tensor's shape and values, as far as they are on this rank."""
     import torch
 
-    own = {name: value for name, value in model.state_dict().items() if value.numel()}
-    lost = []
-    for name, saved in _some_tensors(checkpoint):
-        there = [value for value in _namesakes(name, own) if value.shape == saved.shape]
-        if own and not any(
-            torch.equal(value.cpu().to(torch.float32), saved.to(torch.float32)) for value in there
-        ):
-            lost.append(name)
-    return lost
+    if getattr(parameter, "ds_shape", parameter.shape) != tensor.shape:
+        return False
+    own = parameter.detach()
+    if shards.is_partitioned(parameter):
+        own, tensor = shards.own_part(parameter, tensor)
+    return torch.equal(own.cpu().to(torch.float32), tensor.to(torch.float32))
 
 
 def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -145,13 +193,23 @@ def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
     """Up to ``COMPARED`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
-    index = checkpoint / "model.safetensors.index.json"
-    if index.is_file():
-        where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    else:
-        with safe_open(checkpoint / "model.safetensors", "pt") as file:
-            where = dict.fromkeys(file.keys(), "model.safetensors")
+    where = files_of_tensors(checkpoint)
     names = sorted(where)
     for name in names[:: max(len(names) // COMPARED, 1)][:COMPARED]:
-        with safe_open(checkpoint / where[name], "pt") as file:
+        with safe_open(where[name], "pt") as file:
             yield name, file.get_tensor(name)
+
+
+def files_of_tensors(checkpoint: Path) -> dict[str, Path]:
+    """The file of each tensor of a checkpoint's model or adapter; empty if it has neither."""
+    from safetensors import safe_open
+
+    index = checkpoint / "model.safetensors.index.json"
+    if index.is_file():
+        files = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        return {name: checkpoint / file for name, file in files.items()}
+    where: dict[str, Path] = {}
+    for path in checkpoint.glob("*model.safetensors"):
+        with safe_open(path, "pt") as file:
+            where |= dict.fromkeys(file.keys(), path)
+    return where
