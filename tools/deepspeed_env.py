@@ -1,0 +1,31 @@
+"""Makes the environment for ``pytest --run-deepspeed``: DeepSpeed's ZeRO-3, on a CPU.
+
+    python3 -m tools.deepspeed_env .venv-deepspeed
+
+The versions are those that the extra ``gpu`` resolves to on Python 3.11, without vLLM and cards.
+DeepSpeed compiles a part of itself when it first runs, which needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tools.install import TORCH, FailedError, at_work, made
+
+VERSIONS = ("deepspeed==0.19.8", "transformers==5.17.0", "trl==1.16.0", "accelerate==1.15.0")
+
+
+def main(folder: str) -> int:
+    """Installs; returns an exit status."""
+    try:
+        log, pip = made(Path(folder))
+        at_work("installing DeepSpeed", [*pip, "install", TORCH, *VERSIONS, "-e", ".[train]"], log)
+    except FailedError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
