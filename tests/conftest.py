@@ -16,6 +16,7 @@ OPT_IN = {
     "slow": "takes minutes or several processes",
     "gpu": "needs a CUDA device",
     "vllm": "needs a vLLM engine",
+    "deepspeed": "needs an environment with DeepSpeed",
     "demo": "reads what `make demo` wrote",
     "slurm": "starts a Slurm on this machine (root, slurm-wlm, munge)",
     "label_studio": "starts Label Studio, whose program LABEL_STUDIO names",

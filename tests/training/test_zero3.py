@@ -1,0 +1,188 @@
+"""Real DeepSpeed ZeRO-3 runs, two ranks on the CPU, are stopped and go on: 4 to 8 minutes.
+
+DeepSpeed lives in an environment of its own, which ``$POSH_DEEPSPEED_PYTHON`` names::
+
+    python3 -m tools.deepspeed_env .venv-deepspeed
+    POSH_DEEPSPEED_PYTHON=.venv-deepspeed/bin/python \
+        pytest --run-deepspeed tests/training/test_zero3.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from posh_reward.training.stopping import TRY_AGAIN
+from tests.processes import soon
+
+pytestmark = pytest.mark.deepspeed
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "tests/training/launch_zero3.py"
+STEPS = 8
+"""Of a run; it is told to stop after the second."""
+FLAGS = [
+    "--max_steps", str(STEPS), "--logging_steps", "1", "--warmup_steps", "0",
+    "--dataset_name", "scenes:train=16:heldout=4", "--eval_strategy", "no",
+    "--use_cpu", "false", "--bf16", "true", "--resume_from_checkpoint", "latest",
+]  # fmt: skip
+RUNS = {
+    "sft": ["sft", "--per_device_train_batch_size", "4"],
+    "dapo": [
+        "dapo", "--per_device_train_batch_size", "8", "--max_completion_length", "8",
+        "--mask_truncated_completions", "false",
+    ],
+    "lora": [
+        "sft", "--per_device_train_batch_size", "4",
+        "--use_peft", "--lora_target_modules", "q_proj", "v_proj",
+    ],
+}  # fmt: skip
+
+
+class Launcher:
+    """Starts runs on one model, which write to folders next to it."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        self.python, self.folder = python, folder
+        self.environment = {
+            **os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore",
+            "OMP_NUM_THREADS": "1", "ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu",
+        }  # fmt: skip
+        build = [python, SCRIPT, "build", str(folder / "tiny")]
+        subprocess.run(build, cwd=ROOT, env=self.environment, check=True)
+
+    def log(self, output: Path) -> str:
+        return output.with_suffix(".log").read_text()
+
+    def status(self, output: Path) -> str:
+        return output.with_suffix(".status").read_text()
+
+    def start(self, kind: str, output: Path) -> subprocess.Popen[bytes]:
+        recipe, *flags = RUNS[kind]
+        command = [
+            self.python, "-m", "accelerate.commands.launch",
+            "--config_file", "configs/accelerate/zero3_8gpu.yaml", "--num_processes", "2",
+            "--main_process_port", "0", SCRIPT, recipe, "--config", f"configs/smoke/{recipe}.yaml",
+            "--model_name_or_path", str(self.folder / "tiny"), "--output_dir", str(output),
+            *FLAGS, *flags,
+        ]  # fmt: skip
+        environment = self.environment | {"POSH_STATUS_FILE": str(output.with_suffix(".status"))}
+        with output.with_suffix(".log").open("wb") as log:
+            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+
+    def end(self, process: subprocess.Popen[bytes]) -> int:
+        try:
+            return process.wait(240)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # its ranks end within 30 seconds
+            process.wait(60)
+            raise
+
+    def finish(self, kind: str, output: Path) -> None:
+        assert self.end(self.start(kind, output)) == 0, self.log(output)[-6000:]
+
+
+@pytest.fixture(scope="module")
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> Launcher:
+    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
+    if not python:
+        pytest.skip(f"POSH_DEEPSPEED_PYTHON is not set.{(__doc__ or '').partition('.')[2]}")
+    return Launcher(python, tmp_path_factory.mktemp("zero3"))
+
+
+def stop(launcher: Launcher, kind: str) -> Path:
+    """The output of a run that SIGTERM has stopped; made once for each kind."""
+    output = launcher.folder / f"{kind}-stopped"
+    if output.exists():
+        return output
+    process = launcher.start(kind, output)
+    assert soon(lambda: "step 2:" in launcher.log(output), 120), launcher.log(output)[-6000:]
+    process.terminate()
+    assert launcher.end(process) == 1, "whatever the ranks' own status is"
+    assert launcher.status(output) == str(TRY_AGAIN)
+    return output
+
+
+def checkpoint_in(output: Path) -> Path:
+    [checkpoint] = output.glob("checkpoint-*")
+    return checkpoint
+
+
+def weights(folder: Path) -> bytes:
+    [file] = folder.glob("*model.safetensors")
+    return file.read_bytes()
+
+
+def losses(output: Path) -> dict[int, float]:
+    state = json.loads((output / "trainer_state.json").read_text())
+    return {line["step"]: line["loss"] for line in state["log_history"] if "loss" in line}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(launcher: Launcher, kind: str) -> None:
+    whole = launcher.folder / f"{kind}-whole"
+    launcher.finish(kind, whole)
+
+    stopped = stop(launcher, kind)
+    checkpoint = checkpoint_in(stopped)
+    step = int(checkpoint.name.removeprefix("checkpoint-"))
+    assert launcher.log(stopped).count(f"stopped after step {step} of {STEPS}") == 2, "both ranks"
+    assert len(list(checkpoint.glob("global_step*/*_states.pt"))) == 4, "two files of each rank"
+
+    resumed = launcher.folder / f"{kind}-resumed"
+    shutil.copytree(stopped, resumed)
+    launcher.finish(kind, resumed)
+    assert f"step {step + 1}: loss" in launcher.log(resumed)
+    assert f"step {step}: loss" not in launcher.log(resumed), "it began after the checkpoint"
+    assert losses(resumed) == losses(whole)
+    assert list(losses(whole)) == list(range(1, STEPS + 1))
+    assert weights(resumed) == weights(whole)
+    assert weights(resumed) != weights(checkpoint), "it has learned since"
+
+
+def without_states(checkpoint: Path) -> None:
+    [states] = checkpoint.glob("global_step*")
+    shutil.rmtree(states)
+
+
+def without_a_rank(checkpoint: Path) -> None:
+    [states] = checkpoint.glob("global_step*/zero_pp_rank_1_*_model_states.pt")
+    states.unlink()
+
+
+def without_tensors(checkpoint: Path) -> None:
+    [file] = checkpoint.glob("*model.safetensors")
+    file.unlink()
+
+
+def with_a_wrong_rank(checkpoint: Path) -> None:
+    """The second rank gets the first one's part of the weights, and is the only one to notice."""
+    first, second = sorted(checkpoint.glob("global_step*/*_optim_states.pt"))
+    shutil.copyfile(first, second)
+
+
+@pytest.mark.parametrize("kind", ["sft", "lora"])
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (without_states, "has no optimizer"),
+        (without_a_rank, "lacks zero_pp_rank_1_mp_rank_00_model_states.pt"),
+        (without_tensors, "has no weights: neither model.safetensors nor an adapter's"),
+        (with_a_wrong_rank, "without its weights"),
+    ],
+)
+def test_a_checkpoint_that_lacks_weights_is_refused_on_both_ranks(
+    launcher: Launcher, kind: str, damage: Callable[[Path], None], complaint: str
+) -> None:
+    output = launcher.folder / f"{kind}-{damage.__name__}"
+    shutil.copytree(stop(launcher, kind), output)
+    damage(checkpoint_in(output))
+    assert launcher.end(launcher.start(kind, output)) == 1
+    assert launcher.status(output) == "1", "not to be tried again"
+    assert launcher.log(output).count(complaint) >= 2, launcher.log(output)[-6000:]
