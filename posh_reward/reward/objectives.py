@@ -311,13 +311,15 @@ def trainer_of(log_metric: object) -> Any:
 def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
     """Refuse a trainer whose functions do not all fail together.
 
-    After a judge's death it would train on the others alone, and save what comes of it.
+    After a judge's death it would train on the others alone, and save what comes of it. A trainer
+    that has none of them calls the reward from functions of its user's, who answers for them.
 
     Raises:
         ConfigError: the trainer has a reward function for which ``shares`` is false.
     """
-    alone = [each for each in getattr(trainer, "reward_funcs", ()) if not shares(each)]
-    if alone:
+    functions = getattr(trainer, "reward_funcs", ())
+    alone = [each for each in functions if not shares(each)]
+    if 0 < len(alone) < len(functions):
         raise ConfigError(
             f"{', '.join(map(_name_of, alone))} would still be rewarded where the judge fails: "
             "give the trainer reward_funcs=reward.functions(other, ...), or "

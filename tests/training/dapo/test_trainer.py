@@ -139,9 +139,9 @@ def test_credit_lands_on_the_chosen_groups(tiny: Path) -> None:
     assert torch.equal(chosen["advantages"], alone["advantages"])
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_two_rewards_of_one_scoring(tiny: Path, named: bool) -> None:
-    """The scores may be told by a reward function, or by an object behind several of them."""
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_two_rewards_of_one_scoring(tiny: Path, wrapped: bool) -> None:
+    """The reward may stand beside another function, or behind a function of its user's."""
     scorer = posh()
 
     def precision(completions: list[Any], **columns: Any) -> list[float | None]:
@@ -150,10 +150,13 @@ def test_two_rewards_of_one_scoring(tiny: Path, named: bool) -> None:
     def length(completions: list[Any], **columns: Any) -> list[float]:
         return [float(at % 3) for at in range(len(completions))]
 
-    how = {"reward": [length, precision], "scored_by": scorer} if named else {
-        "reward": [length, scorer]
-    }  # fmt: skip
-    trainer = make(tiny, span_credit=0.5, multi_objective_aggregation="normalize_then_sum", **how)
+    trainer = make(
+        tiny,
+        span_credit=0.5,
+        multi_objective_aggregation="normalize_then_sum",
+        reward=[length, precision] if wrapped else scorer.functions(length),
+        scored_by=scorer,
+    )
     made = batch(trainer, [*SAID])
     assert trainer._metrics["train"]["span_credit/without"] == [0.0]
     assert made["advantages"].shape == made["completion_mask"].shape
