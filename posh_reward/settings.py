@@ -19,7 +19,7 @@ from posh_reward.errors import ConfigError, InputError
 ENDINGS = (".yaml", ".yml", ".json")
 
 Table = Mapping[str, str]
-"""What can be named in settings: name -> ``module:class``, imported when asked for."""
+"""Names in settings -> ``module:class``, imported on demand."""
 
 
 REMEDIES = {
@@ -183,7 +183,7 @@ def check_settings(made: Callable[..., Any], given: Mapping[str, Any], what: str
 
 
 def misfit(value: object, hint: Any) -> str | None:
-    """What is wrong with a value for an annotation; None if it fits, or cannot be checked."""
+    """The remedy for a value that does not fit an annotation; None if it fits."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
     try:

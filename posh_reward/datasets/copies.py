@@ -28,7 +28,7 @@ def copy_dataset(
     max_pixels: int = MAX_PIXELS,
     skip_broken: bool = False,
 ) -> DatasetDict:
-    """Loads a dataset's splits, checks every image, and shrinks the larger ones.
+    """Load a dataset's splits, checks every image, and shrinks the larger ones.
 
     Args:
         name: a dataset as ``load_images`` takes it, on the hub or on the disk.
@@ -107,7 +107,7 @@ def build_dataset(
 
 
 def save(dataset: DatasetDict, folder: Path) -> None:
-    """Saves a dataset with its images' bytes in it, whole or not at all.
+    """Save a dataset with its images' bytes in it, whole or not at all.
 
     Raises:
         InputError: the folder is there already.

@@ -39,7 +39,7 @@ def fetch_images(
     wait: float = 1.0,
     quiet: bool = False,
 ) -> dict[Path, str]:
-    """Fetches each image into its file, unless the file is there.
+    """Fetch each image into its file, unless the file is there.
 
     Args:
         addresses: where each file's image is.
@@ -103,7 +103,7 @@ def fetch_images(
 def _fetched(
     client: httpx.Client, address: str, file: Path, max_pixels: int, wait: float
 ) -> str | None:
-    """Fetches one image; the reason if it cannot be had."""
+    """Fetch one image; the reason if it cannot be had."""
     why: str | None = None
     for attempt in range(TRIES):
         if attempt:
@@ -154,7 +154,7 @@ def _check_web(request: httpx.Request) -> None:
 
 
 def _is_web(address: str) -> bool:
-    """Whether an address is https, or http on this machine."""
+    """True for https, and for http on this machine."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -163,7 +163,7 @@ def _is_web(address: str) -> bool:
 
 
 def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
-    """Writes an image to its file, whole or not at all; the reason if it is not an image."""
+    """Write an image to its file, whole or not at all; the reason if it is not an image."""
     try:
         with open_image(content) as image:
             pixels = cap_pixels(image, max_pixels)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
-"""What is read. Pillow knows forty more; for EPS it would run another program."""
+"""Formats that are read. Pillow knows forty more; for EPS it would run another program."""
 LARGEST = 100_000_000
 """Bytes of a file that is read."""
 MOST_SCANS = 64
@@ -53,7 +53,7 @@ def _content(path: Path) -> bytes:
 
 
 def path_exists(path: str | Path) -> bool:
-    """Whether there is such a file or folder; no text, however odd, raises."""
+    """True if there is such a file or folder; no text, however odd, raises."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):  # longer than names may be, behind a closed folder, with a NUL

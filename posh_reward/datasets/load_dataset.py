@@ -23,13 +23,13 @@ PROMPT = (
     "Generate a detailed description of this painting, avoiding interpretation and focusing on "
     "only its visual elements."
 )
-"""What the model is asked (paper, A.3.5)."""
+"""The instruction to the model (paper, A.3.5)."""
 
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
 NAMED = 5
-"""How many broken images an error names."""
+"""Broken images that an error names."""
 
 Messages = list[dict[str, str]]
 
@@ -77,7 +77,7 @@ def load_images(
     *,
     skip_broken: bool = False,
 ) -> Dataset:
-    """Loads one split.
+    """Load one split.
 
     Args:
         name: ``scenes`` with options (``SceneOptions``), a local directory (saved by
@@ -164,7 +164,7 @@ def broken_images(dataset: Dataset) -> dict[int, str]:
 
 
 def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
-    """Why a stored image, its bytes or the path of its file, cannot be decoded."""
+    """The reason why an image's bytes, or its file, cannot be decoded; None if it can."""
     source = stored and (stored["bytes"] or stored["path"])
     if not source:
         return "there is none"
@@ -195,7 +195,7 @@ def _told(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
 
 
 def scene_options(name: str) -> SceneOptions:
-    """Reads the options after ``scenes``.
+    """Read the options after ``scenes``.
 
     Raises:
         InputError: an option is unknown, or its value is not a number.
@@ -264,7 +264,7 @@ def _pick(saved: Mapping[str, Dataset], path: Path, split: str) -> Dataset:
 
 
 def check_name_of_hub(name: str) -> None:
-    """Refuses a missing local folder, which the hub would be asked about for a minute.
+    """Refuse a missing local folder, which the hub would be asked about for a minute.
 
     Args:
         name: of a model or a dataset that is not a path here.

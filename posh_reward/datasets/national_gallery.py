@@ -85,7 +85,7 @@ def select(
     classifications: Collection[str] = (),
     min_words: int = 60,
 ) -> Selection:
-    """Chooses one open-access image with a description for each work.
+    """Choose one open-access image with a description for each work.
 
     Args:
         images: ``published_images.csv``.
@@ -145,7 +145,7 @@ def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Artwo
 def _unfit(
     row: Mapping[str, str], work: Artwork | None, classifications: Collection[str], min_words: int
 ) -> str | None:
-    """Why a row is left out; None if it is not."""
+    """The reason why a row is left out; None if it is not."""
     if not row["assistivetext"].strip():
         return "no description"
     if row["viewtype"].strip() != "primary":
@@ -162,7 +162,7 @@ def _unfit(
 
 
 def is_open_access(row: Mapping[str, str]) -> bool:
-    """Whether an image may be used freely.
+    """True if an image may be used freely.
 
     Older tables have no column ``openaccess``; there, a bound on pixels marks the images that
     are shown as fair use.

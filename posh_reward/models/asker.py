@@ -31,7 +31,7 @@ A = TypeVar("A", Verdict, Reply)
 
 
 class Sleeper(Protocol):
-    """What has to be awake while it is asked: a model, or a judge."""
+    """A model or a judge, which is awake while it answers."""
 
     def sleep(self) -> None:
         """Free what can be freed between batches."""
@@ -57,16 +57,16 @@ class AnswerKind(Generic[A]):
     """One way of asking a model, and how its answers are kept."""
 
     kind: str
-    """What the store calls such answers."""
+    """The store's name for such answers."""
     space: str
     """Everything that they depend on besides the prompt."""
     ask: Callable[[Sequence[Prompt]], list[A]]
     check: Callable[[object], A]
-    """Puts a failure in the place of an answer that cannot be used."""
+    """Put a failure in the place of an answer that cannot be used."""
     failed: Callable[[Failure], A]
     write: Callable[[A], str]
     read: Callable[[str], A]
-    """Undoes ``write``; raises ``ValueError`` or ``TypeError`` at anything else."""
+    """Undo ``write``; raises ``ValueError`` or ``TypeError`` at anything else."""
 
 
 class Asker:
@@ -166,7 +166,7 @@ class Asker:
             self.store.put(asking.kind, asking.space, items)
 
     def _note(self, verdicts: Sequence[Verdict]) -> None:
-        """Counts replies without a label, and warns once if most are."""
+        """Count replies without a label,, warn once if most are."""
         usage = self.model.usage
         usage.unparsed += sum(verdict.unparsed for verdict in verdicts)
         usage.doubtful += sum(
@@ -189,7 +189,7 @@ def write_verdict(verdict: Verdict) -> str:
 
 
 def read_verdict(written: str) -> Verdict:
-    """Undoes ``write_verdict``."""
+    """Undo ``write_verdict``."""
     probabilities, unparsed, mass = json.loads(written)
     return Verdict(tuple(probabilities), unparsed=unparsed, mass=mass)
 
@@ -207,7 +207,7 @@ def write_reply(reply: Reply) -> str:
 
 
 def read_reply(written: str) -> Reply:
-    """Undoes ``write_reply``.
+    """Undo ``write_reply``.
 
     Raises:
         ValueError: the row was not written by it.

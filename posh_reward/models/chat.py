@@ -133,7 +133,7 @@ def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
 
 
 def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tuple[str, str]:
-    """What the chat template puts before and after the user's message, thinking off.
+    """The chat template's text before and after the user's message, thinking off.
 
     Args:
         tokenizer: with a chat template.

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "embedded-words-1"
-"""What signatures call it. Raise it with any change of its vectors."""
+"""Its name in signatures. Raise the number with any change of its vectors."""
 
 LIBRARY = "sentence-transformers"
 
@@ -38,7 +38,7 @@ FUNCTION_WORDS = frozenset(
 )
 FUNCTION_WEIGHT = 0.3
 SPELLING_SHARE = 0.4
-"""How much of a word's vector is its spelling; the rest is the word itself."""
+"""Share of a word's vector that is its spelling; the rest is the word itself."""
 ORDER_WEIGHT = 0.3
 """Of two words in a row, so that "man, left of, dog" is not "dog, left of, man"."""
 NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
@@ -87,7 +87,7 @@ def encoder_of(given: str | Encoder) -> Encoder:
 
 
 def name_of(encoder: str | Encoder) -> str:
-    """What a signature says of an encoder that can be loaded; a library's with its version."""
+    """An encoder's name in signatures; a library's with its version."""
     if encoder == EMBEDDED:
         return EMBEDDED_NAME
     if isinstance(encoder, str):
@@ -128,7 +128,7 @@ def embedded(texts: Sequence[str]) -> Floats:
 
 
 def features(text: str) -> Iterator[tuple[str, float]]:
-    """What the embedded vector of a text is the weighted sum of."""
+    """Features, each with its weight, that sum to a text's embedded vector."""
     words = [base(word) for word in WORD.findall(text.casefold())]
     if not words:
         yield f"text:{text.strip()}", 1.0  # "?!" is like nothing but itself

@@ -26,13 +26,13 @@ def quoted_words(prompt: Prompt) -> float:
 
 
 def quoted(prompt: Prompt) -> str:
-    """What the suffix quotes first, after "the"."""
+    """The suffix's first quotation, after "the"."""
     found = re.search('"([^"]*)"', prompt.suffix)
     return f"the {found[1] if found else ''}"
 
 
 class Recorder:
-    """What the fakes share: a name, totals, and a record of the calls."""
+    """A name, totals, and a record of the calls."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,15 +41,15 @@ class Recorder:
         """Calls of ``sleep``, ``wake`` and ``close``, in order."""
 
     def sleep(self) -> None:
-        """Does nothing but record the call."""
+        """Do nothing but record the call."""
         self.events.append("sleep")
 
     def wake(self) -> None:
-        """Does nothing but record the call."""
+        """Do nothing but record the call."""
         self.events.append("wake")
 
     def close(self) -> None:
-        """Does nothing but record the call."""
+        """Do nothing but record the call."""
         self.events.append("close")
 
 

@@ -1,4 +1,4 @@
-"""Which weights a model's name stands for."""
+"""Commits and fingerprints: the weights that a model's name stands for."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ only among the twenty likeliest tokens, of which any that contains a digit count
 with no label among them the reply counts as the lowest label and is marked as unparsed."""
 
 TOP = 20
-"""How many tokens ``top-20`` reads."""
+"""Tokens that ``top-20`` reads."""
 
 NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not numbers")
 NO_LABEL = Failure("reply", "the model gave no label any probability")
@@ -28,7 +28,7 @@ LONGEST_TOKEN = 8
 
 
 def check_reading(reading: str) -> None:
-    """Refuses what is not a ``LabelReading``.
+    """Refuse what is not a ``LabelReading``.
 
     Raises:
         InputError: the message lists them all.
@@ -58,7 +58,7 @@ def label_tokens(
 
 
 def says(token: str, label: str, reading: LabelReading) -> bool:
-    """Whether a token's text counts for a label: it is the label, with or without blanks around it.
+    """True if a token's text counts for a label: it is the label, blanks around it or not.
 
     The release counts every token that *contains* a digit, once for each of its digits: "10" and
     "15" are both a 1, and "15" is a 5, too. So does ``top-20``, for labels of one digit.

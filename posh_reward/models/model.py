@@ -1,4 +1,4 @@
-"""What a prompt is, what answers it, and which answers count."""
+"""Prompts, the models that answer them, and checks of the answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Prompt(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What an answer is stored under: the text, and the digests of the images if any."""
+        """The store's key: the text, and the digests of the images if any."""
         return "\0".join((self.text, *(image.digest for image in self.images)))
 
 
@@ -51,12 +51,12 @@ class Model(Protocol):
 
     @property
     def sees(self) -> bool:
-        """Whether it takes prompts with images."""
+        """True if it takes prompts with images."""
         ...
 
     @property
     def few_calls(self) -> bool:
-        """Whether few calls suit it better than few tokens.
+        """True if few calls suit it better than few tokens.
 
         So it is where a call has a wait of its own, however little it asks: the decoding steps of a
         card, a network. No answer depends on it.

@@ -45,13 +45,13 @@ class SizeLimits(NamedTuple):
     max_pixels: int
 
     def tokens(self, width: int, height: int) -> int:
-        """How many tokens an image becomes once it is settled."""
+        """Tokens of an image once it has the model's size."""
         width, height = size_for_model(width, height, *self)
         return width * height // self.factor**2
 
 
 def check_max_pixels(max_pixels: int, factor: int) -> None:
-    """Refuses a cap that no image can be shrunk to.
+    """Refuse a cap that no image can be shrunk to.
 
     Args:
         max_pixels: the cap.

@@ -65,7 +65,7 @@ class ChildProcess:
         self.stop = weakref.finalize(self, end, self._keeper, self._stderr, self.owner)
 
     def ask(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
-        """Sends a request and waits at most ``timeout`` seconds for the answer to it.
+        """Send a request and waits at most ``timeout`` seconds for the answer to it.
 
         Raises:
             ChildFailureError: There was none.
@@ -76,7 +76,7 @@ class ChildProcess:
         return reply
 
     def exchange(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
-        """Sends a request; returns what the child says next, within ``timeout`` seconds.
+        """Send a request; return what the child says next, within ``timeout`` seconds.
 
         Raises:
             ChildFailureError: It said nothing.
@@ -124,7 +124,7 @@ class ChildProcess:
         raise self.failed(f"said something that is not a JSON object: {reply[:200]!r}")
 
     def failed(self, reason: str, *, slow: bool = False) -> ChildFailureError:
-        """Ends the child, and returns the error to raise, with its last words."""
+        """End the child, and return the error to raise, with its last words."""
         code = kill(self._keeper)
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - STDERR_TAIL))
         words = self._stderr.read().decode("utf-8", "replace").strip()
@@ -134,7 +134,7 @@ class ChildProcess:
 
 
 def kill(keeper: subprocess.Popen[str]) -> int:
-    """Has a child ended with everything that it has started; its exit status.
+    """Havea child ended with everything that it has started; its exit status.
 
     When this returns, the child's memory, on a card too, is free.
     """
@@ -147,7 +147,7 @@ def kill(keeper: subprocess.Popen[str]) -> int:
 
 
 def end(keeper: subprocess.Popen[str], stderr: IO[bytes], owner: int) -> None:
-    """Ends a child, if it is this process's own and not its parent's."""
+    """End a child, if it is this process's own and not its parent's."""
     if os.getpid() != owner:
         return
     kill(keeper)

@@ -1,4 +1,4 @@
-"""Which of the user's variables a child process gets, and which values no message repeats.
+"""The user's variables that a child process gets, and the values that no message repeats.
 
 A child gets what it needs by name. Keys of trackers, clouds and other judges stay here, and so
 does what makes this process one rank of many.
@@ -94,7 +94,7 @@ def place_of_card(base: Mapping[str, str]) -> int:
 
 
 def same_python(python: str) -> bool:
-    """Whether an interpreter is the one that runs this, by its path: links are environments."""
+    """True for the interpreter that runs this, by its path: links are environments."""
     return os.path.abspath(python) == os.path.abspath(sys.executable)
 
 

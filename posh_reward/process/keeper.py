@@ -47,7 +47,7 @@ class Child:
             os.setpgid(self.pid, self.pid)
 
     def runs(self) -> bool:
-        """Whether the command has not ended."""
+        """True until the command has ended."""
         self.reap()
         return self.status is None
 
@@ -63,7 +63,7 @@ class Child:
         return False
 
     def end(self) -> None:
-        """Kills and reaps all; waits for what cannot die yet, such as a call into a broken card."""
+        """Kill and reaps all; waits for what cannot die yet, such as a call into a broken card."""
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
         pause = 0.001
@@ -76,7 +76,7 @@ class Child:
 
 
 def main() -> None:
-    """Keeps the command that the arguments name."""
+    """Keep the command that the arguments name."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     signals = signal_pipe()
     prctl(SUBREAPER, 1)
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def become(command: list[str], keeper: int) -> None:
-    """Turns this fork into the command; it dies with the keeper."""
+    """Turn this fork into the command; it dies with the keeper."""
     try:
         os.setpgid(0, 0)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the command
@@ -116,7 +116,7 @@ def signal_pipe() -> int:
 
 
 def let_go_of_pipes() -> None:
-    """Closes stdin and stdout here: they end for the parent when the child's ends close."""
+    """Close stdin and stdout here: they end for the parent when the child's ends close."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
@@ -136,13 +136,13 @@ def own_children() -> Iterator[int]:
 
 
 def prctl(option: int, value: int) -> None:
-    """Sets one of Linux's process options; nothing elsewhere."""
+    """Set one of Linux's process options; nothing elsewhere."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end_like(status: int) -> None:
-    """Ends this process with the exit status, or by the signal, that a child ended with."""
+    """End this process with the exit status, or by the signal, that a child ended with."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child's core is the one to read

@@ -26,7 +26,7 @@ def settings_names(folder: str) -> list[str]:
 
 
 def copy_to(target: Path) -> list[Path]:
-    """Copies the shipped folders into ``target``, which is made if it is not there.
+    """Copy the shipped folders into ``target``, which is made if it is not there.
 
     Returns:
         The folders that were written.

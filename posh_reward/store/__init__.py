@@ -33,7 +33,7 @@ __all__ = ["Store", "store_of"]
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 60.0
-"""How long a file that could not be used is left alone."""
+"""A file that could not be used is left alone for this long."""
 SMALLEST = 32_000_000
 """Lowest bound, in bytes: the log and one transaction would not fit well into less."""
 
@@ -74,7 +74,7 @@ class Store:
         _stores.add(self)
 
     def get(self, kind: str, space: str, keys: Sequence[str]) -> dict[str, str]:
-        """What is kept under those of ``keys`` that are there.
+        """The texts under those of ``keys`` that are there.
 
         Args:
             kind: what the texts are, such as ``"verdict"``.
@@ -94,7 +94,7 @@ class Store:
         return found
 
     def put(self, kind: str, space: str, items: Mapping[str, str]) -> None:
-        """Keeps each of ``items``, in place of what was under its key."""
+        """Keep each of ``items``, in place of what was under its key."""
         named = digests(kind, space, items)
         sealed_texts = ((digest, seal(digest, items[key])) for digest, key in named.items())
         largest = self.max_bytes // 16
@@ -105,7 +105,7 @@ class Store:
                 self.dropped -= self._attempt("write", StoreFile.add, kind, space, some) or 0
 
     def close(self) -> None:
-        """Lets go of the file; the next call opens it again."""
+        """Let go of the file; the next call opens it again."""
         with self._lock:
             if self._file is not None:
                 file, self._file = self._file, None
@@ -118,7 +118,7 @@ class Store:
         )
 
     def _attempt(self, purpose: Purpose, work: Callable[..., T], *args: object) -> T | None:
-        """What ``work`` makes of the file; None if the file is at fault or at rest."""
+        """The result of ``work``; None if the file is at fault or at rest."""
         if self._left_alone or time.monotonic() < self._rests_until[purpose]:
             return None
         try:
@@ -146,7 +146,7 @@ class Store:
         return self._file
 
     def _suffer(self, purpose: Purpose, error: sqlite3.Error) -> None:
-        """Leaves the file alone, for good if it is broken, and says so once."""
+        """Leave the file alone, for good if it is broken, and say so once."""
         trouble = trouble_of(error)
         self._left_alone = trouble == "broken"
         if self._left_alone or purpose == "read":
@@ -155,7 +155,7 @@ class Store:
         self._warn(trouble, _told(trouble, purpose, error, self.path))
 
     def _warn(self, sort: str, what: str) -> None:
-        """Logs the first fault of each sort."""
+        """Log the first fault of each sort."""
         if sort not in self._warned:
             self._warned.add(sort)
             logger.warning("the store %s %s", self.path, what)

@@ -15,7 +15,7 @@ APPLICATION = 0x506F5368
 VERSION = 1
 """Of the tables. A file of a higher one is left alone."""
 LOCK_SECONDS = 20.0
-"""How long to wait for other processes; each holds the file for milliseconds."""
+"""To wait for other processes; each holds the file for milliseconds."""
 LOGS = ("-wal", "-shm")
 """Endings of the files that SQLite keeps next to the store while it is in use."""
 
@@ -36,7 +36,7 @@ class UnusableStoreError(sqlite3.DatabaseError):
 
 
 def trouble_of(error: sqlite3.Error) -> StoreFault:
-    """What kind of fault an error of SQLite is (by its words: Python 3.10 has no codes)."""
+    """The kind of fault behind an error of SQLite (by its words: Python 3.10 has no codes)."""
     words = str(error).lower()
     if isinstance(error, UnusableStoreError):
         return "broken"
@@ -106,7 +106,7 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def delete(path: str) -> None:
-    """Deletes the store with its log.
+    """Delete the store with its log.
 
     Raises:
         OSError: it cannot be deleted.
@@ -120,7 +120,7 @@ def delete(path: str) -> None:
 
 
 def _make(path: str) -> None:
-    """Makes the file, empty, if there is none, and removes the log of one that was deleted.
+    """Make the file, empty, if there is none, and remove the log of one that was deleted.
 
     A process may still use the deleted one: sharing its ``-shm`` would damage the new one.
     """
@@ -177,7 +177,7 @@ def _connected(path: str, how: str, *, write: bool) -> sqlite3.Connection:
 
 
 def _is_store(connection: sqlite3.Connection) -> bool:
-    """Whether the file has our tables; False for an empty one, which may become a store."""
+    """True if the file has our tables; False for an empty one, which may become a store."""
     application, version, tables = connection.execute(
         "SELECT (SELECT application_id FROM pragma_application_id), "
         "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"

@@ -1,4 +1,4 @@
-"""What a store holds, and clearing it: for people, so faults are errors here."""
+"""Survey and clear a store: for people, so faults are errors here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from posh_reward.store.open_store import (
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a store has of one kind and space."""
+    """A store's rows of one kind and space."""
 
     kind: str
     space: str
@@ -35,7 +35,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a store holds."""
+    """A store's size, and its holdings."""
 
     path: str
     version: int
@@ -46,7 +46,7 @@ class Survey:
 
 
 def survey(path: str) -> Survey:
-    """Counts what is in a store; reads all of it, so large ones take seconds.
+    """Count what is in a store; this reads all of it, so large ones take seconds.
 
     Raises:
         InputError: there is no store, or it is damaged.
@@ -66,7 +66,7 @@ def survey(path: str) -> Survey:
 
 
 def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool = False) -> int:
-    """Removes rows and gives their room back to the disk.
+    """Remove rows and give their room back to the disk.
 
     If everything is to be removed and cannot be, because the file is damaged or the disk is full,
     the file is deleted. Runs that use it begin a new one.
@@ -121,7 +121,7 @@ def _required(path: str) -> str:
 
 
 def _check_ours(path: str, error: sqlite3.Error, any_file: bool) -> None:
-    """Raises ``InputError`` for a file that may be somebody else's, by its first bytes."""
+    """Raise ``InputError`` for a file that may be somebody else's, by its first bytes."""
     with Path(path).open("rb") as file:
         head = file.read(72)
     ours = head.startswith(b"SQLite format 3\0") and head[68:] == APPLICATION.to_bytes(4, "big")

@@ -23,7 +23,7 @@ Value = tuple[bytes, bytes]
 
 
 class StoreRow(NamedTuple):
-    """What the table has under one digest."""
+    """A row of the table ``kept``."""
 
     used: int
     digest: bytes
@@ -50,12 +50,12 @@ class StoreFile:
 
     @property
     def gone(self) -> bool:
-        """Whether the file was deleted or replaced: what is written now would be lost."""
+        """True if the file was deleted or replaced: writes would be lost."""
         return self._identity is None or identity(self._path) != self._identity
 
     @property
     def broken_off(self) -> bool:
-        """Whether a call was interrupted in mid-transaction; it still holds the write lock."""
+        """True after an interrupt in mid-transaction; the write lock is still held."""
         return self._connection.in_transaction
 
     def read(self, digests: Sequence[bytes]) -> list[StoreRow]:
@@ -69,7 +69,7 @@ class StoreFile:
         return rows
 
     def add(self, kind: str, space: str, values: Sequence[Value]) -> int:
-        """Keeps all of ``values`` or none, in one transaction; returns how many it kept."""
+        """Keep all of ``values`` or none, in one transaction; return how many it kept."""
 
         def work() -> None:
             number = self._space(kind, space)
@@ -83,7 +83,7 @@ class StoreFile:
         return len(values)
 
     def renew(self, rows: Sequence[StoreRow]) -> None:
-        """Makes those of ``rows`` the newest that are in the older half of a half-full file.
+        """Make those of ``rows`` the newest that are in the older half of a half-full file.
 
         So what is in use outlives what is not, and until there is need reading writes nothing.
         """
@@ -115,7 +115,7 @@ class StoreFile:
             self._connection.execute(f"PRAGMA incremental_vacuum({min(beyond, 256)})").fetchall()
 
     def _evict(self) -> int:
-        """Deletes some of the rows that were used longest ago; returns how many."""
+        """Delete some of the rows that were used longest ago; return how many."""
         return self._connection.execute(
             "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT ?)", (STEP,)
         ).rowcount
@@ -131,7 +131,7 @@ class StoreFile:
         return found[0]
 
     def _in_transaction(self, work: Callable[[], None]) -> None:
-        """Commits what ``work`` does, or none of it.
+        """Commit what ``work`` does, or none of it.
 
         No context manager: a Ctrl-C between its pieces would leave the transaction open.
         """
@@ -145,7 +145,7 @@ class StoreFile:
             raise
 
     def _shorten_log(self) -> None:
-        """Empties a log that readers in other processes kept SQLite from emptying in passing."""
+        """Empty a log that readers in other processes kept SQLite from emptying in passing."""
         give_up = time.monotonic() + open_store.LOCK_SECONDS
         while log_bytes(self._path) > self._log // 4:
             [[busy, _, _]] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

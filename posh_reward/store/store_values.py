@@ -1,4 +1,4 @@
-"""What a row holds: a digest of its key, and a text sealed so that damage shows."""
+"""Digests of keys, and texts behind a checksum, so that damage shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN, PACKED = b"p", b"z"
 
 
 def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
-    """Maps a 16-byte digest of (kind, space, key) to each key."""
+    """Map a 16-byte digest of (kind, space, key) to each key."""
     begun = blake2b(digest_size=16)
     for part in (_bytes(kind), _bytes(space)):
         begun.update(len(part).to_bytes(8, "little") + part)
@@ -42,7 +42,7 @@ def seal(digest: bytes, text: str) -> bytes | None:
 
 
 def unseal(digest: bytes, value: object) -> str | None:
-    """Undoes ``seal``; None if the value is not what was sealed under this digest."""
+    """Undo ``seal``; None if the value is not what was sealed under this digest."""
     if not isinstance(value, bytes) or len(value) < 5:
         return None
     body = value[4:]

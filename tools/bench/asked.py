@@ -25,7 +25,7 @@ BLOCK = 16
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a model was asked."""
+    """A model's prompts."""
 
     calls: int
     """One after another: each waits for the answers of the last."""
@@ -87,7 +87,7 @@ def computed_to_the_token(prompts: Sequence[list[int]]) -> int:
 
 
 def shared_length(first: list[int], second: list[int]) -> int:
-    """How many tokens two prompts have in common at their beginning."""
+    """Length in tokens of two prompts' common beginning."""
     longest = min(len(first), len(second))
     return bisect_left(range(1, longest + 1), True, key=lambda n: first[:n] != second[:n])
 

@@ -1,4 +1,4 @@
-"""How time grows with the length of hostile texts, stage by stage.
+"""Growth of time with the length of hostile texts, stage by stage.
 
     OMP_NUM_THREADS=1 python -m tools.bench.exponents                  # all families
     OMP_NUM_THREADS=1 python -m tools.bench.exponents --families bangs story --limit 5
@@ -120,15 +120,15 @@ class Stages:
         yield "judge", lambda: self.examine(load_judge("embedded"))
 
     def tokenize(self) -> None:
-        """Makes ``doc``."""
+        """Make ``doc``."""
         self.doc = tokenized(self.nlp, self.text)
 
     def link(self) -> None:
-        """Makes ``clusters``."""
+        """Make ``clusters``."""
         (self.clusters,) = self.coref.resolve([self.doc])
 
     def describe(self) -> None:
-        """Makes ``description``."""
+        """Make ``description``."""
         self.description = describe(self.doc, self.clusters)
 
     def examine(self, judge: Judge) -> None:

@@ -1,4 +1,4 @@
-"""How many pairs per second a judge of Qwen3-14B's shape scores, and how near that is to the floor.
+"""Pairs per second of a judge of Qwen3-14B's shape, and their distance from the floor.
 
     python -m tools.bench.gpu --goldens GOLDENS.jsonl --tokenizer FOLDER [--json PATH]
     python -m tools.bench.gpu --small ...              # a small model, also on a CPU
@@ -46,7 +46,7 @@ PRESETS = ("released", "prefix-first")
 
 
 class Forwarding(ReplayJudge):
-    """Asks a language model everything, and answers with what the goldens say."""
+    """Ask a language model everything, and answers with what the goldens say."""
 
     def __init__(self, judge: PromptJudge, goldens: Sequence[Golden], clock: Clock) -> None:
         super().__init__(*goldens)
@@ -80,7 +80,7 @@ class Forwarding(ReplayJudge):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What scoring all pairs with one preset took, in seconds and tokens."""
+    """Cost of scoring all pairs with one preset, in seconds and tokens."""
 
     preset: str
     pairs: int
@@ -189,7 +189,7 @@ def model_of(options: argparse.Namespace) -> PreTrainedModel:
 
 
 def setting_of(shape: str, model: PreTrainedModel) -> str:
-    """What is measured where."""
+    """Measurements, and the places that they are taken at."""
     import torch
 
     card = model.device.type == "cuda"
@@ -203,7 +203,7 @@ def judges(
     tokenizer: PreTrainedTokenizerBase,
     folder: str,
 ) -> Callable[[], Model]:
-    """Makes a judge of the random model each time, not awake yet, its cache empty."""
+    """Make a judge of the random model each time, not awake yet, its cache empty."""
     if options.judge == "transformers":
         return lambda: TransformersModel.of(model, tokenizer, "bench", sleep=False)
     from posh_reward.models.vllm import VllmModel

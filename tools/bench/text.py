@@ -1,4 +1,4 @@
-"""What POSH costs on one core without a language model, in processor time and memory.
+"""POSH's cost on one core without a language model, in processor time and memory.
 
     OMP_NUM_THREADS=1 python -m tools.bench.text overhead GOLDENS.jsonl [--json PATH]
     OMP_NUM_THREADS=1 python -m tools.bench.text speed --planted PLANTED_DEV.json --nga NGA.json

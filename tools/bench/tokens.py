@@ -1,4 +1,4 @@
-"""What a language model is asked, in tokens: Qwen's tokenizer and chat markers, no model.
+"""Prompts of a language model, counted in tokens: Qwen's tokenizer and chat markers, no model.
 
     OMP_NUM_THREADS=1 python -m tools.bench.tokens batch GOLDENS.jsonl TOKENIZER [--json PATH]
     OMP_NUM_THREADS=1 python -m tools.bench.tokens training GOLDENS.jsonl TOKENIZER
@@ -95,7 +95,7 @@ class Release:
 
 
 def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool = False) -> Release:
-    """Asks everything that the release asks."""
+    """Ask everything that the release asks."""
     judge, asked = NotingJudge(answering), Asked()
     steps = both_ways(pairs, pace="eager", mended=mended)
     examined = run_together(steps, judge, judge.rewrite)
@@ -106,7 +106,7 @@ def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool 
 
 
 def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict[str, float]:
-    """Asks in our way, gets the same answers, and compares."""
+    """Ask in our way, gets the same answers, and compares."""
     model = release.model(preset)
     judge = PromptJudge(model, preset)
     mended = PRESET[preset].mended
@@ -141,7 +141,7 @@ def decisive(asked: Prompt) -> float:
 
 
 def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
-    """What the release would ask: recorded and fake answers, its graphs and mended ones."""
+    """The release's prompts: recorded and fake answers, its graphs and mended ones."""
     told, mended = [described(each) for each in goldens], mended_pairs(goldens)
     replayed = as_release(told, ReplayJudge(*goldens), chat)
     known = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
@@ -231,7 +231,7 @@ def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step asked for."""
+    """Prompts and tokens of one step."""
 
     texts_parsed: int
     cost: Cost
@@ -293,7 +293,7 @@ def training(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Counts what one of the two asks for."""
+    """Count what one of the two asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     for command in (batch, training):

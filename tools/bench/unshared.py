@@ -67,17 +67,17 @@ def padded(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far a model's grades are from those of a plain model that gets each prompt alone."""
+    """Distance of a model's grades from those of a plain model that gets each prompt alone."""
 
     largest: float
     spread: float
-    """How far apart the plain model's grades are: equal ones would prove nothing."""
+    """Spread of the plain model's grades: equal ones would prove nothing."""
     bound: float
-    """What the largest may be."""
+    """Limit of the largest."""
 
     @property
     def sound(self) -> bool:
-        """Whether the grades agree."""
+        """True if the grades agree."""
         return self.largest <= self.bound
 
 
@@ -88,7 +88,7 @@ def difference(
     prompts: Sequence[Prompt],
     bound: float,
 ) -> Difference:
-    """Compares a model's grades with those of a plain one that gets each prompt alone."""
+    """Compare a model's grades with those of a plain one that gets each prompt alone."""
     import torch
 
     tokens = [of[0] for of in label_tokens(tokenizer, DIGITS)]
@@ -107,7 +107,7 @@ def compare(
     tokenizer: PreTrainedTokenizerBase,
     waves: Sequence[Sequence[Prompt]],
 ) -> dict[str, Difference]:
-    """Compares a judge's grades with those of each prompt alone."""
+    """Compare a judge's grades with those of each prompt alone."""
     import torch
 
     prompts = [each for wave in waves for each in wave]

@@ -14,7 +14,7 @@ from posh_reward.types import Description, Failure, Phrase, Question, Reply, Ver
 
 
 class Watch:
-    """Adds up the processor time that is spent inside its ``with`` blocks, in seconds."""
+    """Add up the processor time that is spent inside its ``with`` blocks, in seconds."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -63,7 +63,7 @@ class GivenReader(Reader):
 
 
 class PromptingJudge(Recorder):
-    """Makes the prompts that a language model would get; another judge answers."""
+    """Make the prompts that a language model would get; another judge answers."""
 
     def __init__(self, answering: Judge) -> None:
         super().__init__("prompting")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 UNIT = 56
 """Width and height of a slot, in units (pixels at scale 1)."""
 GROUND = 47
-"""Where the ground begins, in units from the top."""
+"""Top of the ground, in units from the top of the image."""
 PAINT = {
     "red": (205, 35, 40),
     "blue": (40, 70, 200),
@@ -31,7 +31,7 @@ Color = tuple[int, int, int]
 
 
 class Brush:
-    """Draws shapes in units around a subject's foot: x to the right, y upwards."""
+    """Draw shapes in units around a subject's foot: x to the right, y upwards."""
 
     def __init__(self, image: Image, scale: float, x: float, y: float, size: float) -> None:
         """Places the foot at (x, y) units of the image; ``size`` stretches the subject."""

@@ -82,7 +82,7 @@ def split_of(slots: Slots) -> Split:
 
 
 def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) -> Iterator[Scene]:
-    """Yields ``count`` different scenes of a split; more of them begin with the same ones.
+    """Yield ``count`` different scenes of a split; more of them begin with the same ones.
 
     Args:
         split: train, validation or test.
@@ -136,7 +136,7 @@ def rows(
     uneven: bool = False,
     scale: int = 1,
 ) -> Iterator[SceneRow]:
-    """Draws and describes ``count`` scenes of a split.
+    """Draw and describes ``count`` scenes of a split.
 
     Args:
         split: train, validation or test.

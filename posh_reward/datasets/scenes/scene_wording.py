@@ -21,16 +21,16 @@ THING_VERBS = {"house": "stands", "tree": "stands", "vase": "stands", "dog": "si
 PRONOUNS = {"woman": ("She", "her"), "girl": ("She", "her"), "man": ("He", "his"),
             "boy": ("He", "his")}  # fmt: skip
 BESIDE = 0.2
-"""How often a place is told from the person before: "To her right"."""
+"""Share of places that are told from the person before: "To her right"."""
 NEW_SENTENCE = 0.4
-"""How often what a person holds gets a sentence of its own: "She holds a blue fan."."""
+"""Share of objects in a hand that get a sentence of their own: "She holds a blue fan."."""
 THOROUGH_SHARE = 0.45
-"""How many of the annotators are thorough; the others are hasty."""
+"""Share of the annotators that are thorough; the others are hasty."""
 THOROUGH, HASTY = 0.95, 0.1
-"""How often an annotator mentions a detail."""
+"""Probability that an annotator mentions a detail."""
 
 Keep = Callable[[], bool]
-"""Whether the next detail is mentioned."""
+"""Draws if the next detail is mentioned."""
 
 
 def reference(scene: Scene) -> str:

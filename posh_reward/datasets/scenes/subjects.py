@@ -50,7 +50,7 @@ class Subject:
 
     @property
     def person(self) -> bool:
-        """Whether the subject is a human figure."""
+        """True for a human figure."""
         return self.noun in GARMENTS
 
 
@@ -60,7 +60,7 @@ Slots = tuple[Subject | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What one image shows. ``uid`` also seeds its brushwork and its wording."""
+    """One image's content. ``uid`` also seeds its brushwork and its wording."""
 
     uid: str
     slots: Slots

@@ -20,7 +20,7 @@ SPARE = 1.1
 
 
 def require_libraries() -> None:
-    """Checks that torch and transformers can be imported.
+    """Check that torch and transformers can be imported.
 
     Raises:
         MissingDependencyError: one of them cannot.
@@ -105,7 +105,7 @@ def identity(model: str, revision: str | None) -> str:
 
 
 def sees(config: PretrainedConfig) -> bool:
-    """Whether a model of this configuration takes images, of a kind that is known here."""
+    """True if a model of this configuration takes images in a way that is known here."""
     return config.model_type in SEEING
 
 
@@ -146,7 +146,7 @@ def load(
 def check_room(
     model: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype
 ) -> None:
-    """Checks that there is memory for the weights, before minutes of reading them.
+    """Check that there is memory for the weights, before minutes of reading them.
 
     Raises:
         JudgeError: there is too little.

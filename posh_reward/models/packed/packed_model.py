@@ -35,7 +35,7 @@ class PackedModel:
     """For prompts with images; None if the model does not see."""
     weights: PlacedWeights
     context: float
-    """How many tokens the model can read; infinity if it does not say."""
+    """Length in tokens; infinity if the model does not say."""
     per_token: int
     """Bytes of a token's states."""
 
@@ -54,11 +54,11 @@ class PackedModel:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no states are kept."""
+        """True if no states are kept."""
         return not (self.runner.states.layers or (self.images and self.images.kept))
 
     def clear(self, room: int) -> None:
-        """Gives up all states; from now on there is room for those of so many tokens."""
+        """Give up all states; from now on there is room for those of so many tokens."""
         for runner in self.runners:
             runner.clear(-(-room // len(self.runners)))
 
@@ -77,7 +77,7 @@ class PackedModel:
     def ask(
         self, encoded: Mapping[int, PromptTokens], ask: Callable[[Any, list[Any]], list[Any]]
     ) -> dict[int, Any]:
-        """What ``ask`` gets from the runner for each kind of prompt, by the prompts' indices."""
+        """Answers of ``ask`` from the runner for each kind of prompt, by the prompts' indices."""
         answers: dict[int, Any] = {}
         for runner, kind in zip(self.runners, (TextTokens, ImageTokens), strict=False):
             some = {index: each for index, each in encoded.items() if isinstance(each, kind)}

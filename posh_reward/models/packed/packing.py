@@ -44,7 +44,7 @@ class Segment:
     path: Ints
     """(m,) slots of the prompt's first m tokens; the last n are these tokens' own."""
     prompt: int | None = None
-    """Which prompt ends with this row; None if none does."""
+    """Index of the prompt that ends with this row; None if none does."""
 
 
 def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
@@ -89,7 +89,7 @@ class SlotStates:
 
     @property
     def layers(self) -> int:
-        """How many layers have been written so far."""
+        """Layers written so far."""
         return len(self._layers)
 
     @property
@@ -101,7 +101,7 @@ class SlotStates:
     def write(
         self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Puts new keys and values, each (tokens, heads, size), into their slots.
+        """Put new keys and values, each (tokens, heads, size), into their slots.
 
         Returns:
             All keys and values of the layer, (capacity, heads, size).
@@ -281,7 +281,7 @@ def attention(
     pack: Pack | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls in each layer; ``query`` is (1, heads, tokens, size).
+    """Attention as transformers calls it in each layer; ``query`` is (1, heads, tokens, size).
 
     Raises:
         JudgeError: the layer wants something that packed attention does not have.

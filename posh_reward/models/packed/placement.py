@@ -1,4 +1,4 @@
-"""Where a language model is: its weights on a device, and the room left there for states."""
+"""A language model's weights on a device, and the room left there for states."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PlacedWeights:
         self._copies: list[torch.Tensor] = []
 
     def put_away(self) -> None:
-        """Frees the card; on a CPU there is nothing to free."""
+        """Free the card; on a CPU there is nothing to free."""
         if self._device.type == "cpu":
             return
         # They never change: one copy serves every time.
@@ -50,7 +50,7 @@ class PlacedWeights:
         torch.cuda.empty_cache()
 
     def bring_back(self) -> None:
-        """Undoes ``put_away``.
+        """Undo ``put_away``.
 
         Raises:
             JudgeError: there is not enough room any more.
@@ -68,13 +68,13 @@ class PlacedWeights:
 
 
 def context_of(model: PreTrainedModel) -> float:
-    """How many tokens a model can read; infinity if it does not say."""
+    """The context's length in tokens; infinity if the model does not say."""
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return context if isinstance(context, int) else math.inf
 
 
 def states_room(device: torch.device, per_token: int, memory_gb: float | None) -> int:
-    """How many tokens' states there is room for now.
+    """Room now, in tokens whose states fit.
 
     Args:
         device: of the model, which is on it.
@@ -92,7 +92,7 @@ def states_room(device: torch.device, per_token: int, memory_gb: float | None) -
 
 @torch.inference_mode()
 def check_packing(model: PreTrainedModel, chat: Chat) -> int:
-    """Compares two prompts in one pass with each alone.
+    """Compare two prompts in one pass with each alone.
 
     Returns:
         Bytes of a token's states.

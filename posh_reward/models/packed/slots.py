@@ -1,4 +1,4 @@
-"""Where the states of tokens are kept: one slot per token, shared by prompts that begin alike.
+"""Slots for the states of tokens: one per token, shared by prompts that begin alike.
 
 This is only the bookkeeping, in slot numbers; the states themselves are tensors in ``packing``.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 NO_SLOTS: Ints = np.zeros(0, np.int64)
 TOKEN = np.dtype(">u4")
-"""How tokens are written in keys, so that the bytes sort as the tokens do."""
+"""Tokens in keys are big-endian, so that the bytes sort as the tokens do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TextTokens:
     key: bytes
     """The token ids, four bytes each, most significant first."""
     shared: int
-    """How many tokens precede this prompt's own part."""
+    """Tokens before this prompt's own part."""
 
     @staticmethod
     def of(ids: Sequence[int], shared: int) -> TextTokens:
@@ -82,7 +82,7 @@ class Slots:
         self._left += len(idle)
 
     def keep(self, key: bytes, path: Ints) -> None:
-        """Keeps the states of these tokens for prompts to come."""
+        """Keep the states of these tokens for prompts to come."""
         if key in self._kept:
             self._kept.move_to_end(key)
             return
@@ -112,7 +112,7 @@ class Slots:
 
 
 def common(first: bytes, second: bytes) -> int:
-    """How many tokens at the beginning both have in common."""
+    """Length in tokens of the common beginning."""
     length = min(len(first), len(second)) // TOKEN.itemsize
     different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
     return int(different.argmax()) if different.any() else length

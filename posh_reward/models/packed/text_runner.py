@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 Read = Callable[[torch.Tensor], torch.Tensor]
 """Logits (prompts, vocabulary) -> the values wanted from them, (prompts, some)."""
 PassValues = tuple[list[int], torch.Tensor]
-"""Which prompts ended in a pass, and the values read there, (prompts, some)."""
+"""The prompts that ended in a pass, and the values read there, (prompts, some)."""
 PromptValues = list[float] | Failure
 """The values read after a prompt, or why there are none."""
 
@@ -47,7 +47,7 @@ OUT_OF_MEMORY = Failure(
 
 
 class TextRunner:
-    """Reads the ends of prompts and writes greedy replies.
+    """Read the ends of prompts and write greedy replies.
 
     Results do not depend on the order of the prompts. The other prompts of a pass, and how much
     of a prompt is already known, change the shapes of products and so the rounding: about 1e-6 of
@@ -69,7 +69,7 @@ class TextRunner:
         self.clear(0)
 
     def clear(self, capacity: int) -> None:
-        """Gives up all states and their memory, and returns to passes of full size.
+        """Give up all states and their memory, and return to passes of full size.
 
         Args:
             capacity: from now on, how many tokens' states there is room for; longer prompts fail.
@@ -146,7 +146,7 @@ class TextRunner:
         done: list[PassValues],
         hold: bool,
     ) -> None:
-        """Computes the waiting rows and, without ``hold``, frees the slots of prompts now read."""
+        """Compute the waiting rows and, without ``hold``, frees the slots of prompts now read."""
         if not rows:
             return
         for prompts, values in self._passes(rows, read):
@@ -167,7 +167,7 @@ class TextRunner:
         return sorted(range(len(prompts)), key=place)
 
     def _place(self, prompt: TextTokens, index: int) -> list[Segment] | None:
-        """Finds slots for a prompt's tokens; returns the rows to compute, None without room."""
+        """Find slots for a prompt's tokens; return the rows to compute, None without room."""
         key, last = self._last
         known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
         known = known[: len(prompt) - 1]  # the last token must be computed: it is read
@@ -184,7 +184,7 @@ class TextRunner:
         return segments(prompt.ids, path, len(known), index)
 
     def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
-        """Computes rows in one pass, or in more if memory is too small.
+        """Compute rows in one pass, or in more if memory is too small.
 
         Raises:
             torch.OutOfMemoryError: it is too small for a single row.
@@ -270,7 +270,7 @@ class TextRunner:
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """Forgets all slots after an error, since what they hold is then unknown."""
+        """Forget all slots after an error, since what they hold is then unknown."""
         try:
             yield
         except BaseException:

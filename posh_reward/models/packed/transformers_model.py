@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class TransformersModel:
-    """Computes what prompts share once, and reads only the probabilities of the labels.
+    """Compute what prompts share once; read only the probabilities of the labels.
 
     All prompts of a call, whichever pair they are about, are packed into passes of up to
     ``max_batch_tokens`` without padding (``packing``). What precedes the questions is kept for
@@ -106,7 +106,7 @@ class TransformersModel:
         images: Any = None,
         **options: Any,
     ) -> TransformersModel:
-        """Wraps a model that is already in memory; puts it into evaluation mode.
+        """Wrap a model that is already in memory; put it into evaluation mode.
 
         Args:
             model: a causal language model, on one device.
@@ -123,7 +123,7 @@ class TransformersModel:
 
     @cached_property
     def sees(self) -> bool:
-        """Whether the checkpoint is of a kind that takes images (``models.prompt_images.SEEING``).
+        """True for a checkpoint of a kind that takes images (``models.prompt_images.SEEING``).
 
         Raises:
             JudgeError: there is no such model.
@@ -195,7 +195,7 @@ class TransformersModel:
         return [loaded.reply(answers[index]) for index in range(len(prompts))]
 
     def sleep(self) -> None:
-        """Drops kept states and, on a card, moves the weights to the host's memory."""
+        """Drop kept states and, on a card, moves the weights to the host's memory."""
         if self._loaded is None:
             return
         self._loaded.clear(0)
@@ -203,7 +203,7 @@ class TransformersModel:
             self._loaded.weights.put_away()
 
     def wake(self) -> None:
-        """Loads the model the first time; later moves its weights back to their device.
+        """Load the model the first time; later moves its weights back to their device.
 
         Raises:
             JudgeError: it cannot be loaded; the message names what is missing or too big.
@@ -212,7 +212,7 @@ class TransformersModel:
         self._ready()
 
     def close(self) -> None:
-        """Lets go of the model."""
+        """Let go of the model."""
         self._given = self._loaded = None
 
     def _ready(self) -> PackedModel:

@@ -143,7 +143,7 @@ def read_text(reply: Mapping[str, Any]) -> Reply:
 
 
 def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
-    """Adds the tokens that a reply says it cost; those it does not mention count as 0."""
+    """Add the tokens that a reply says it cost; those it does not mention count as 0."""
     said = reply.get("usage")
     if not isinstance(said, dict):
         return

@@ -35,7 +35,7 @@ REMEMBERED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a prompt waits for its answer.
+    """A prompt's time limits.
 
     Args:
         timeout: seconds for one exchange.
@@ -69,7 +69,7 @@ class Server:
         self.strikes, self.rests_until = 0, 0.0
 
     def failed(self) -> None:
-        """Counts a failure; from the third in a row on the server rests."""
+        """Count a failure; from the third in a row on the server rests."""
         self.strikes += 1
         if self.strikes == STRIKES:
             logger.warning("judge server %s fails again and again", self.url)
@@ -92,7 +92,7 @@ class Fleet:
     def __init__(self, urls: Sequence[str]) -> None:
         self.servers = [Server(url) for url in urls]
         self.given_up: str | None = None
-        """Why no server answered when last asked; None as soon as one does."""
+        """The reason why no server answered last time; None as soon as one does."""
         self._homes: dict[int, int] = {}
 
     def home(self, start: Hashable) -> int:
@@ -112,7 +112,7 @@ class Fleet:
 
 
 class ServerBatch:
-    """Asks one batch of prompts, and gives up if no server answers any of them.
+    """Ask one batch of prompts; give up if no server answers any of them.
 
     Args:
         http: the client.
@@ -133,7 +133,7 @@ class ServerBatch:
         self._looking = asyncio.Lock()
 
     async def start(self) -> None:
-        """Gives up at once if the last batch did, and still no server answers a simple question.
+        """Give up at once if the last batch did, and still no server answers a simple question.
 
         Otherwise every batch would wait, with all its patience, for a judge that is down.
         """
@@ -189,7 +189,7 @@ class ServerBatch:
         self._answered = time.monotonic()
 
     async def _look(self, began: float, failure: ExchangeError) -> None:
-        """Gives up the batch if no server has answered meanwhile, nor answers a simple question.
+        """Give up the batch if no server has answered meanwhile, nor answers a simple question.
 
         Otherwise every prompt in turn would wait for a judge that is down, for hours. The simple
         question tells that from a run of prompts that the server cannot cope with.
@@ -202,7 +202,7 @@ class ServerBatch:
                 self._given_up = self._fleet.given_up = failure.reason
 
     async def _signs(self) -> list[ExchangeError | None]:
-        """How each server fails at a simple question; None if it answers."""
+        """Each server's failure at a simple question; None if it answers."""
 
         async def sign(server: Server) -> ExchangeError | None:
             try:

@@ -163,10 +163,10 @@ class ServerModel:
         return run_apart(write)
 
     def sleep(self) -> None:
-        """Does nothing: others use the server too."""
+        """Do nothing: others use the server too."""
 
     def wake(self) -> None:
-        """Checks once that the servers are there, have the model, and give log-probabilities.
+        """Check once that the servers are there, have the model, and give log-probabilities.
 
         Raises:
             JudgeError: none is there, or one has another model or gives no log-probabilities;
@@ -183,7 +183,7 @@ class ServerModel:
             self._checked = True
 
     def close(self) -> None:
-        """Does nothing: no connection is open between two batches."""
+        """Do nothing: no connection is open between two batches."""
 
     async def _choose(
         self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
@@ -225,7 +225,7 @@ class ServerModel:
         read: Callable[[Mapping[str, Any]], A],
         fail: Callable[[Failure], A],
     ) -> list[A]:
-        """Asks for all; each server's prompts in order, ``concurrency`` of them at once."""
+        """Ask for all; each server's prompts in order, ``concurrency`` of them at once."""
         batch = ServerBatch(
             client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
         )
@@ -266,7 +266,7 @@ class ServerModel:
         return server_client(read_key(self._key_env), self._patience.timeout, urls)
 
     def _say(self, failed: ExchangeError) -> None:
-        """Logs each reason once, with the server's own words."""
+        """Log each reason once, with the server's own words."""
         if failed.reason not in self._said:
             self._said.add(failed.reason)
             logger.warning("%s: %s", self._name, failed)

@@ -17,7 +17,7 @@ BRACKETED = (
     re.compile(r"<[|\uff5c][^<>]{1,80}[|\uff5c]>|<[^<>\s]{1,80}>"),
     re.compile(r"\[[^][\s]{1,40}\]"),
 )
-"""What a special token may look like. No match can hide in another one of its own pattern."""
+"""Possible special tokens, by their form. No match can hide in another one of its own pattern."""
 
 USUAL = re.compile(
     r"""
@@ -49,7 +49,7 @@ class SpecialTokens:
         self._known: dict[str, bool] = {}
 
     async def learn(self, client: ServerClient, url: str, texts: Iterable[str]) -> None:
-        """Asks about the bracketed strings in some texts that are not known yet.
+        """Ask about the bracketed strings in some texts that are not known yet.
 
         Where the server does not answer, they count as special if they look like the usual ones.
         """
@@ -73,7 +73,7 @@ class SpecialTokens:
             self._known.update((each, each in tokens) for each in some)
 
     def failure(self, text: str) -> Failure | None:
-        """Why a text cannot be sent; None if it can."""
+        """The reason why a text cannot be sent; None if it can."""
         for each in bracketed(text):
             if self._known.get(each, USUAL.fullmatch(each) is not None):
                 why = f"the text holds {each!r}, which the server would read as a special token"

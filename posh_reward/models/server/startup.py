@@ -41,7 +41,7 @@ LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-
 def refuse_unusable(
     servers: Sequence[Server], faults: Sequence[ExchangeError | None], reading: LabelReading
 ) -> None:
-    """Refuses servers that cannot be used, and leaves out those that are down while others are up.
+    """Refuse servers that cannot be used; leave out those that are down while others are up.
 
     Args:
         servers: all of them.
@@ -72,7 +72,7 @@ def _remedy(fault: ExchangeError, reading: LabelReading) -> str:
 
 
 async def check_model(client: ServerClient, url: str, model: str) -> None:
-    """Checks that a server which lists its models lists this one.
+    """Check that a server which lists its models lists this one.
 
     Raises:
         ExchangeError: it does not, or refuses to be asked.
@@ -109,7 +109,7 @@ def image_probe() -> Prompt:
 
 
 async def check_sight(asked: Awaitable[object]) -> None:
-    """Checks that a question about an image is answered.
+    """Check that a question about an image is answered.
 
     Raises:
         ExchangeError: it is not.

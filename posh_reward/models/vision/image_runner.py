@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Row = tuple[int, Ids]
-"""Which prompt it is, and its tokens after those that are known."""
+"""Index of a prompt, and its tokens after those with states."""
 Answer = Callable[[ImageStates, Sequence[Ids]], list[Any]]
 """Known states and rows that continue them -> an answer for each row."""
 
 
 class ImageRunner:
-    """Reads the ends of prompts with images and writes greedy replies.
+    """Read the ends of prompts with images and write greedy replies.
 
     The images of a prompt are computed first and kept, with the text that several prompts put
     after them. The rest goes in batches of rows, padded to the same length. What else is in a batch
@@ -58,7 +58,7 @@ class ImageRunner:
         self._budget = budget
 
     def clear(self, room: int) -> None:
-        """Gives up all states.
+        """Give up all states.
 
         Args:
             room: from now on, how many tokens' states may be kept.
@@ -100,7 +100,7 @@ class ImageRunner:
     def _known(
         self, prompts: Sequence[ImageTokens], together: Sequence[int]
     ) -> Iterator[tuple[ImageStates | Failure, list[Row]]]:
-        """What is known of prompts about the same images, and the rows that continue it.
+        """Cached states for prompts about the same images, and the rows that continue them.
 
         A text after the images that only one prompt has is part of that prompt's row.
         """
@@ -140,14 +140,14 @@ class ImageRunner:
         return self._stem(prompt) if self._gave_up() else OUT_OF_MEMORY
 
     def _gave_up(self) -> bool:
-        """Whether memory was freed: that of all images kept so far."""
+        """Free the memory of all cached images; False if there were none."""
         kept = bool(self.kept)
         self.clear(self.kept.room)
         torch.cuda.empty_cache()  # does nothing without CUDA
         return kept
 
     def look(self, prompt: ImageTokens) -> ImageStates | Failure:
-        """Computes a prompt up to the last of its images."""
+        """Compute a prompt up to the last of its images."""
         seen = self.eyes.patches(prompt.images)
         if isinstance(seen, Failure):
             return seen

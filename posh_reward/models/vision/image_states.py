@@ -29,18 +29,18 @@ class ImageStates:
 
     @property
     def length(self) -> int:
-        """How many tokens these are, a row."""
+        """Tokens per row."""
         return self._layers[0][0].shape[2] if self._layers else 0
 
     @property
     def total(self) -> int:
-        """How many tokens these are with those before them."""
+        """Tokens per row, with those before them."""
         return self.length + (self.before.total if self.before else 0)
 
     def update(
         self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: object, **__: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Adds new keys and values, each (rows, heads, tokens, size).
+        """Add new keys and values, each (rows, heads, tokens, size).
 
         Returns:
             All of the layer, from the beginning of the prompt.
@@ -55,7 +55,7 @@ class ImageStates:
         return torch.cat([k for k, _ in pairs], 2), torch.cat([v for _, v in pairs], 2)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Drops all other rows."""
+        """Drop all other rows."""
         if self._layers:
             which = torch.tensor(rows, device=self._layers[0][0].device)
             self._layers = [(key[which], value[which]) for key, value in self._layers]
@@ -93,11 +93,11 @@ class StatesCache:
         return self._stems[key].get(prefix)
 
     def add(self, key: Key, prefix: Ids, states: ImageStates) -> None:
-        """Keeps states for prompts to come."""
+        """Keep states for prompts to come."""
         self._stems.setdefault(key, {})[prefix] = states
 
     def make_room(self, key: Key, tokens: int) -> bool:
-        """Gives up others until so many more tokens fit; False if they never do."""
+        """Give up others until so many more tokens fit; False if they never do."""
         while self._stems and self._tokens() + tokens > self.room:
             oldest = next(iter(self._stems))
             if oldest != key:

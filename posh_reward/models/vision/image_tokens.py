@@ -34,7 +34,7 @@ class ImageTokens:
     stem: Ids
     """Up to the last image, with as many placeholders as each image has tokens."""
     prefix: Ids
-    """What follows and other prompts share."""
+    """The following tokens that other prompts share."""
     own: Ids
     """The rest; never empty, since a template ends the message."""
 
@@ -43,7 +43,7 @@ class ImageTokens:
 
 
 class ImageEncoder:
-    """How a model is shown images.
+    """Images -> patches, placeholders -> as many tokens as an image has.
 
     Args:
         processor: the checkpoint's image processor, Qwen's.

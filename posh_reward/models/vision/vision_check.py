@@ -1,4 +1,4 @@
-"""Whether a model that sees gives the answers that it gives to each prompt alone."""
+"""Check that shared states give each prompt about an image the answer it would get alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ATTENTION = ("sdpa", "eager")
 
 @torch.inference_mode()
 def check_seeing(runner: ImageRunner, chat: Chat) -> None:
-    """Compares two questions about a small image with a plain pass for each.
+    """Compare two questions about a small image with a plain pass for each.
 
     Raises:
         JudgeError: the answers differ, or the model cannot be asked in this way.

@@ -105,7 +105,7 @@ class EngineProcess:
         return BLIND if self._sizes is None else image_for_model(image, self._sizes)
 
     def tell(self, what: str) -> None:
-        """Tells it to "sleep" or "wake", which have no answer.
+        """Tell it to "sleep" or "wake", which have no answer.
 
         Raises:
             ChildFailureError: it did not.
@@ -114,7 +114,7 @@ class EngineProcess:
             raise self._child.failed(f"answered something else: {str(message)[:200]}")
 
     def end(self) -> None:
-        """Kills it, and everything that it has started."""
+        """Kill it, and everything that it has started."""
         self._child.stop()
 
     def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What happens to a batch when the child dies: which prompts are asked again, which fail."""
+"""A batch whose child dies: prompts that are sent again, prompts that fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Part = tuple[list[int], int]
 
 
 class Supervisor:
-    """Keeps a child at work. It starts when first needed.
+    """Keep a child at work. It starts when first needed.
 
     What a child answered before it died is kept. The rest is asked again: all of it once (not
     after a child that hung, which costs its whole timeout), then in parts, then the prompts of a
@@ -93,7 +93,7 @@ class Supervisor:
         return [answers.get(place, unanswered) for place in range(len(prompts))]
 
     def wake(self) -> None:
-        """Starts a child, or has it take its memory again.
+        """Start a child, or have it take its memory again.
 
         Raises:
             JudgeError: none has ever started, and none does; the message says why.
@@ -104,7 +104,7 @@ class Supervisor:
             self._ready()
 
     def tell(self, what: str) -> None:
-        """Tells the child to sleep or wake, if there is one."""
+        """Tell the child to sleep or wake, if there is one."""
         if self._process is None:
             return
         try:
@@ -114,7 +114,7 @@ class Supervisor:
             self.end()
 
     def end(self) -> None:
-        """Ends the child, if there is one."""
+        """End the child, if there is one."""
         if self._process is not None:
             self._process.end()
             self._process = None
@@ -137,7 +137,7 @@ class Supervisor:
         return self._lost > 1
 
     def _ready(self, answered: int = 0) -> bool:
-        """Whether a child runs; starts one, if need be and if it may."""
+        """True if a child runs; starts one, if need be and if it may."""
         while self._process is None and not self._ended and not self._given_up:
             try:
                 self._process = self._start()
@@ -154,7 +154,7 @@ class Supervisor:
         return EngineReply(failure=self._deadly[prompt])
 
     def _count(self, failure: ChildFailureError, answered: int) -> None:
-        """Ends the child that failed, and the batch if that was one failure too many."""
+        """End the child that failed, and the batch if that was one failure too many."""
         logger.warning("vLLM's process failed: %s", failure)
         self.end()
         self._failures += 1
@@ -163,7 +163,7 @@ class Supervisor:
         self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
 
     def _note_end(self, answered: int, asked: int) -> None:
-        """Notes whether the batch was lost; the second in a row is the last."""
+        """Note whether the batch was lost; the second in a row is the last."""
         if self._given_up or not asked:
             return
         self._lost = self._lost + 1 if self._ended and answered < asked / 2 else 0

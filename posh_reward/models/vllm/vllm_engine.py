@@ -126,7 +126,7 @@ class VllmEngine:
             self._asleep = True
 
     def wake(self) -> None:
-        """Undoes ``sleep``."""
+        """Undo ``sleep``."""
         if self._asleep:
             self._llm.wake_up()
             self._asleep = False
@@ -220,7 +220,7 @@ def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:
 
 
 def check_scoring(params: Any, version: str) -> None:
-    """Raises MissingDependencyError if this vLLM cannot score chosen tokens."""
+    """Raise MissingDependencyError if this vLLM cannot score chosen tokens."""
     if "logprob_token_ids" not in inspect.signature(params).parameters:
         raise MissingDependencyError(
             f"vLLM {version} cannot read the probability of chosen tokens: install 0.22 or later, "

@@ -1,4 +1,4 @@
-"""What the child is started with: its variables, its card, its interpreter."""
+"""The child's variables, card and interpreter."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ PROBE_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class VllmProbe:
-    """Which vLLM an interpreter has, and which model, found out without loading either."""
+    """An interpreter's vLLM and its model, read without loading either."""
 
     version: str
     """Of vLLM."""
     revision: str
     """The model's commit; for a local folder, ``sha256-`` and the start of its fingerprint."""
     sees: bool
-    """Whether the model takes images."""
+    """True if the model takes images."""
 
 
 @lru_cache(maxsize=32)
 def probe(python: str, model: str, revision: str | None) -> VllmProbe:
-    """Asks an interpreter which vLLM it has, and which commit of the model it would load.
+    """Ask an interpreter which vLLM it has, and which commit of the model it would load.
 
     Raises:
         JudgeError: it has none, or there is no such model; the message names the remedy.

@@ -97,7 +97,7 @@ class VllmModel:
 
     @property
     def sees(self) -> bool:
-        """Whether the checkpoint is of a kind that takes images (``models.prompt_images.SEEING``).
+        """True for a checkpoint of a kind that takes images (``models.prompt_images.SEEING``).
 
         Raises:
             JudgeError: there is no vLLM, or no such model.
@@ -145,13 +145,13 @@ class VllmModel:
         return [Reply(answer.text, answer.failure) for answer in answers]
 
     def sleep(self) -> None:
-        """Has the engine give back its card's memory, if there is an engine."""
+        """Havethe engine give back its card's memory, if there is an engine."""
         with self._mine():
             if self._settings["sleep"]:
                 self._supervisor.tell("sleep")
 
     def wake(self) -> None:
-        """Starts the engine, or has it take its memory again.
+        """Start the engine, or have it take its memory again.
 
         Raises:
             JudgeError: it has never started, and does not; the message says what is missing.
@@ -160,7 +160,7 @@ class VllmModel:
             self._supervisor.wake()
 
     def close(self) -> None:
-        """Ends the child."""
+        """End the child."""
         with self._mine():
             self._supervisor.end()
 

@@ -45,7 +45,7 @@ class Engine(Protocol):
         ...
 
     def wake(self) -> None:
-        """Undoes ``sleep``."""
+        """Undo ``sleep``."""
         ...
 
 
@@ -64,7 +64,7 @@ class Pipe:
             yield json.loads(self._requests.get())
 
     def say(self, message: Mapping[str, object]) -> None:
-        """Sends one message."""
+        """Send one message."""
         with self._lock:
             self._replies.write(json.dumps(message) + "\n")
             self._replies.flush()
@@ -101,7 +101,7 @@ class Heartbeat:
 
 
 def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
-    """Loads the engine, says so, and answers until the parent ends.
+    """Load the engine, says so, and answers until the parent ends.
 
     An error that is not of a single prompt ends the process, with a traceback on stderr, and the
     parent starts a fresh one: an engine is not to be trusted after an error on its card.

@@ -105,7 +105,7 @@ def prompts_json(prompts: Sequence[Prompt], settled: Mapping[PromptImage, Any]) 
 
 
 def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
-    """Undoes ``prompts_json``; images are PIL images again."""
+    """Undo ``prompts_json``; images are PIL images again."""
     images = {}
     for digest, (width, height, written) in request.get("images", {}).items():
         from PIL import Image
