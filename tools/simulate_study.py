@@ -42,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--alpha", type=float, default=0.3, help="how far they agree; default: 0.3")
     for axis, value in zip(AXES, (-0.243, 0.432, 0.135), strict=True):  # the paper's, Table 7
         parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
+    parser.add_argument("--lean", type=float, default=0.3, help="raters' tastes; default: 0.3")
+    parser.add_argument("--side", type=float, default=0.0, help="bias to #1; default: 0")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", nargs=2, metavar="[NAME=]MODEL", help="checkpoints that "
                         "describe the images; default: texts made of the references")  # fmt: skip
@@ -62,7 +64,8 @@ def main(argv: list[str] | None = None) -> int:
         return status
     key = read_key(key_file, packet)
     marked = dict(zip(names, MARKED, strict=True))
-    crowd = Crowd(true, opinions_with(flags.alpha), marked, flags.seed)
+    opinions = opinions_with(flags.alpha, lean=flags.lean, side=flags.side)
+    crowd = Crowd(true, opinions, marked, flags.seed)
     answers = write_answers(flags.output / "answers", key, crowd)
     pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
     status = command("read", key_file, answers, "--packet", packet, *pages)

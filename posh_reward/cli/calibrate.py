@@ -189,12 +189,12 @@ def _packets(flags: argparse.Namespace) -> Judged:
     from posh_reward.study.calibration.judged import answered_pairs, judged_pairs
     from posh_reward.study.packets.answer_files import collect
     from posh_reward.study.packets.make import read_key
-    from posh_reward.study.packets.results_text import refused_and_missing
+    from posh_reward.study.packets.results_text import files_that_do_not_count
 
     key = read_key(Path(flags.key), None)
     check_raters(flags.leave_out, key)
     collected = collect(answer_files(flags.answers), key, partial=flags.partial)
-    if refused := refused_and_missing(list(map(str, collected.refusals)), collected.missing):
+    if refused := files_that_do_not_count(list(map(str, collected.refusals)), collected.missing):
         print(refused, file=sys.stderr)
     answers = [answer for answer in collected.answers if answer.rater not in flags.leave_out]
     if not any(answer.marks is None for answer in answers):

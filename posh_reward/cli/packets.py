@@ -37,11 +37,13 @@ READ = """\
 Reads raters' files (saved by the page, exported as JSON by Label Studio, or the user_state.json of
 Potato, also deep in a folder) and says which model people prefer: preferences run from -2 to 2, and
 above 0 the later model of the input is better. A file that is damaged, changed, foreign, unfinished
-or a duplicate is refused with the reason; the others count. Exit status 3 if any was refused."""
+or a duplicate is refused with the reason; the others count. Exit status 3 if any was refused.
+Of several files of one rater the newest counts. Each look at new answers is noted beside the key
+(KEY.looks.jsonl): the more often one looks, the stricter the page becomes."""
 PLAN = """\
-Says, by simulation, how many pairs and raters it takes to settle a difference, and what a given
-number of pairs can settle. Raters agree as in the paper (Krippendorff's alpha by axis, Table 7)
-unless --alpha is given."""
+Says, by simulation, how many pairs, raters and hours it takes to settle a difference, and what a
+given number of pairs can settle, by the interval that `read` prints. Raters agree as in the paper
+(Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
 
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
@@ -170,6 +172,8 @@ def _read(command: argparse.ArgumentParser) -> None:
     add("--partial", action="store_true", help="take what is finished in files that are not")
     add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
         "aside, such as rater-03; may be given several times")  # fmt: skip
+    add("--final", action="store_true", help="no more answers will come: take the study as whole, "
+        "though some are missing")  # fmt: skip
     add("--title", default="What people preferred", help="the page's heading")
     command.set_defaults(command=read)
 
@@ -177,31 +181,39 @@ def _read(command: argparse.ArgumentParser) -> None:
 def read(flags: argparse.Namespace) -> int:
     """Sums up answers."""
     from posh_reward.cli.texts import write_text
-    from posh_reward.study.packets.answer_files import collect
+    from posh_reward.study.packets.answer_files import collect, record_look
     from posh_reward.study.packets.make import as_json, read_key
-    from posh_reward.study.packets.results import judgments, results
+    from posh_reward.study.packets.results import counting, judgments, results
     from posh_reward.study.packets.results_page import results_page
-    from posh_reward.study.packets.results_text import refused_and_missing, summary
+    from posh_reward.study.packets.results_text import files_that_do_not_count, summary
     from posh_reward.study.rows.table_writer import write_table
     from posh_reward.study.rows.tables import format_of
 
     key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
     check_raters(flags.leave_out, key)
-    collected = collect(answer_files(flags.answers), key, partial=flags.partial)
-    if refused := refused_and_missing(list(map(str, collected.refusals)), collected.missing):
-        print(refused, file=sys.stderr)
-    if not collected.sheets:
+    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
+    if notes := files_that_do_not_count(
+        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
+    ):
+        print(notes, file=sys.stderr)
+    if not collection.sheets:
         raise InputError("no file of answers counts: see above")
-    found = results(collected, key, flags.leave_out)
-    write_text(summary(found))
+    looks = record_look(_looks_beside(Path(flags.key)), collection.answers, key, final=flags.final)
+    study = results(collection, key, flags.leave_out, looks)
+    write_text(summary(study))
     if flags.output:
-        _write(Path(flags.output), results_page(found, flags.title).encode("utf-8"))
+        _write(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
     if flags.json:
-        _write(Path(flags.json), as_json(asdict(found), indent=1))
+        _write(Path(flags.json), as_json(asdict(study), indent=1))
     if flags.rows:
-        rows = judgments(collected.answers, key)
+        rows = judgments(counting(collection, flags.leave_out), key)
         write_table(rows, Path(flags.rows), format_of(flags.rows))
-    return UNSCORED if collected.refusals else OK
+    return UNSCORED if collection.refusals else OK
+
+
+def _looks_beside(key: Path) -> Path:
+    """The file that counts how often the answers were looked at."""
+    return key.with_name(key.name.removesuffix(".key.json") + ".looks.jsonl")
 
 
 def check_raters(names: list[str], key: PacketKey) -> None:
@@ -242,6 +254,12 @@ def _plan(command: argparse.ArgumentParser) -> None:
         "default: 40, the paper's")  # fmt: skip
     add("--raters", type=int, nargs="+", default=[1, 2, 3], metavar="N", help="for each pair, to "
         "compare; default: 1 2 3")  # fmt: skip
+    add("--team", type=int, default=7, metavar="N", help="raters in all; default: 7")
+    add("--lean", type=float, default=0.3, metavar="SD", help="raters' tastes: how far each leans "
+        "to one model, as a standard deviation on a scale on which answers have 1; default: 0.3. "
+        "0: for these raters only")  # fmt: skip
+    add("--statements", type=int, default=3, metavar="N", help="axes times pairs of models, for "
+        "which the page corrects; default: 3")  # fmt: skip
     add("--power", type=float, default=0.8, metavar="P", help="chance of settling it; default: 0.8")
     add("--alpha", type=float, metavar="A", help="how far raters agree, on one axis; default: the "
         "paper's three")  # fmt: skip
@@ -254,19 +272,14 @@ def _plan(command: argparse.ArgumentParser) -> None:
 
 
 def plan(flags: argparse.Namespace) -> int:
-    """Prints what a study of some size can settle."""
-    from posh_reward.cli.texts import write_text
-    from posh_reward.study.packets.study_plan import plan_table, plans
+    """Print what a study of some size can settle."""
+    from dataclasses import fields
 
-    found = plans(
-        flags.difference,
-        flags.pairs,
-        flags.raters,
-        wanted=flags.power,
-        alphas=None if flags.alpha is None else {"given": flags.alpha},
-        equal=flags.equal,
-        much=flags.much,
-        seed=flags.seed,
-    )
-    write_text(plan_table(found, flags.difference, flags.pairs, flags.power))
+    from posh_reward.cli.texts import write_text
+    from posh_reward.study.packets.study_plan import PlanSettings, plan_table, plans
+
+    settings = PlanSettings(**{each.name: getattr(flags, each.name)
+                               for each in fields(PlanSettings)})  # fmt: skip
+    alphas = None if flags.alpha is None else {"given": flags.alpha}
+    write_text(plan_table(plans(settings, flags.raters, alphas), settings))
     return OK

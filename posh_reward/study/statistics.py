@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import atan, comb, cos, nan, pi, sin
+from math import comb, nan
 from statistics import NormalDist
 
 import numpy as np
@@ -33,11 +33,11 @@ class Interval:
     low: float
     high: float
     count: int = FEWEST
-    """How many values it is the mean of."""
+    """Values behind the mean."""
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the sign of the mean is settled at this level; never by fewer than ``FEWEST``.
+        """True if the sign of the mean is settled; never by fewer than ``FEWEST`` values.
 
         Resampling few values draws them again and again: the interval of one has no width.
         """
@@ -91,37 +91,10 @@ def tail(count: int, level: float) -> float:
     """
     if not 1 < count < FEW:
         return (1 - level) / 2
-    reach = student_quantile((1 + level) / 2, count - 1) * (count / (count - 1)) ** 0.5
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(count - 1, (1 + level) / 2)) * (count / (count - 1)) ** 0.5
     return NormalDist().cdf(-reach)
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """Quantile of Student's t for a probability above one half, to nine digits.
-
-    Args:
-        probability: below 1.
-        freedom: degrees of freedom.
-    """
-    low, high = 0.0, 1.0
-    while _student_cdf(high, freedom) < probability:
-        low, high = high, 2 * high
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        below = _student_cdf(middle, freedom) < probability
-        low, high = (middle, high) if below else (low, middle)
-    return high
-
-
-def _student_cdf(value: float, freedom: int) -> float:
-    """The finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3, 26.7.4)."""
-    angle = atan(value / freedom**0.5)
-    odd = freedom % 2
-    term, terms = (cos(angle) if odd else 1.0), 0.0
-    for power in range(2 + odd, freedom + 1, 2):
-        terms += term
-        term *= cos(angle) ** 2 * (power - 1) / power
-    inside = 2 / pi * (angle + sin(angle) * terms) if odd else sin(angle) * terms
-    return (1 + inside) / 2
 
 
 def paired_difference(
@@ -151,7 +124,7 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the sign of the figure is settled at the interval's level."""
+        """True if the sign of the figure is settled at the interval's level."""
         return self.low > 0 or self.high < 0
 
 

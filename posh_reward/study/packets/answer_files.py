@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
 
 from posh_reward.errors import InputError
@@ -17,8 +20,8 @@ NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A file that does not count."""
+class FileNote:
+    """Why a file does not count."""
 
     file: str
     reason: str
@@ -32,9 +35,11 @@ class AnswerCollection:
     """All that came back."""
 
     sheets: tuple[AnswerSheet, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[FileNote, ...]
     missing: tuple[str, ...]
     """Raters without a file that counts."""
+    superseded: tuple[FileNote, ...] = ()
+    """Files of which the same rater's newer one counts."""
 
     @property
     def answers(self) -> tuple[RaterAnswer, ...]:
@@ -43,34 +48,35 @@ class AnswerCollection:
 
 
 def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> AnswerCollection:
-    """Reads files of answers; a file that cannot be used never spoils the others.
+    """Read files of answers; a file that cannot be used never spoils the others.
 
     Args:
-        files: of our page, or exports of Label Studio, in any order.
+        files: of our page, or exports of Label Studio or Potato, in any order.
         key: of the packet.
-        partial: take what is finished in files that are not.
+        partial: take the finished tasks of unfinished files.
     """
-    refusals: list[Refusal] = []
-    found: list[tuple[str, AnswerSheet]] = []
+    refusals: list[FileNote] = []
+    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
     for file in sorted(set(files)):
         try:
-            read = sheets(_bytes(file), key)
-            for sheet in read:
+            in_file = sheets(_bytes(file), key)
+            for sheet in in_file:
                 _check_finished(sheet, partial)
         except InputError as error:
-            refusals.append(Refusal(str(file), str(error)))
+            refusals.append(FileNote(str(file), str(error)))
             continue
-        found += [(str(file), sheet) for sheet in read]
-    kept: list[AnswerSheet] = []
-    for name in key.raters:
-        ours = [(file, sheet) for file, sheet in found if sheet.rater == name]
-        counting, refused = _one_of(ours)
-        kept += [counting] if counting else []
+        for sheet in in_file:
+            sheets_of[sheet.rater].append((str(file), sheet))
+    chosen: list[AnswerSheet] = []
+    superseded: list[FileNote] = []
+    for candidates in sheets_of.values():
+        counting, older, refused = _one_of(candidates)
+        chosen += [counting] if counting else []
+        superseded += older
         refusals += refused
-    there = {sheet.rater for sheet in kept}
-    return AnswerCollection(
-        tuple(kept), tuple(refusals), tuple(name for name in key.raters if name not in there)
-    )
+    there = {sheet.rater for sheet in chosen}
+    missing = tuple(name for name in key.raters if name not in there)
+    return AnswerCollection(tuple(chosen), tuple(refusals), missing, tuple(superseded))
 
 
 def _bytes(file: Path) -> bytes:
@@ -86,31 +92,102 @@ def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return
-    named = ", ".join(sheet.unfinished[:NAMED])
+    first = ", ".join(sheet.unfinished[:NAMED])
     more = f" and {count - NAMED} more" if count > NAMED else ""
     total = count + len(sheet.answers)
     raise InputError(
-        f"{sheet.rater} has not finished {count} of {total} tasks: {named}{more}"
+        f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}"
         + ("" if partial or not sheet.answers else "; --partial takes the others")
     )
 
 
-def _one_of(found: Sequence[tuple[str, AnswerSheet]]) -> tuple[AnswerSheet | None, list[Refusal]]:
-    """One rater's sheet of several, if all others are earlier states of it; else none of them."""
-    if not found:
-        return None, []
-    file, fullest = max(found, key=lambda each: len(each[1].answers))
-    said = {answer.task.id: (answer.preferences, answer.marks) for answer in fullest.answers}
-    others = [(name, sheet) for name, sheet in found if sheet is not fullest]
-    agree = all(
-        said.get(answer.task.id) == (answer.preferences, answer.marks)
+def _one_of(
+    candidates: Sequence[tuple[str, AnswerSheet]],
+) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
+    """The sheet of one rater that counts, with notes on older files and on refused ones.
+
+    The newest counts, where all files say when they were saved. Otherwise the fullest does, if the
+    others say nothing else; where they differ none counts, since nobody knows which is meant.
+    """
+    if not candidates:
+        return None, [], []
+    times = sorted(sheet.saved for _, sheet in candidates)
+    if len(times) > 1 and all(times) and times[-1] > times[-2]:
+        file, newest = max(candidates, key=lambda each: each[1].saved)
+        reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
+        older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
+        return newest, older, []
+    file, fullest = max(candidates, key=lambda each: len(each[1].answers))
+    content = {answer.task.id: (answer.preferences, answer.marks) for answer in fullest.answers}
+    others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
+    if all(
+        content.get(answer.task.id) == (answer.preferences, answer.marks)
         for _, sheet in others
         for answer in sheet.answers
-    )
-    if agree:
-        return fullest, [
-            Refusal(name, f"duplicate: says nothing that {file} does not") for name, _ in others
-        ]
-    names = ", ".join(name for name, _ in found)
+    ):
+        reason = f"duplicate: says nothing that {file} does not"
+        return fullest, [], [FileNote(name, reason) for name, _ in others]
+    names = ", ".join(name for name, _ in candidates)
     reason = f"{fullest.rater} has files that differ ({names}): name only the one that counts"
-    return None, [Refusal(name, reason) for name, _ in found]
+    return None, [], [FileNote(name, reason) for name, _ in candidates]
+
+
+# ---- looks
+
+
+def record_look(
+    path: Path, answers: Sequence[RaterAnswer], key: PacketKey, *, final: bool = False
+) -> tuple[float, ...]:
+    """Note that the answers were looked at, and return the shares of all looks so far.
+
+    The same answers looked at again are no new look.
+
+    Args:
+        path: JSON lines, one a look; made.
+        answers: those that count.
+        key: of the packet.
+        final: no more answers will come.
+
+    Returns:
+        Share of the study's coarse answers at each look, rising; only looks at more than before.
+    """
+    asked = sum(len(rater.tasks) for rater in key.raters.values() if rater.form == "coarse")
+    coarse = sorted(
+        (answer.rater, answer.task.id, sorted(answer.preferences.items()))
+        for answer in answers
+        if answer.marks is None
+    )
+    if not coarse:
+        return (1.0,)
+    digest = sha256(repr(coarse).encode()).hexdigest()
+    looks = _looks(path)
+    earlier = [share for print_, share in looks if print_ != digest]
+    share = 1.0 if final else round(len(coarse) / asked, 6)
+    if (digest, share) not in looks:
+        line = {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "answers": len(coarse), "share": share, "digest": digest}  # fmt: skip
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+    rising = [*(each for each in sorted({*earlier}) if each < share), share]
+    return tuple(rising)
+
+
+def _looks(path: Path) -> list[tuple[str, float]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    looks = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            look = json.loads(line)
+            share = float(look["share"])
+            if not 0 < share <= 1:
+                raise ValueError(share)
+            looks.append((str(look["digest"]), share))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{str(path)!r}, line {number}: not a look at a study ({error!r}); it was written "
+                "by `packets read`, beside the key"
+            ) from None
+    return looks

@@ -153,7 +153,7 @@ def _preference(choices: Sequence[str]) -> int:
 
 def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
     """By side, the marked spans of an annotation; None where it was neither marked nor denied."""
-    found: dict[str, list[Span] | None] = {}
+    spans_of: dict[str, list[Span] | None] = {}
     for side in rater_texts.SIDES:
         spans = [
             (each["value"]["start"], each["value"]["end"])
@@ -161,5 +161,5 @@ def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
             if each.get("from_name") == side and each.get("type") == "labels"
         ]
         denied = any(each.get("from_name") == f"no_{side}" for each in result)
-        found[side] = spans if spans or denied else None
-    return found
+        spans_of[side] = spans if spans or denied else None
+    return spans_of

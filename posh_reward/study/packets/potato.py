@@ -1,7 +1,7 @@
 """Tasks <-> Potato: a project for each rater, and the ``user_state.json`` that it saves.
 
-Checked against Potato 2.12.1 (``potato-annotation`` on PyPI). Raters see texts as ``shown`` has
-them, for two reasons:
+Checked against Potato 2.12.1 (``potato-annotation`` on PyPI). Raters see texts as
+``display_text`` has them, for two reasons:
 
 - Its page counts offsets, in code points, against the text with its blanks trimmed and run together
   and without line breaks (``static/span-core.js``, ``getCanonicalText``): marks in any other text
@@ -29,11 +29,11 @@ LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 TARGETS = {"mistakes": "generation", "omissions": "reference"}
 CHOSEN, MARKED = "instance_id_to_label_to_value", "instance_id_to_span_to_value"
 BLANKS = re.compile(r"[\s\ufeff\x00-\x1f\x7f]+")
-"""What JavaScript takes for white space, and signs that cannot be seen."""
+"""White space in JavaScript, and signs that cannot be seen."""
 WIDE = "\N{FULLWIDTH LESS-THAN SIGN}"
 
 
-def shown(text: str) -> str:
+def display_text(text: str) -> str:
     """A text as raters see it: each run of blanks one space, none at the ends, no ``<``."""
     return BLANKS.sub(" ", text).strip(" ").replace("<", WIDE)
 
@@ -41,13 +41,13 @@ def shown(text: str) -> str:
 def places(text: str) -> list[int]:
     """For each character that is shown, where it is in the text; a space where its run begins."""
     runs = {match.start(): match.end() for match in BLANKS.finditer(text)}
-    found, at = [], 0
+    offsets, at = [], 0
     while at < len(text):
         end = runs.get(at, at + 1)
         if at not in runs or (at > 0 and end < len(text)):  # blanks at the ends are not shown
-            found.append(at)
+            offsets.append(at)
         at = end
-    return found
+    return offsets
 
 
 def project(
@@ -60,8 +60,8 @@ def project(
     for task in rater.tasks:
         item = items[task.item]
         texts = dict(zip(_texts(rater.form), (item.texts[m] for m in task.models), strict=True))
-        row = {"id": task.id, **{k: shown(text) for k, text in texts.items()},
-               "reference": shown(item.reference)}  # fmt: skip
+        row = {"id": task.id, **{k: display_text(text) for k, text in texts.items()},
+               "reference": display_text(item.reference)}  # fmt: skip
         tasks.append(row | ({"picture": images[task.item]} if images else {}))
     config = yaml.safe_dump(
         _config(name, rater.form, images=bool(images)), sort_keys=False, allow_unicode=True
@@ -136,12 +136,12 @@ def _granular_schemes() -> list[Row]:
 
 
 def is_state(content: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is what Potato saves of a rater."""
+    """True if a JSON object is the state that Potato saves of a rater."""
     return CHOSEN in content and MARKED in content
 
 
-def answered(content: Mapping[str, Any]) -> list[str]:
-    """The tasks about which the rater said something."""
+def task_ids(content: Mapping[str, Any]) -> list[str]:
+    """The tasks that the rater answered, in part or whole."""
     return [*dict.fromkeys([*content[CHOSEN], *content[MARKED]])]
 
 
@@ -182,15 +182,15 @@ def marks(
         InputError: a mark is not in the text.
     """
     denied = {schema for schema, _ in _chosen(content, task)}
-    found: dict[str, list[Span] | None] = {}
+    spans_of: dict[str, list[Span] | None] = {}
     for side, text in texts.items():
         spans = [
             _put_back(span["start"], span["end"], places(text))
             for span, value in content[MARKED].get(task, ())
             if span["schema"] == side and span["target_field"] == TARGETS[side] and value
         ]
-        found[side] = spans if spans or f"no_{side}" in denied else None
-    return found
+        spans_of[side] = spans if spans or f"no_{side}" in denied else None
+    return spans_of
 
 
 def _put_back(start: int, end: int, where: Sequence[int]) -> Span:
@@ -202,7 +202,7 @@ def _put_back(start: int, end: int, where: Sequence[int]) -> Span:
 
 
 def seconds(content: Mapping[str, Any], task: str) -> float | None:
-    """How long the rater was at a task, as far as Potato knows."""
+    """Time at a task, as far as Potato tells."""
     times = content.get("instance_id_to_behavioral_data", {}).get(task, {})
     spent = times.get("total_time_ms")
     return spent / 1000 if isinstance(spent, int | float) and spent > 0 else None

@@ -1,8 +1,9 @@
-"""A rater's file, of our page, Label Studio or Potato -> answers; what is wrong with it is said."""
+"""A rater's file, saved by our page, Label Studio or Potato -> answers, or why it has none."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,7 +15,6 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets import label_studio, potato, rater_texts
 from posh_reward.study.packets.study_records import (
     PacketKey,
-    Rater,
     RaterAnswer,
     RaterTask,
     SpanMarks,
@@ -28,13 +28,15 @@ TITLES = {question.axis: question.title for question in rater_texts.QUESTIONS}
 
 @dataclass(frozen=True, slots=True)
 class AnswerSheet:
-    """What one rater has answered so far."""
+    """The answers of one rater so far."""
 
     rater: str
     answers: tuple[RaterAnswer, ...]
     """Of the tasks that are finished."""
     unfinished: tuple[str, ...]
-    """The other tasks, in words, such as ``"task 3 (Overall quality)"``."""
+    """The other tasks, such as ``"task 3 (Overall quality)"``."""
+    saved: str = ""
+    """Time by the rater's clock, in UTC; empty where the tool tells none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class PageFile:
 
 @dataclass(slots=True)
 class DraftAnswer:
-    """What a file says about one task, before it is checked."""
+    """One task in a file, not yet checked."""
 
     preferences: Mapping[str, object] = field(default_factory=dict)
     marks: Mapping[str, Iterable[Span] | None] = field(default_factory=dict)
@@ -75,21 +77,50 @@ class DraftAnswer:
 def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: one rater's of our page or of Potato, or a Label Studio export.
 
+    A mail's words around the answers of our page are cut away.
+
     Raises:
         InputError: the file is not of this packet, was changed, or holds what no rater could have
             answered; the message has the reason.
     """
     try:
-        content = json.loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        content = _json(text, key)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a file of answers: not JSON ({error})") from None
     if isinstance(content, list):
-        return _exported(content, key)
+        return _exported_sheets(content, key)
     if isinstance(content, dict) and "packet" in content:
-        return [_saved(content, key)]
+        return [_page_sheet(content, key)]
     if isinstance(content, dict) and potato.is_state(content):
-        return [_kept_by_potato(content, key)]
+        return [_potato_sheet(content, key)]
     raise InputError("not a file of answers: not of our page, nor of Label Studio or Potato")
+
+
+def _json(text: str, key: PacketKey) -> Any:
+    """The JSON of a file or, in a mail, that of our page, its lines joined again."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        start, end = text.find('{"format":"posh-reward answers'), text.rfind('"}')
+        if start < 0 or end < start:
+            raise
+        lines = text[start : end + 2]
+    # Mail programs break lines, with the blank or without, and quote them. The page's text has no
+    # line break, so one reading has the right checksum; if none has, the last is told as changed.
+    content: Any = None
+    for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
+        try:
+            content = json.loads(re.sub(pattern, glue, lines))
+        except ValueError:
+            continue
+        rater = key.raters.get(str(content.get("rater")))
+        bare = {name: value for name, value in content.items() if name != "check"}
+        if rater and content.get("check") == checksum(bare, rater.token):
+            break
+    if content is None:
+        raise ValueError("text of a mail, in which the answers are damaged")
+    return content
 
 
 # ---- our page
@@ -101,7 +132,7 @@ def signed(content: Row, token: str) -> bytes:
 
 
 def checksum(content: Row, token: str) -> str:
-    """What tells that a file is as its page saved it.
+    """Checksum by which a file is as its page saved it.
 
     It is against accidents and idle hands: whoever reads the page's script can make one.
     """
@@ -112,7 +143,7 @@ def _compact(content: Row) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _saved(content: Row, key: PacketKey) -> AnswerSheet:
+def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     if content.get("packet") != key.packet:
         raise InputError(
             f"foreign: it answers the packet {content['packet']!r}, not {key.packet!r}"
@@ -127,7 +158,7 @@ def _saved(content: Row, key: PacketKey) -> AnswerSheet:
     bare = {name: value for name, value in content.items() if name != "check"}
     if file.check != checksum(bare, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
-    given = {
+    drafts = {
         answer.task: DraftAnswer(
             {axis: getattr(answer, axis) for axis in AXES},
             {side: _spans(getattr(answer, side)) for side in rater_texts.SIDES},
@@ -136,17 +167,20 @@ def _saved(content: Row, key: PacketKey) -> AnswerSheet:
         )
         for answer in file.answers
     }
-    if len(given) < len(file.answers):
+    if len(drafts) < len(file.answers):
         raise InputError("it answers a task twice")
-    seen = {task: each for task, each in given.items() if each.seconds or not key.suggested}
-    _check_tasks(given, rater)
-    return _sheet(seen, file.rater, key)
+    unknown = drafts.keys() - {task.id for task in rater.tasks}
+    if unknown:
+        raise InputError(f"foreign: the rater was not given the task {min(unknown)!r}")
+    # Marks that the page suggested are no answer before the rater was at the task.
+    ours = {task: each for task, each in drafts.items() if each.seconds or not key.suggested}
+    return _sheet(ours, file.rater, key, file.saved)
 
 
 def _first(error: ValidationError | ValueError) -> str:
     if isinstance(error, ValidationError):
-        found = error.errors()[0]
-        return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return str(error)
 
 
@@ -157,29 +191,29 @@ def _spans(value: object) -> Iterable[Span] | None:
 # ---- Label Studio
 
 
-def _exported(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
+def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
     """The answers of an export; most hold one rater's tasks."""
     owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
-    found: dict[str, dict[str, DraftAnswer]] = {}
+    drafts_of: dict[str, dict[str, DraftAnswer]] = {}
     people: dict[object, str] = {}
     for number, exported in enumerate(tasks, start=1):
         try:
             name, task = _owner(exported, owners, key)
             annotation = _annotation(exported)
-            given = found.setdefault(name, {})
-            if task.id in given:
+            drafts = drafts_of.setdefault(name, {})
+            if task.id in drafts:
                 raise InputError("it is there twice")
             if annotation is None:
                 continue
-            given[task.id] = _given(annotation)
+            drafts[task.id] = _draft(annotation)
             _check_person(people, annotation.get("completed_by"), name)
         except InputError as error:
             raise InputError(f"exported task {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"exported task {number} is not of our form: {error!r}") from None
-    if not found:
+    if not drafts_of:
         raise InputError("no task in it is answered: Label Studio exports only those that are")
-    return [_sheet(given, name, key) for name, given in found.items()]
+    return [_sheet(drafts, name, key) for name, drafts in drafts_of.items()]
 
 
 def _owner(
@@ -190,19 +224,19 @@ def _owner(
     if name is None:
         raise InputError(f"foreign: this packet has no task {data.get('task')!r}")
     task = next(task for task in key.raters[name].tasks if task.id == data["task"])
-    shown = key.items[task.item]
-    texts = tuple(shown.texts[model] for model in task.models)
-    if label_studio.texts_of(data) != texts or data.get("reference") != shown.reference:
+    texts_of_item = key.items[task.item]
+    texts = tuple(texts_of_item.texts[model] for model in task.models)
+    if label_studio.texts_of(data) != texts or data.get("reference") != texts_of_item.reference:
         raise InputError("its texts are not those of the packet: they were changed")
     return name, task
 
 
 def _annotation(exported: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The one annotation of a task, None if it was skipped."""
-    given = [each for each in exported["annotations"] if not each.get("was_cancelled")]
-    if len(given) > 1:
-        raise InputError(f"it has {len(given)} annotations: delete those that do not count")
-    return given[0] if given else None
+    annotations = [each for each in exported["annotations"] if not each.get("was_cancelled")]
+    if len(annotations) > 1:
+        raise InputError(f"it has {len(annotations)} annotations: delete those that do not count")
+    return annotations[0] if annotations else None
 
 
 def _check_person(people: dict[object, str], person: object, name: str) -> None:
@@ -213,7 +247,7 @@ def _check_person(people: dict[object, str], person: object, name: str) -> None:
         )
 
 
-def _given(annotation: Mapping[str, Any]) -> DraftAnswer:
+def _draft(annotation: Mapping[str, Any]) -> DraftAnswer:
     result = annotation["result"]
     seconds = annotation.get("lead_time")
     return DraftAnswer(
@@ -226,11 +260,11 @@ def _given(annotation: Mapping[str, Any]) -> DraftAnswer:
 # ---- Potato
 
 
-def _kept_by_potato(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
+def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
     owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
     by_id = {task.id: task for rater in key.raters.values() for task in rater.tasks}
     try:
-        tasks = potato.answered(content)
+        tasks = potato.task_ids(content)
         foreign = [task for task in tasks if task not in owners]
         if foreign:
             raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
@@ -241,7 +275,7 @@ def _kept_by_potato(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
             raise InputError(
                 f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
             )
-        given = {
+        drafts = {
             task: DraftAnswer(
                 potato.preferences(content, task),
                 potato.marks(content, task, _markable(by_id[task], key)),
@@ -253,7 +287,7 @@ def _kept_by_potato(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
-    return _sheet(given, names[0], key)
+    return _sheet(drafts, names[0], key)
 
 
 # ---- all
@@ -263,47 +297,43 @@ def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
     """By side, the text that a granular task has marked; none of a coarse one."""
     if len(task.models) == 2:
         return {}
-    shown = key.items[task.item]
-    return {"mistakes": shown.texts[task.models[0]], "omissions": shown.reference}
+    texts_of_item = key.items[task.item]
+    return {"mistakes": texts_of_item.texts[task.models[0]], "omissions": texts_of_item.reference}
 
 
-def _check_tasks(given: Mapping[str, DraftAnswer], rater: Rater) -> None:
-    unknown = given.keys() - {task.id for task in rater.tasks}
-    if unknown:
-        raise InputError(f"foreign: the rater was not given the task {min(unknown)!r}")
-
-
-def _sheet(given: Mapping[str, DraftAnswer], name: str, key: PacketKey) -> AnswerSheet:
+def _sheet(
+    drafts: Mapping[str, DraftAnswer], name: str, key: PacketKey, saved: str = ""
+) -> AnswerSheet:
     answers, unfinished = [], []
     for number, task in enumerate(key.raters[name].tasks, start=1):
-        said = given.get(task.id, DraftAnswer())
+        draft = drafts.get(task.id, DraftAnswer())
         try:
-            open_parts = _open_parts(said, task)
+            open_parts = _open_parts(draft, task)
             if open_parts:
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
             else:
-                answers.append(_answer(said, task, name, key))
+                answers.append(_answer(draft, task, name, key))
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
-    return AnswerSheet(name, tuple(answers), tuple(unfinished))
+    return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
 
 
-def _open_parts(said: DraftAnswer, task: RaterTask) -> list[str]:
+def _open_parts(draft: DraftAnswer, task: RaterTask) -> list[str]:
     if len(task.models) == 2:
-        return [TITLES[axis] for axis in AXES if said.preferences.get(axis) is None]
-    return [words[1] for side, words in rater_texts.SIDES.items() if said.marks.get(side) is None]
+        return [TITLES[axis] for axis in AXES if draft.preferences.get(axis) is None]
+    return [words[1] for side, words in rater_texts.SIDES.items() if draft.marks.get(side) is None]
 
 
-def _answer(said: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> RaterAnswer:
-    seconds = said.seconds
+def _answer(draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> RaterAnswer:
+    seconds = draft.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"it took {seconds} seconds")
     if len(task.models) == 2:
-        chosen = {axis: _preference(said.preferences[axis]) for axis in AXES}
-        return RaterAnswer(task, rater, chosen, None, seconds, said.comment)
+        chosen = {axis: _preference(draft.preferences[axis]) for axis in AXES}
+        return RaterAnswer(task, rater, chosen, None, seconds, draft.comment)
     texts = _markable(task, key)
-    spans = {side: _checked(said.marks[side] or (), text) for side, text in texts.items()}
-    return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, said.comment)
+    spans = {side: _checked(draft.marks[side] or (), text) for side, text in texts.items()}
+    return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, draft.comment)
 
 
 def _preference(value: object) -> int:
@@ -316,10 +346,10 @@ def _preference(value: object) -> int:
 
 def _checked(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
     """The spans in order; raises ``InputError`` if one is not in the text."""
-    found = set()
+    distinct = set()
     for start, end in spans:
         whole = isinstance(start, int) and isinstance(end, int)
         if not whole or not 0 <= start < end <= len(text):
             raise InputError(f"the mark {start}-{end} is not in a text of {len(text)} characters")
-        found.add((start, end))
-    return tuple(sorted(found))
+        distinct.add((start, end))
+    return tuple(sorted(distinct))

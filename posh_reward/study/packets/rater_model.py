@@ -1,7 +1,8 @@
-"""A model of raters: how preferences spread, and how far raters agree.
+"""A model of raters: how preferences spread, how far raters agree; and files that they would save.
 
-How much better one model is on an item is normal: a part that all raters of the item share, and a
-part of each rater's own, together of variance 1 around a mean. Cuts turn it into five choices.
+How much better one model is on an item is normal: a part that all raters of the item share, a taste
+of each rater (a lean towards one model), and a part of each answer, together of variance 1 around a
+mean. Cuts turn it into five choices.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NODES = 64
 
 @dataclass(frozen=True)
 class Opinions:
-    """How raters answer."""
+    """The way raters answer."""
 
     shared: float
     """Part of the variance that the raters of an item share, 0 to 1."""
@@ -40,17 +41,31 @@ class Opinions:
     """Share of the answer "Equal", if the models are equally good."""
     much: float = 0.3
     """Share of both "much better" together, if the models are equally good."""
+    lean: float = 0.0
+    """Standard deviation of what each rater adds for the later model on every item: a taste."""
+    side: float = 0.0
+    """What all raters add for the text shown as #1."""
 
     def __post_init__(self) -> None:
-        """Raises ``InputError`` if the shares are not shares."""
+        """Raise ``InputError`` if the shares are not shares."""
         if not (0 <= self.shared <= 1 and self.equal > 0 and 0 < self.much < 1 - self.equal):
             raise InputError(
                 f"equal is {self.equal} and much {self.much}: both above 0, together below 1"
             )
+        if not 0 <= self.lean**2 <= 1 - self.shared:
+            raise InputError(
+                f"lean is {self.lean}: raters who share {self.shared:.2f} of the variance can lean "
+                f"from 0 to {(1 - self.shared) ** 0.5:.2f}"
+            )
+
+    @property
+    def own(self) -> float:
+        """Standard deviation of what a rater adds to one answer."""
+        return float((1 - self.shared - self.lean**2) ** 0.5)
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
-        """Where one choice ends and the next begins."""
+        """Ends of the choices, four."""
         inner = NORMAL.inv_cdf(0.5 + self.equal / 2)
         outer = NORMAL.inv_cdf(1 - self.much / 2)
         return (-outer, -inner, inner, outer)
@@ -61,15 +76,14 @@ class Opinions:
 
     def choices(self, latent: Floats) -> Floats:
         """The same for many raters at once."""
-        found: Floats = np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
-        return found
+        return np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
 
     def mean(self, shift: float) -> float:
-        """The mean answer if one model is better by ``shift``."""
+        """Mean answer if one model is better by ``shift``."""
         return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in self.cuts)
 
     def shift(self, mean: float) -> float:
-        """By how much one model has to be better for a mean answer.
+        """The shift that makes a mean answer.
 
         Raises:
             InputError: no shift gives it.
@@ -99,11 +113,13 @@ class Opinions:
         return float(1 - observed / expected)
 
 
-def opinions_with(alpha: float, equal: float = 0.2, much: float = 0.3) -> Opinions:
+def opinions_with(
+    alpha: float, equal: float = 0.2, much: float = 0.3, lean: float = 0.0, side: float = 0.0
+) -> Opinions:
     """Raters who agree that far.
 
     Raises:
-        InputError: ``alpha`` is not from 0 to below 1.
+        InputError: ``alpha`` is not from 0 to below 1, or they cannot lean so much.
     """
     if not 0 <= alpha < 1:
         raise InputError(f"alpha is {alpha}: raters who agree have one from 0 to below 1")
@@ -112,12 +128,12 @@ def opinions_with(alpha: float, equal: float = 0.2, much: float = 0.3) -> Opinio
         middle = (low + high) / 2
         less = Opinions(middle, equal, much).alpha() < alpha
         low, high = (middle, high) if less else (low, middle)
-    return Opinions((low + high) / 2, equal, much)
+    return Opinions((low + high) / 2, equal, much, lean, side)
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What simulated raters think."""
+    """Opinions of simulated raters."""
 
     preference: Mapping[str, float]
     """By axis, the mean preference for the later of two models, -2 to 2."""
@@ -136,36 +152,46 @@ def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
         "packet": key.packet,
         "rater": name,
         "saved": "1970-01-01T00:00:00.000Z",
-        "answers": [_answer(key, task, crowd, rng) for task in rater.tasks],
+        "answers": [_answer(key, task, crowd, rng, name) for task in rater.tasks],
     }
     return signed(content, rater.token)
 
 
-def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
-    said = (
-        _preferences(key, task, crowd, rng)
+def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str) -> Row:
+    content = (
+        _preferences(key, task, crowd, rng, name)
         if len(task.models) == 2
         else _marks(key, task, crowd, rng)
     )
     item = key.items[task.item]
     texts = (item.reference, *(item.texts[model] for model in task.models))
-    read = sum(len(word_spans(text)) for text in texts)
-    seconds = round(read / FASTEST * rng.uniform(3, 6), 1)
-    return {"task": task.id, **said, "seconds": seconds, "comment": ""}
+    words = sum(len(word_spans(text)) for text in texts)
+    seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
+    return {"task": task.id, **content, "seconds": seconds, "comment": ""}
 
 
-def _preferences(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
+def _preferences(
+    key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str
+) -> Row:
     _, later = sorted(task.models, key=key.models.index)
     sign = 1 if task.models[0] == later else -1
-    said: Row = {}
+    choices: Row = {}
     for axis in AXES:
-        # All raters of an item see the same quality: it is drawn from the item's name.
-        shared = random.Random(f"{crowd.seed} {task.item} {sorted(task.models)} {axis}").gauss(0, 1)
+        # All raters of an item see the same quality: it is drawn from the item's name; and a
+        # rater's taste from the rater's, for each model, so that it goes for all pairs.
+        shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
+        early, late = (_normal(crowd.seed, name, model, axis) for model in sorted(
+            task.models, key=key.models.index))  # fmt: skip
         latent = crowd.opinions.shift(crowd.preference[axis])
-        latent += crowd.opinions.shared**0.5 * shared
-        latent += (1 - crowd.opinions.shared) ** 0.5 * rng.gauss(0, 1)
-        said[axis] = sign * crowd.opinions.choice(latent)
-    return said
+        latent += crowd.opinions.shared**0.5 * shared + sign * crowd.opinions.side
+        latent += crowd.opinions.lean * (late - early) / 2**0.5
+        latent += crowd.opinions.own * rng.gauss(0, 1)
+        choices[axis] = sign * crowd.opinions.choice(latent)
+    return choices
+
+
+def _normal(*name: object) -> float:
+    return random.Random(" ".join(map(str, name))).gauss(0, 1)
 
 
 def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:

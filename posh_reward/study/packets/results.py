@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
 from math import isnan
 from statistics import fmean
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from posh_reward.study.agreement.reliability import counted
 from posh_reward.study.agreement.spans import Matches, span_matches
+from posh_reward.study.crossed import CrossedDesign, holm, settled
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.answer_files import AnswerCollection
+from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
 from posh_reward.study.packets.study_records import (
     PacketKey,
@@ -23,18 +25,36 @@ from posh_reward.study.packets.study_records import (
     word_spans,
 )
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Interval, Ints, bootstrap, bootstrap_mean, sign_test
+from posh_reward.study.statistics import (
+    FEWEST,
+    Interval,
+    Ints,
+    bootstrap,
+    bootstrap_mean,
+    sign_test,
+)
 
 AXES = tuple(question.axis for question in rater_texts.QUESTIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
-    """How much better people find the later of two models, on one axis."""
+class AxisPreference:
+    """How much better people find the later of two models, on one axis.
+
+    Preferences run from -2 to 2; above 0 the later model is better.
+    """
 
     axis: str
     mean: Interval
-    """-2 to 2 with the 95 % interval over items; above 0 the later model is better."""
+    """With the 95 % interval over items and raters; over items, if there is one rater."""
+    these_raters: Interval
+    """With the 95 % interval over items, for these raters only."""
+    p_mean: float
+    """Of the mean being 0, over items and raters."""
+    p_holm: float
+    """The same, corrected for all statements of the study."""
+    settled: bool
+    """The sign holds for raters like these, after the corrections for statements and looks."""
     wins: int
     """Items on which the later model is better, by the mean of their raters."""
     ties: int
@@ -42,7 +62,14 @@ class Preference:
     p: float
     """Sign test of wins against losses, two-sided."""
     alpha: Interval | None
-    """Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters."""
+    """Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters.
+
+    Each pair counts in both orders: otherwise alpha would depend on which model is named first,
+    and would be near 0 where all raters prefer the same model.
+    """
+    same_side: float | None
+    """Percent agreement: share of pairs of raters of one item who choose the same side, or both
+    "equal". Chance is not taken out."""
     counts: dict[int, int]
     """Single answers by preference."""
 
@@ -58,9 +85,19 @@ class Comparison:
     """Of these, those with equal texts, which count as ties without being asked; while answers are
     missing, in proportion to the items answered, or they would pull every early result to 0."""
     answers: int
+    raters: int
     several: int
     """Items with several raters."""
-    axes: tuple[Preference, ...]
+    axes: tuple[AxisPreference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideBias:
+    """How much raters prefer what is shown as #1, whatever it is; above 0 they do."""
+
+    axis: str
+    mean: Interval
+    """-2 to 2. Sides are balanced, so a bias hardly moves preferences; it tells of the raters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,49 +133,71 @@ class StudyResults:
     models: tuple[str, ...]
     suggested: bool
     comparisons: tuple[Comparison, ...]
+    rankings: tuple[Ranking, ...]
+    """By axis; none of two models."""
+    side_bias: tuple[SideBias, ...]
     marked: tuple[MarkRate, ...]
     span_agreement: tuple[SpanAgreement, ...]
     raters: tuple[RaterReport, ...]
+    looks: tuple[float, ...]
+    """Share of the answers that were in at each look, the last one included."""
     refused: tuple[str, ...]
+    superseded: tuple[str, ...]
+    """Files of which a newer one counts."""
     missing: tuple[str, ...]
     """Raters from whom nothing counts."""
+    incomplete: tuple[str, ...]
+    """Items that were left out since not all models wrote about them."""
     left_out: tuple[str, ...]
     """Raters whose answers were set aside on request."""
 
 
 def results(
-    collected: AnswerCollection, key: PacketKey, leave_out: Sequence[str] = ()
+    collection: AnswerCollection,
+    key: PacketKey,
+    leave_out: Sequence[str] = (),
+    looks: Sequence[float] = (1.0,),
 ) -> StudyResults:
-    """Sums up a study.
-
-    Each item counts once, as the mean of its raters; intervals are over items.
+    """Sum up a study.
 
     Args:
-        collected: what came back.
+        collection: what came back.
         key: of the packet.
         leave_out: raters whose answers are not to count.
+        looks: share of the answers that were in at each look, this one included.
     """
-    answers = [answer for answer in collected.answers if answer.rater not in leave_out]
+    answers = counting(collection, leave_out)
     coarse = [answer for answer in answers if answer.marks is None]
     granular = [answer for answer in answers if answer.marks is not None]
     pairs = combinations(key.models, 2)
+    comparisons = [_comparison(coarse, key, *pair) for pair in pairs]
     return StudyResults(
         key.packet,
         key.models,
         key.suggested,
-        tuple(filter(None, (_comparison(coarse, key, *pair) for pair in pairs))),
+        _corrected([each for each in comparisons if each], looks),
+        rankings(coarse, key, AXES) if coarse and len(key.models) > 2 else (),
+        _side_bias(coarse),
         tuple(
-            _marked(granular, key, model, side)
+            _mark_rate(granular, key, model, side)
             for side in rater_texts.SIDES
             for model in key.models
             if any(answer.task.models == (model,) for answer in granular)
         ),
         tuple(_span_agreement(granular, key, side) for side in rater_texts.SIDES if granular),
-        rater_reports(collected, key),
-        tuple(map(str, collected.refusals)),
-        collected.missing,
+        rater_reports(collection, key),
+        tuple(looks),
+        tuple(map(str, collection.refusals)),
+        tuple(map(str, collection.superseded)),
+        collection.missing,
+        key.incomplete,
         tuple(leave_out),
     )
+
+
+def counting(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[RaterAnswer]:
+    """The answers without those of raters who are set aside."""
+    return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 
 def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
@@ -147,10 +206,9 @@ def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
     for answer in answers:
         if answer.marks is None:
             earlier, later = sorted(answer.task.models, key=key.models.index)
-            said = _towards(answer, later)
             rows.append({
                 "id": answer.task.item, "rater": answer.rater, "earlier": earlier, "later": later,
-                **said, "seconds": answer.seconds, "comment": answer.comment,
+                **_towards(answer, later), "seconds": answer.seconds, "comment": answer.comment,
             })  # fmt: skip
     return rows
 
@@ -164,26 +222,25 @@ def _towards(answer: RaterAnswer, model: str) -> dict[str, int]:
 def _comparison(
     answers: Sequence[RaterAnswer], key: PacketKey, earlier: str, later: str
 ) -> Comparison | None:
-    units: dict[str, list[dict[str, int]]] = defaultdict(list)
-    for answer in answers:
-        if set(answer.task.models) == {earlier, later}:
-            units[answer.task.item].append(_towards(answer, later))
-    if not units:
+    ours = [answer for answer in answers if set(answer.task.models) == {earlier, later}]
+    if not ours:
         return None
-    identical = _ties_unasked(key, {earlier, later}, len(units))
+    of_item = Counter(answer.task.item for answer in ours)
+    identical = _unasked_ties(key, {earlier, later}, len(of_item))
     return Comparison(
         earlier,
         later,
-        len(units) + identical,
+        len(of_item) + identical,
         identical,
-        sum(map(len, units.values())),
-        sum(len(unit) > 1 for unit in units.values()),
-        tuple(_preference(units, axis, identical) for axis in AXES),
+        len(ours),
+        len({answer.rater for answer in ours}),
+        sum(count > 1 for count in of_item.values()),
+        tuple(_preference(ours, later, axis, identical) for axis in AXES),
     )
 
 
-def _ties_unasked(key: PacketKey, models: set[str], answered: int) -> int:
-    """How many items with equal texts count, if so many of those asked about are answered."""
+def _unasked_ties(key: PacketKey, models: set[str], answered: int) -> int:
+    """Items with equal texts that count, if so many of those asked about are answered."""
     identical = sum(set(task.models) == models for task in key.identical)
     tasks = (task for rater in key.raters.values() for task in rater.tasks)
     asked = len({task.item for task in tasks if set(task.models) == models})
@@ -191,42 +248,109 @@ def _ties_unasked(key: PacketKey, models: set[str], answered: int) -> int:
 
 
 def _preference(
-    units: Mapping[str, Sequence[Mapping[str, int]]], axis: str, identical: int
-) -> Preference:
-    said = [[each[axis] for each in unit] for unit in units.values()]
-    means = [fmean(unit) for unit in said] + [0.0] * identical
-    counts = Counter(value for unit in said for value in unit)
-    return Preference(
+    answers: Sequence[RaterAnswer], later: str, axis: str, identical: int
+) -> AxisPreference:
+    values = [_towards(answer, later)[axis] for answer in answers]
+    units: dict[str, list[int]] = defaultdict(list)
+    for answer, value in zip(answers, values, strict=True):
+        units[answer.task.item].append(value)
+    means = [fmean(unit) for unit in units.values()] + [0.0] * identical
+    test = _design(answers, identical).test(values)
+    these = CrossedDesign(range(len(units)), [0] * len(units), identical)
+    several = [unit for unit in units.values() if len(unit) > 1]
+    counts = Counter(values)
+    return AxisPreference(
         axis,
-        bootstrap_mean(means),
+        test.interval,
+        these.test(means[: len(units)]).interval,
+        test.p,
+        test.p,
+        False,
         sum(mean > 0 for mean in means),
         sum(mean == 0 for mean in means),
         sum(mean < 0 for mean in means),
         sign_test(means),
-        _alpha([unit for unit in said if len(unit) > 1]),
+        alpha_both_orders(several),
+        same_side(several),
         {value: counts[value] for value in rater_texts.CHOICES},
     )
 
 
-def _alpha(units: Sequence[Sequence[int]]) -> Interval | None:
+def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
+    items = {item: place for place, item in enumerate({a.task.item: 0 for a in answers})}
+    raters = {name: place for place, name in enumerate({a.rater: 0 for a in answers})}
+    return CrossedDesign(
+        [items[answer.task.item] for answer in answers],
+        [raters[answer.rater] for answer in answers],
+        ties,
+    )
+
+
+def _corrected(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
+    """The comparisons with what still holds if all their axes are asserted on one page."""
+    axes = [axis for comparison in comparisons for axis in comparison.axes]
+    p_values = [axis.p_mean for axis in axes]
+    corrected = iter(zip(axes, holm(p_values), settled(p_values, looks), strict=True))
+    return tuple(
+        replace(
+            each,
+            axes=tuple(
+                replace(
+                    axis,
+                    p_holm=p,
+                    # Fewer items than six settle no sign, and one rater none for others.
+                    settled=holds and axis.mean.count >= FEWEST and each.raters > 1,
+                )
+                for axis, p, holds in islice(corrected, len(each.axes))
+            ),
+        )
+        for each in comparisons
+    )
+
+
+def _side_bias(answers: Sequence[RaterAnswer]) -> tuple[SideBias, ...]:
+    if not answers:
+        return ()
+    design = _design(answers)
+    return tuple(
+        SideBias(axis, design.test([answer.preferences[axis] for answer in answers]).interval)
+        for axis in AXES
+    )
+
+
+def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
+    """Krippendorff's ordinal alpha with each pair of models in both orders.
+
+    Args:
+        units: by item, the answers of its raters, two or more.
+    """
     if not units:
         return None
-
-    ratings = counted(units)
+    # Expected disagreement comes from how often each answer is given. If all raters prefer the
+    # later model, that hardly varies, and full agreement would pass for chance; with both orders
+    # the answers are as varied as the choices.
+    ratings = counted([*units, *([-value for value in unit] for unit in units)])
 
     def alpha(rows: Ints) -> list[float]:
-        return [ratings.alpha(np.bincount(rows, minlength=len(units)).astype(np.float64))]
+        weights = np.bincount(rows, minlength=len(units)).astype(np.float64)
+        return [ratings.alpha(np.tile(weights, 2))]
 
-    [found] = bootstrap(alpha, range(len(units)))
-    if isnan(found.value):
+    [estimate] = bootstrap(alpha, range(len(units)))
+    if isnan(estimate.value):
         return None
-    if isnan(found.low):  # a single pair, which cannot be resampled: alpha may be anything
-        return Interval(found.value, -1.0, 1.0, len(units))
-    return Interval(found.value, found.low, found.high, len(units))
+    if isnan(estimate.low):  # a single pair cannot be resampled: alpha may be anything
+        return Interval(estimate.value, -1.0, 1.0, len(units))
+    return Interval(estimate.value, estimate.low, estimate.high, len(units))
 
 
-def _known(value: float) -> float | None:
-    return None if isnan(value) else value
+def same_side(units: Sequence[Sequence[int]]) -> float | None:
+    """Share of pairs of raters of one item who choose the same side, or both "equal"."""
+    agree = [
+        (one > 0) - (one < 0) == (other > 0) - (other < 0)
+        for unit in units
+        for one, other in combinations(unit, 2)
+    ]
+    return fmean(agree) if agree else None
 
 
 def _text(key: PacketKey, item: str, model: str, side: str) -> str:
@@ -234,16 +358,16 @@ def _text(key: PacketKey, item: str, model: str, side: str) -> str:
     return key.items[item].texts[model] if side == "mistakes" else key.items[item].reference
 
 
-def _marked(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side: str) -> MarkRate:
+def _mark_rate(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side: str) -> MarkRate:
     counts: dict[str, list[int]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         if answer.task.models == (model,):
             spans = getattr(answer.marks, side)
-            within = word_spans(_text(key, answer.task.item, model, side))
+            words = word_spans(_text(key, answer.task.item, model, side))
             counts[answer.task.item].append(len(spans))
             shares[answer.task.item].append(
-                1 - len(touched_words(spans, within)) / max(len(within), 1)
+                1 - len(touched_words(spans, words)) / max(len(words), 1)
             )
     return MarkRate(
         model,
@@ -266,4 +390,5 @@ def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -
             some += span_matches(text, *spans)
             half += span_matches(text, *spans, share=0.5)
     shared = sum(len(several) > 1 for several in tasks.values())
-    return SpanAgreement(side, shared, _known(some.f1), _known(half.f1))
+    f1, f1_at_50 = (None if isnan(each.f1) else each.f1 for each in (some, half))
+    return SpanAgreement(side, shared, f1, f1_at_50)

@@ -2,186 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from html import escape
-
-from posh_reward.metrics.inputs import filled
 from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.preference_plots import answers_plot, preference_plot
-from posh_reward.study.packets.rater_page import HERE
-from posh_reward.study.packets.results import Comparison, MarkRate, Preference, StudyResults
-from posh_reward.study.packets.study_records import Form
-from posh_reward.study.pages.html import template
+from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
+from posh_reward.study.pages.html import render
 from posh_reward.study.statistics import Interval
 
+HERE = "posh_reward.study.packets"
+FEW = 6
+"""Raters below which a page says how few they are."""
 SUGGESTED = (
     "Raters were shown marks that a program suggested. That pulls their marks towards its own: "
     "these figures cannot be used to say how good that program is."
 )
-HOW = (
+METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
-    "(95 %) come from resampling the items. The sign test asks how likely so uneven a split of "
-    "wins and losses is if the models are equally good. Alpha (Krippendorff's, ordinal) says how "
-    "far raters agree on the same pair: 1 is full agreement, 0 is chance. Where it says none, too "
-    "few answers can be compared, or all are alike."
+    "(95 %) hold for other items and for other raters like these: variances of items and raters, "
+    "Satterthwaite's degrees of freedom. The interval for these raters only is narrower.",
+    "p: chance of a mean so far from 0 if the models are equally good. Holm: the same, corrected "
+    "for all statements of this page. The sign test asks how likely so uneven a split of wins and "
+    "losses is, for these raters.",
+    "Alpha (Krippendorff's, ordinal, each pair in both orders) says how far raters agree on the "
+    "same pair: 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer "
+    'the same text, or both say "equal"; chance is not taken out. "none": too few answers to '
+    "compare.",
 )
+FORMS = {"coarse": "compares", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
     """One HTML document; it needs no other file."""
-    cards = [
-        *(_comparison(each) for each in results.comparisons),
-        _marks(results) if results.marked else "",
-        _raters(results),
-    ]
-    values = {
-        "title": escape(title),
-        "lead": escape(lead(results) + ("The reasons are at the end." if results.refused else "")),
-        "style": template("posh.css") + template("shell.css") + template("results.css", HERE),
-        "figure": "",
-        "key": f'<p class="failure">{SUGGESTED}</p>' if results.suggested else "",
-        "items": f'<div class="study">{"".join(cards)}</div>',
-        "footer": escape(f"{HOW} Packet {results.packet}."),
-    }
-    return filled(template("page.html"), values)
+    return render(
+        "results.html",
+        HERE,
+        title=title,
+        lead=lead(results) + ("The reasons are at the end." if results.refused else ""),
+        styles=("posh.css", "shell.css", "results.css"),
+        results=results,
+        notes=[*notes(results), *([SUGGESTED] if results.suggested else [])],
+        verdict=verdict,
+        ties=ties,
+        amount=amount,
+        spread=spread,
+        p_text=p_text,
+        duration=duration,
+        meanings=rater_texts.BETTER,
+        sides=rater_texts.SIDES,
+        choices=sorted(rater_texts.CHOICES),
+        forms=FORMS,
+        footer=[*METHODS, f"Packet {results.packet}."],
+    )
 
 
 def lead(results: StudyResults) -> str:
     """Who has answered, and what is missing."""
     done = [each for each in results.raters if each.answered]
-    said = f"{_count(len(done), 'rater')} of {len(results.raters)} answered "
-    said += f"{_count(sum(each.answered for each in done), 'task')}. "
+    text = f"{amount(len(done), 'rater')} of {len(results.raters)} answered "
+    text += f"{amount(sum(each.answered for each in done), 'task')}. "
     if results.missing:
-        said += f"Nothing counts yet from {', '.join(results.missing)}. "
+        text += f"Nothing counts yet from {', '.join(results.missing)}. "
     if results.left_out:
-        said += f"Set aside on request: {', '.join(results.left_out)}. "
+        text += f"Set aside on request: {', '.join(results.left_out)}. "
     if results.refused:
-        said += f"{_count(len(results.refused), 'file')} refused. "
-    return said
+        text += f"{amount(len(results.refused), 'file')} refused. "
+    return text
 
 
-def _count(number: int, noun: str) -> str:
+def notes(results: StudyResults) -> list[str]:
+    """What to bear in mind before the figures are passed on."""
+    lines = []
+    axes = [axis for comparison in results.comparisons for axis in comparison.axes]
+    if axes:
+        lines.append(
+            f"This page makes {amount(len(axes), 'statement')}. One is called settled if it holds "
+            "for raters like these at 5 % after Holm's correction for all of them."
+        )
+    fewest = min((each.raters for each in results.comparisons), default=FEW)
+    if fewest < FEW:
+        lines.append(f"Only {amount(fewest, 'rater')} answered: others may prefer something else.")
+    if len(results.looks) > 1 or (results.looks and results.looks[-1] < 1):
+        shares = ", ".join(f"{look:.0%}" for look in results.looks)
+        lines.append(
+            f"Looks at the answers so far: {len(results.looks)}, at {shares} of them. Looking "
+            "several times finds differences that are none, so early looks are held to a stricter "
+            "level (O'Brien and Fleming). If no more answers will come, read with --final."
+        )
+    lines += [
+        f"Raters preferred what was shown as #{1 if bias.mean.mean > 0 else 2} "
+        f"({rater_texts.BETTER[bias.axis]}: {bias.mean}). Sides are balanced, so this hardly moves "
+        "the preferences."
+        for bias in results.side_bias
+        if bias.mean.excludes_zero
+    ]
+    if results.incomplete:
+        lines.append(
+            "Left out, since not all models wrote about them: "
+            f"{amount(len(results.incomplete), 'item')}, listed at the end."
+        )
+    return lines
+
+
+def amount(number: int, noun: str) -> str:
+    """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def verdict(preference: Preference, earlier: str, later: str) -> str:
-    """What one axis says, in a sentence."""
-    mean = preference.mean
-    spread = f"{mean.mean:+.2f} [{mean.low:+.2f}, {mean.high:+.2f}]"
-    what = rater_texts.BETTER[preference.axis]
-    if not mean.excludes_zero:
-        return f"{what}: not settled between {later} and {earlier}, {spread}"
-    better = later if mean.mean > 0 else earlier
-    return f"{what}: {better}, {spread}"
-
-
-def _comparison(comparison: Comparison) -> str:
+def verdict(axis: AxisPreference, comparison: Comparison) -> str:
+    """One axis in a sentence that may be quoted."""
     earlier, later = comparison.earlier, comparison.later
-    said = "".join(f"<li>{escape(verdict(e, earlier, later))}</li>" for e in comparison.axes)
-    rows = "".join(_axis_row(each) for each in comparison.axes)
-    about = (
-        f"{_count(comparison.items, 'item')}, {_count(comparison.answers, 'answer')}; "
-        f"{_count(comparison.several, 'item')} with several raters"
-    )
-    if comparison.identical:
-        about += f". {ties(comparison)}"
-    return (
-        f'<section class="card"><h2>{escape(later)} against {escape(earlier)}</h2>'
-        f'<p class="note">{about}. Above 0, {escape(later)} is better.</p>'
-        f'<ul class="verdict">{said}</ul>'
-        '<div class="wide-table" tabindex="0" role="region" aria-label="Plots">'
-        f"{preference_plot(comparison)}{answers_plot(comparison)}</div>"
-        '<div class="wide-table" tabindex="0" role="region" aria-label="Figures"><table><thead>'
-        '<tr><th>Axis</th><th class="n">Preference</th><th class="n">95 %</th>'
-        f'<th class="n">Wins</th><th class="n">Ties</th><th class="n">Losses</th>'
-        '<th class="n">Sign test p</th><th class="n">Alpha</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-        f'<p class="note">Wins are items on which {escape(later)} is better.</p></section>'
-    )
+    better = later if axis.mean.mean > 0 else earlier
+    meaning, general = rater_texts.BETTER[axis.axis], _signed(axis.mean)
+    few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
+    if axis.settled:
+        return f"{meaning}: {better}{few}, {general}"
+    if axis.these_raters.excludes_zero:
+        these = "the one rater" if comparison.raters == 1 else f"these {comparison.raters} raters"
+        p = f", {general}, p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
+        return (
+            f"{meaning}: {better} in the eyes of {these}, {_signed(axis.these_raters)}; not "
+            f"settled for other raters{p if comparison.raters > 1 else ''}"
+        )
+    return f"{meaning}: not settled between {later} and {earlier}, {general}"
+
+
+def _signed(interval: Interval) -> str:
+    return f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def ties(comparison: Comparison) -> str:
-    """What counts although nobody was asked."""
-    return f"{_count(comparison.identical, 'pair')} of equal texts count as ties unasked"
+    """The pairs that count although nobody was asked."""
+    return f"{amount(comparison.identical, 'pair')} of equal texts count as ties unasked"
 
 
-def _axis_row(each: Preference) -> str:
-    cells = (f"{each.mean.mean:+.3f}", f"[{each.mean.low:+.3f}, {each.mean.high:+.3f}]",
-             each.wins, each.ties, each.losses, f"{each.p:.3f}", agreement(each.alpha))  # fmt: skip
-    return f"<tr><td>{rater_texts.BETTER[each.axis]}</td>{_cells(cells)}</tr>"
+def p_text(p: float) -> str:
+    """A p-value, never 0."""
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def _cells(values: Iterable[object]) -> str:
-    return "".join(f'<td class="n">{value}</td>' for value in values)
-
-
-def _marks(results: StudyResults) -> str:
-    rows = "".join(_marked_row(each) for each in results.marked)
-    agreement = "".join(
-        f"<tr><td>{rater_texts.SIDES[each.side][1]}</td>"
-        f"{_cells((each.tasks, share(each.f1), share(each.f1_at_50)))}</tr>"
-        for each in results.span_agreement
-    )
-    return (
-        '<section class="card"><h2>Marked words</h2><p class="note">Mistakes are marked in what a '
-        "model wrote, missing details in the correct description. Marks a text: lower is better. "
-        "Unmarked: share of words, 0 to 1, higher is better.</p>"
-        '<div class="wide-table" tabindex="0" role="region" aria-label="Marks"><table><thead><tr>'
-        '<th>Model</th><th>Marked</th><th class="n">Items</th><th class="n">Marks a text</th>'
-        f'<th class="n">Unmarked words</th></tr></thead><tbody>{rows}</tbody></table></div>'
-        "<h3>Agreement of raters</h3>"
-        '<p class="note">Marks match if they share a word (F1), or half of their words (F1@50). '
-        "0 to 1, higher is better.</p>"
-        '<div class="wide-table" tabindex="0" role="region" aria-label="Agreement"><table><thead>'
-        '<tr><th>MarkRate</th><th class="n">Texts with several raters</th><th class="n">F1</th>'
-        f'<th class="n">F1@50</th></tr></thead><tbody>{agreement}</tbody></table></div></section>'
-    )
-
-
-def _marked_row(each: MarkRate) -> str:
-    cells = (each.items, spread(each.marks, 1), spread(each.unmarked, 3))
-    return (
-        f"<tr><td>{escape(each.model)}</td><td>{rater_texts.SIDES[each.side][1]}</td>"
-        f"{_cells(cells)}</tr>"
-    )
-
-
-def spread(interval: Interval, digits: int) -> str:
+def spread(interval: Interval | None, digits: int = 2) -> str:
     """A mean with its interval, to be read by people."""
+    if interval is None:
+        return "none"
     mean, low, high = (f"{x:.{digits}f}" for x in (interval.mean, interval.low, interval.high))
     return f"{mean} [{low}, {high}]"
 
 
-def agreement(alpha: Interval | None) -> str:
-    """Alpha with its interval; few items say little about it."""
-    return "none" if alpha is None else f"{alpha.mean:.2f} [{alpha.low:.2f}, {alpha.high:.2f}]"
-
-
-def share(value: float | None) -> str:
-    """A share or an agreement, to be read by people."""
-    return "none" if value is None else f"{value:.3f}"
-
-
-def _raters(results: StudyResults) -> str:
-    rows = "".join(
-        f"<tr><td>{each.rater}</td><td>{FORMS[each.form]}</td>"
-        f"{_cells((f'{each.answered} of {each.tasks}', _seconds(each.seconds)))}"
-        f'<td class="flag">{escape("; ".join(each.flags))}</td></tr>'
-        for each in results.raters
-    )
-    refused = "".join(f"<li>{escape(each)}</li>" for each in results.refused)
-    files = f"<h3>Refused files</h3><ul>{refused}</ul>" if refused else ""
-    return (
-        '<section class="card"><h2>Raters</h2><p class="note">A flag asks for a look; it removes '
-        "no answer. To see the figures without a rater, read the answers with --leave-out.</p>"
-        '<div class="wide-table" tabindex="0" role="region" aria-label="Raters"><table><thead><tr>'
-        '<th>Rater</th><th>RaterTask</th><th class="n">Done</th><th class="n">Median time</th>'
-        f"<th>Flags</th></tr></thead><tbody>{rows}</tbody></table></div>{files}</section>"
-    )
-
-
-FORMS: dict[Form, str] = {"coarse": "compares", "granular": "marks"}
-
-
-def _seconds(value: float | None) -> str:
-    return "none" if value is None else f"{value // 60:.0f} min {value % 60:02.0f} s"
+def duration(seconds: float | None) -> str:
+    """Minutes and seconds."""
+    return "none" if seconds is None else f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"

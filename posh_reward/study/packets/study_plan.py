@@ -3,26 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.study.crossed import LEVEL, CrossedDesign
 from posh_reward.study.packets.rater_model import Opinions, opinions_with
+from posh_reward.study.statistics import FEWEST
 
 PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""
-PAPER_PAIRS = 40
-STUDIES = 2000
-"""Simulated for each figure: a power of 80 % is then known to 2 points."""
-MOST = 5000
+STUDIES = 1000
+"""Simulated for each figure: a power of 80 % is then good to 2.5 points."""
+MOST = 2000
 """Pairs that a plan goes up to."""
-LEVEL = 0.95
+MINUTES = 5
+"""For one comparison (paper, section 4)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlanSettings:
+    """A study as it is planned."""
+
+    difference: float = 0.3
+    """Mean preference that is to be told from none."""
+    pairs: int = 40
+    """There are, or could be."""
+    team: int = 7
+    """Raters in all."""
+    lean: float = 0.3
+    """Standard deviation of raters' tastes; 0 plans for these raters only."""
+    statements: int = 3
+    """Made on the page of results: axes times pairs of models. Each is held to its share of 5 %."""
+    power: float = 0.8
+    """Chance with which a study should settle the difference."""
+    equal: float = 0.2
+    """Share of "Equal" between models that are equally good."""
+    much: float = 0.3
+    """Share of both "much better" between such models."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ``InputError`` if a value is out of its range."""
+        if not 0 < self.difference < 2:
+            raise InputError(f"the difference {self.difference} is not above 0 and below 2")
+        if self.pairs < 2 or not 0 < self.power < 1 or min(self.team, self.statements) < 1:
+            raise InputError(
+                "a plan needs two pairs at least, a rater for each, a statement, and a power "
+                "between 0 and 1"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AxisPlan:
     """What a study of one axis can settle."""
 
     axis: str
@@ -30,143 +65,152 @@ class Plan:
     raters: int
     """For each pair."""
     needed: int | None
-    """Pairs for the power that was asked for; None if more than ``MOST``."""
+    """Pairs for the wanted power; None if more than ``MOST``."""
     power: float
-    """Chance that the given number of pairs settles the difference that was asked about."""
+    """Chance that the given number of pairs settles the difference."""
     smallest: float | None
-    """The smallest difference that the given number of pairs settles with that power."""
-
-
-def power(
-    opinions: Opinions,
-    difference: float,
-    pairs: int,
-    raters: int,
-    *,
-    studies: int = STUDIES,
-    seed: int = 0,
-) -> float:
-    """Chance that the 95 % interval of the mean preference lies on the right side of 0.
-
-    Args:
-        opinions: how raters answer.
-        difference: the true mean preference, above 0.
-        pairs: how many there are.
-        raters: of each pair.
-        studies: to simulate.
-        seed: equal seeds simulate the same people.
-    """
-    rng = np.random.default_rng(seed)
-    shift = opinions.shift(difference)
-    settled = 0
-    at_once = max(1, 2_000_000 // (pairs * (raters + 1)))
-    for begun in range(0, studies, at_once):
-        count = min(at_once, studies - begun)
-        shared = opinions.shared**0.5 * rng.standard_normal((count, pairs, 1))
-        own = (1 - opinions.shared) ** 0.5 * rng.standard_normal((count, pairs, raters))
-        means = opinions.choices(shift + shared + own).mean(axis=2)
-        # The interval over items that resampling comes to, without resampling.
-        reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * means.std(axis=1) / pairs**0.5
-        settled += int((means.mean(axis=1) > reach).sum())
-    return settled / studies
+    """The smallest difference that the given number of pairs settles with the wanted power."""
+    hours: float | None
+    """Of each rater for the pairs needed, at five minutes a comparison."""
 
 
 def plans(
-    difference: float,
-    pairs: int = PAPER_PAIRS,
+    settings: PlanSettings,
     raters: Iterable[int] = (1, 2, 3),
-    *,
-    wanted: float = 0.8,
     alphas: dict[str, float] | None = None,
-    equal: float = 0.2,
-    much: float = 0.3,
-    seed: int = 0,
-) -> list[Plan]:
-    """What a number of pairs settles, and how many it takes, by axis and raters for each pair.
+) -> list[AxisPlan]:
+    """One plan for each axis and number of raters for a pair.
 
     Args:
-        difference: mean preference, above 0 to 2, that is to be told from none.
-        pairs: how many there are, or could be.
+        settings: of the study.
         raters: for each pair, to compare.
-        wanted: the chance with which a study should settle it.
-        alphas: how far raters agree, by axis; the paper's if not given.
-        equal: share of "Equal" between models that are equally good.
-        much: share of both "much better" between such models.
-        seed: of the simulation.
+        alphas: how far raters agree, by axis; the paper's if there are none.
 
     Raises:
-        InputError: an argument is out of its range.
+        InputError: more raters for a pair than there are, or none; or an alpha is out of range.
     """
-    if not 0 < difference < 2:
-        raise InputError(f"the difference {difference} is not above 0 and below 2")
-    raters = tuple(raters)
-    if pairs < 2 or not 0 < wanted < 1 or min(raters, default=0) < 1:
+    counts = tuple(raters)
+    if min(counts, default=0) < 1 or max(counts) > settings.team:
         raise InputError(
-            "a plan needs two pairs at least, a rater for each, and a power between 0 and 1"
+            f"{', '.join(map(str, counts))} raters for each pair, of {settings.team} in all: a plan "
+            "needs a rater for each, and no more than there are (--team)"
         )
     found = []
     for axis, alpha in (alphas or PAPER).items():
-        opinions = opinions_with(alpha, equal, much)
-        for count in raters:
+        opinions = opinions_with(alpha, settings.equal, settings.much)
+        # Raters who agree perfectly can have no tastes of their own.
+        lean = min(settings.lean, (1 - opinions.shared) ** 0.5)
+        opinions = replace(opinions, lean=lean)
+        for count in counts:
+            needed = pairs_needed(opinions, settings, count)
+            hours = None if needed is None else needed * count * MINUTES / 60 / settings.team
             found.append(
-                Plan(
+                AxisPlan(
                     axis,
                     alpha,
                     count,
-                    pairs_needed(opinions, difference, count, wanted, seed=seed),
-                    power(opinions, difference, pairs, count, seed=seed),
-                    smallest_difference(opinions, pairs, count, wanted, seed=seed),
+                    needed,
+                    power(opinions, settings, count),
+                    smallest_difference(opinions, settings, count),
+                    hours,
                 )
             )
     return found
 
 
-def pairs_needed(
-    opinions: Opinions, difference: float, raters: int, wanted: float, *, seed: int = 0
-) -> int | None:
-    """The fewest pairs, to about 2 %, with the wanted chance to settle a difference."""
-    low, high = 1, 16
-    while power(opinions, difference, high, raters, seed=seed) < wanted:
+@lru_cache(maxsize=32)
+def _design(pairs: int, raters: int, team: int) -> tuple[CrossedDesign, tuple[int, ...]]:
+    """Raters in turn, shifted by one after each round, so that other raters meet."""
+    members = tuple(
+        (pair * raters + seat + (pair * raters) // team) % team
+        for pair in range(pairs)
+        for seat in range(raters)
+    )
+    items = [pair for pair in range(pairs) for _ in range(raters)]
+    return CrossedDesign(items, members), members
+
+
+def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int = STUDIES) -> float:
+    """Chance that the interval of the mean preference lies on the right side of 0.
+
+    The interval is the one that ``packets read`` prints, over items and raters.
+
+    Args:
+        opinions: of the raters.
+        settings: equal seeds simulate the same people.
+        raters: of each pair.
+        studies: to simulate.
+    """
+    if settings.pairs < FEWEST:
+        return 0.0
+    rng = np.random.default_rng(settings.seed)
+    design, members = _design(settings.pairs, raters, settings.team)
+    shift = opinions.shift(settings.difference)
+    level = 1 - (1 - LEVEL) / settings.statements
+    settled, answers = 0, settings.pairs * raters
+    at_once = max(1, 1_000_000 // answers)
+    for begun in range(0, studies, at_once):
+        count = min(at_once, studies - begun)
+        shared = opinions.shared**0.5 * rng.standard_normal((count, settings.pairs))
+        lean = opinions.lean * rng.standard_normal((count, settings.team))
+        own = opinions.own * rng.standard_normal((count, answers))
+        latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
+        means, variance, freedom = design.moments(opinions.choices(latent))
+        settled += int((means > design.reach(variance, freedom, level)).sum())
+    return settled / studies
+
+
+def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int | None:
+    """The fewest pairs, to about 2 %, that settle the difference with the wanted chance."""
+
+    def enough(pairs: int) -> bool:
+        return power(opinions, replace(settings, pairs=pairs), raters) >= settings.power
+
+    low, high = FEWEST - 1, 16
+    while not enough(high):
         low, high = high, min(high * 2, MOST)
         if low == MOST:
             return None
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
-        enough = power(opinions, difference, middle, raters, seed=seed) >= wanted
-        low, high = (low, middle) if enough else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
-def smallest_difference(
-    opinions: Opinions, pairs: int, raters: int, wanted: float, *, seed: int = 0
-) -> float | None:
-    """The smallest mean preference, to 0.01, that so many pairs settle with the wanted chance."""
+def smallest_difference(opinions: Opinions, settings: PlanSettings, raters: int) -> float | None:
+    """The smallest mean preference, to 0.01, that the pairs settle with the wanted chance."""
+
+    def enough(difference: float) -> bool:
+        return power(opinions, replace(settings, difference=difference), raters) >= settings.power
+
     low, high = 0.0, 1.9
-    if power(opinions, high, pairs, raters, seed=seed) < wanted:
+    if not enough(high):
         return None
     while high - low > 0.005:
         middle = (low + high) / 2
-        enough = power(opinions, middle, pairs, raters, seed=seed) >= wanted
-        low, high = (low, middle) if enough else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
-def plan_table(plans: Sequence[Plan], difference: float, pairs: int, wanted: float) -> str:
+def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
     """A table in plain text."""
+    size, pairs = f"{settings.difference:g}", f"{settings.pairs}"
     lines = [
-        f"Mean preference from -2 to 2. To settle a difference: its 95 % interval excludes 0, with "
-        f"a chance of {wanted:.0%}.",
+        f"Mean preference from -2 to 2. Settled: its interval excludes 0 for raters like these "
+        f"{settings.team}, corrected for {settings.statements} statements, with a chance of "
+        f"{settings.power:.0%}.",
         "",
-        f"{'axis':<10}  {'alpha':>5}  {'raters for':>10}  {'pairs that settle':>17}  "
-        f"{f'chance that {pairs}':>15}  {f'smallest that {pairs}':>17}",
-        f"{'':<10}  {'':>5}  {'each pair':>10}  {f'{difference:g}':>17}  "
-        f"{f'pairs settle {difference:g}':>15}  {'pairs settle':>17}",
+        f"{'axis':<10}  {'alpha':>5}  {'raters for':>10}  {'pairs that':>10}  {'hours of':>10}  "
+        f"{f'chance that {pairs}':>16}  {f'smallest that {pairs}':>17}",
+        f"{'':<10}  {'':>5}  {'each pair':>10}  {f'settle {size}':>10}  {'each rater':>10}  "
+        f"{f'pairs settle {size}':>16}  {'pairs settle':>17}",
     ]
-    for each in plans:
+    for each in table:
         needed = f"over {MOST}" if each.needed is None else str(each.needed)
+        hours = "" if each.hours is None else f"{each.hours:.1f}"
         smallest = "none" if each.smallest is None else f"{each.smallest:.2f}"
         lines.append(
-            f"{each.axis:<10}  {each.alpha:>5.3f}  {each.raters:>10}  {needed:>17}  "
-            f"{each.power:>15.0%}  {smallest:>17}"
+            f"{each.axis:<10}  {each.alpha:>5.3f}  {each.raters:>10}  {needed:>10}  {hours:>10}  "
+            f"{each.power:>16.0%}  {smallest:>17}"
         )
     return "\n".join(lines)

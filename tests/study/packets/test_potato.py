@@ -14,7 +14,7 @@ from posh_reward.cli.packets import answer_files
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.potato import places, shown
+from posh_reward.study.packets.potato import display_text, places
 from posh_reward.study.packets.rater_answers import sheets
 from posh_reward.study.packets.rater_texts import CHOICES
 from posh_reward.study.packets.study_records import RaterTask, SpanMarks
@@ -91,7 +91,7 @@ def test_preferences_and_times_are_read() -> None:
     "text", ["", " ", "a", "  a <b>\r\n\tc  ", SPOTS, "\ufeff\x00a\x1f b", "👩\u200d🦰  e\u0301 \n"]
 )
 def test_every_character_that_is_shown_has_its_place(text: str) -> None:
-    seen = shown(text)
+    seen = display_text(text)
     assert "<" not in seen  # the page of Potato would run it
     assert len(places(text)) == len(seen)
     for sign, place in zip(seen, places(text), strict=True):
@@ -100,7 +100,7 @@ def test_every_character_that_is_shown_has_its_place(text: str) -> None:
 
 def test_marks_are_offsets_into_the_text_as_it_was() -> None:
     found = made(SPOTS, coarse=0, granular=2)
-    text = shown(SPOTS)
+    text = display_text(SPOTS)
     task = found.key.raters["rater-01"].tasks[0]
     place = text.index("spots")
     denied = label("no_omissions", "Nothing is missing", "true")

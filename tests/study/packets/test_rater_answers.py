@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answer_files import collect
+from posh_reward.study.packets.answer_files import collect, record_look
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import sheets, signed
 from posh_reward.study.packets.study_records import PacketKey, SpanMarks
@@ -164,6 +165,49 @@ def test_an_earlier_state_is_a_duplicate(tmp_path: Path) -> None:
     found = collect(files, KEY, partial=True)
     assert [len(sheet.answers) for sheet in found.sheets] == [3]
     assert sorted(each.reason.partition(":")[0] for each in found.refusals) == ["duplicate"] * 2
+
+
+def test_of_a_rater_who_saves_twice_the_newer_file_counts(tmp_path: Path) -> None:
+    first, second = content(KEY, FIRST), content(KEY, FIRST)
+    second["saved"] = "2026-11-22T11:00:00.000Z"
+    second["answers"][0]["overall"] = -first["answers"][0]["overall"]
+    token = KEY.raters[FIRST].token
+    files = write(tmp_path, a=signed(second, token), b=signed(first, token))
+    collection = collect(files, KEY)
+    assert collection.refusals == ()
+    [sheet] = collection.sheets
+    assert sheet.answers[0].preferences["overall"] == second["answers"][0]["overall"]
+    [note] = collection.superseded
+    assert Path(note.file).name == "b"
+    assert "superseded by" in note.reason
+    assert "2026-11-22T11:00" in note.reason
+
+
+@pytest.mark.parametrize(
+    ("broken", "encoding"), [("", "utf-8"), ("\n> ", "utf-8"), ("\r\n", "utf-16")]
+)
+def test_a_mail_around_the_answers_is_cut_away(broken: str, encoding: str) -> None:
+    made = content(KEY, FIRST)
+    made["answers"][0]["comment"] = "a long and winding comment that a mail program wraps"
+    text = signed(made, KEY.raters[FIRST].token).decode()
+    text = text.replace("winding ", f"winding {broken}") if broken else text
+    mail = f'Dear {{colleague}},\r\n\r\nhere it is:\r\n{text}\r\n\r\nBest "wishes",\r\nA. {{B}}'
+    [sheet] = sheets(mail.encode(encoding), KEY)
+    assert sheet.answers[0].comment == made["answers"][0]["comment"]
+
+
+def test_a_look_at_new_answers_is_noted_once(tmp_path: Path) -> None:
+    path = tmp_path / "study.looks.jsonl"
+    whole = collect(write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, SECOND)), KEY)
+    half_way = replace(whole, sheets=whole.sheets[:1])
+    assert record_look(path, half_way.answers, KEY) == (0.5,)
+    assert record_look(path, half_way.answers, KEY) == (0.5,)
+    assert record_look(path, whole.answers, KEY) == (0.5, 1.0)
+    assert len(path.read_text().splitlines()) == 2
+    assert record_look(tmp_path / "new", half_way.answers, KEY, final=True) == (1.0,)
+    path.write_text('{"share": 7}\n')
+    with pytest.raises(InputError, match=r"line 1: not a look"):
+        record_look(path, whole.answers, KEY)
 
 
 def test_files_that_differ_are_for_people_to_decide(tmp_path: Path) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from posh_reward.study.agreement.reliability import krippendorff_alpha
 from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.preference_plots import preference_plot
 from posh_reward.study.packets.rater_answers import sheets
-from posh_reward.study.packets.results import StudyResults, _alpha, judgments, results
-from posh_reward.study.packets.results_page import results_page, verdict
-from posh_reward.study.packets.results_text import refused_and_missing, summary
+from posh_reward.study.packets.results import (
+    StudyResults,
+    alpha_both_orders,
+    judgments,
+    results,
+    same_side,
+)
+from posh_reward.study.packets.results_page import p_text, results_page, verdict
+from posh_reward.study.packets.results_text import files_that_do_not_count, summary
 from posh_reward.study.packets.study_records import PacketKey, StudyItem
+from posh_reward.study.statistics import Interval
 from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
 
@@ -62,15 +68,29 @@ def test_preferences_are_oriented_and_averaged_by_item(tmp_path: Path) -> None:
         assert each.p == pytest.approx(1)  # 2 against 1
         assert each.counts == {2: 2, 1: 1, 0: 3, -1: 1, -2: 1}
         assert each.alpha is not None
-        # By hand, ordinal: totals 1 1 3 1 2 put -2..2 at .5, 1.5, 3.5, 5.5, 7. Observed
-        # 2 * (2^2 + 1^2) = 10 of n - 1 = 7 times; expected 2 * 98.75.. over all pairs.
-        assert each.alpha.mean == pytest.approx(1 - 7 * 10 / expected())
+        # By hand, ordinal, each pair in both orders: totals 3 2 6 2 3 put -2..2 at 1.5, 4, 8, 12
+        # and 14.5. Observed, of n - 1 = 15: 2 * 2 * (4^2 + 2.5^2) = 89. Expected: over all pairs.
+        assert each.alpha.mean == pytest.approx(1 - 15 * 89 / expected())
+        assert each.same_side == 0.75  # all but 1 against 0
 
 
 def expected() -> float:
-    places = {-2: 0.5, -1: 1.5, 0: 3.5, 1: 5.5, 2: 7.0}
-    totals = {-2: 1, -1: 1, 0: 3, 1: 1, 2: 2}
+    places = {-2: 1.5, -1: 4, 0: 8, 1: 12, 2: 14.5}
+    totals = {-2: 3, -1: 2, 0: 6, 1: 2, 2: 3}
     return sum(totals[a] * totals[b] * (places[a] - places[b]) ** 2 for a in totals for b in totals)
+
+
+def test_agreement_does_not_depend_on_which_model_is_named_first() -> None:
+    """All raters prefer the later model: chance to an alpha in one order, though all agree."""
+    units = [[1, 1], [1, 1], [1, 2], [2, 1], [1, 1], [1, 1]]
+    turned = [[-a, -b] for a, b in units[:3]] + units[3:]
+    assert krippendorff_alpha(units) < 0
+    one, other = alpha_both_orders(units), alpha_both_orders(turned)
+    assert one is not None
+    assert other is not None
+    assert one.mean == pytest.approx(other.mean)
+    assert one.mean > 0.7
+    assert same_side(units) == same_side(turned) == 1
 
 
 def test_single_answers_are_rows_about_the_later_model(tmp_path: Path) -> None:
@@ -203,25 +223,67 @@ def test_the_page_is_safe_and_says_what_is_better(shown: StudyResults) -> None:
     assert "fewer mistakes: not settled between posh-tuned and" in html
     assert "Nothing counts yet from rater-02" in html
     assert "not JSON" in html
-    assert json.dumps(preference_plot(shown.comparisons[0])).count("open") == 3
+    assert html.count('<circle class="open"') == 3
 
 
 def test_the_summary_says_the_same(shown: StudyResults) -> None:
     text = summary(shown)
     assert "above 0, posh-tuned is better" in text
-    assert "+1.000 [+1.000, +1.000]" in text
+    assert "+1.000 [-1.1" in text  # three that agree settle nothing
     assert "look at" not in text
-    listed = refused_and_missing(shown.refused, shown.missing)
+    listed = files_that_do_not_count(shown.refused, shown.missing)
     assert "not JSON" in listed
     assert "nothing counts yet from rater-02" in listed
 
 
-def test_what_is_not_settled_is_said(shown: StudyResults) -> None:
-    axis = shown.comparisons[0].axes[0]
-    open_axis = replace(axis, mean=replace(axis.mean, low=-0.5))
-    assert verdict(open_axis, "a", "b").startswith("fewer mistakes: not settled between b and a")
-    behind = replace(axis, mean=replace(axis.mean, mean=-1.0, low=-1.5, high=-0.5, count=6))
-    assert verdict(behind, "a", "b").startswith("fewer mistakes: a, -1.00")
+def test_a_verdict_says_for_whom_it_holds(shown: StudyResults) -> None:
+    comparison = replace(shown.comparisons[0], earlier="a", later="b", raters=3)
+    axis = comparison.axes[0]
+    wide, narrow = Interval(-1.0, -2.0, 0.1, 6), Interval(-1.0, -1.5, -0.5, 6)
+    open_ = replace(axis, mean=wide, these_raters=wide)
+    assert verdict(open_, comparison).startswith("fewer mistakes: not settled between b and a")
+    these = replace(open_, these_raters=narrow)
+    assert verdict(these, comparison).startswith(
+        "fewer mistakes: a in the eyes of these 3 raters, -1.00 [-1.50, -0.50]; not settled for"
+    )
+    general = replace(these, mean=narrow, settled=True)
+    assert verdict(general, comparison) == "fewer mistakes: a (3 raters), -1.00 [-1.50, -0.50]"
+    assert "one rater" in verdict(these, replace(comparison, raters=1))
+
+
+def test_one_rater_settles_nothing_for_others_and_ties_are_no_items(tmp_path: Path) -> None:
+    same = tuple(
+        StudyItem(f"same-{n}", "A dog.", dict.fromkeys(("sft", "posh-tuned"), "A cat."))
+        for n in range(3)
+    )
+    for count, excludes in ((5, False), (6, True)):
+        made = packet(found=replace(items(count), items=(*items(count).items, *same)), coarse=1)
+        answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 2))
+        (tmp_path / str(count)).mkdir()
+        _, summed = study(tmp_path / str(count), made, rater_01=answers)
+        [comparison] = summed.comparisons
+        axis = comparison.axes[0]
+        assert (comparison.items, comparison.raters) == (count + 3, 1)
+        assert not axis.settled
+        assert axis.these_raters.excludes_zero is excludes
+        assert axis.mean.low < axis.mean.high
+
+
+def test_what_models_lack_and_a_bias_to_a_side_are_on_the_page(tmp_path: Path) -> None:
+    made = packet(found=replace(items(12), incomplete=("lost & found",)), coarse=1)
+    answers = [{**coarse(made.key, task), "mistakes": 1, "omissions": 2 * (n % 2), "overall": 1}
+               for n, task in enumerate(made.key.raters["rater-01"].tasks)]  # fmt: skip
+    _, summed = study(tmp_path, made, rater_01=answers)
+    assert [bias.mean.mean for bias in summed.side_bias] == [1, 1, 1]
+    assert summed.incomplete == ("lost & found",)
+    html = results_page(summed)
+    assert "lost &amp; found" in html
+    assert "Raters preferred what was shown as #1 (fewer mistakes: +1.000 [" in html
+    assert "Only 1 rater answered" in html
+
+
+def test_a_p_value_is_never_printed_as_zero() -> None:
+    assert [p_text(p) for p in (0.04567, 0.001, 0.0004)] == ["0.046", "0.001", "<0.001"]
 
 
 def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
@@ -231,12 +293,12 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
         sheet for name in made.key.raters for sheet in sheets(saved(made.key, name), made.key)
     ]
     shown = summary(results(AnswerCollection(tuple(answers), (), ()), made.key))
-    shown += refused_and_missing([f"{forged}.json: torn"], ())
+    shown += files_that_do_not_count([f"{forged}.json: torn"], ())
     assert "\x1b" not in shown
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())
 
 
-def test_alpha_of_a_single_pair_may_be_anything() -> None:
-    found = _alpha([[2, 1, -1]])
+def testalpha_both_orders_of_a_single_pair_may_be_anything() -> None:
+    found = alpha_both_orders([[2, 1, -1]])
     assert found is not None
     assert (found.low, found.high) == (-1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from posh_reward.study.agreement.reliability import krippendorff_alpha
 from posh_reward.study.packets.rater_model import Opinions, opinions_with
 from posh_reward.study.packets.study_plan import (
     PAPER,
+    PlanSettings,
     pairs_needed,
     plan_table,
     plans,
@@ -44,34 +46,47 @@ def test_choices_have_the_shares_and_the_mean_that_were_asked_for() -> None:
     assert [opinions.choice(value) for value in drawn[:50]] == answers[:50].tolist()
 
 
-def test_power_is_the_size_of_the_test_without_a_difference() -> None:
-    found = power(opinions_with(0.3), 1e-9, 60, 1, studies=8000)
-    assert found == pytest.approx(0.025, abs=0.01)  # the right side of 0 only
+def settings(**changes: Any) -> PlanSettings:
+    """One statement about these raters."""
+    return PlanSettings(**{"team": 6, "lean": 0.0, "statements": 1, **changes})
+
+
+@pytest.mark.parametrize("lean", [0.0, 0.3])
+def test_power_is_the_size_of_the_test_without_a_difference(lean: float) -> None:
+    opinions = opinions_with(0.3, lean=lean)
+    share = power(opinions, settings(difference=1e-9, pairs=60, team=12), 1, studies=4000)
+    assert 0.008 <= share <= 0.033  # 0.025: the right side of 0 only
 
 
 def test_power_grows_with_pairs_raters_and_size() -> None:
     opinions = opinions_with(0.235)
-    base = power(opinions, 0.3, 40, 1)
-    assert base < power(opinions, 0.3, 80, 1)
-    assert base < power(opinions, 0.3, 40, 3)
-    assert base < power(opinions, 0.5, 40, 1)
-    assert power(opinions, 0.3, 40, 1) == base, "equal seeds, equal figures"
+    base = power(opinions, settings(), 1)
+    assert base < power(opinions, settings(pairs=80), 1)
+    assert base < power(opinions, settings(), 3)
+    assert base < power(opinions, settings(difference=0.5), 1)
+    assert base > power(opinions, settings(statements=9), 1)
+    assert base > power(opinions_with(0.235, lean=0.3), settings(team=3), 1)
+    assert power(opinions, settings(), 1) == base, "equal seeds, equal figures"
+    assert power(opinions, settings(pairs=5), 1) == 0, "five pairs settle nothing"
 
 
 def test_pairs_needed_and_the_smallest_difference_fit_each_other() -> None:
     opinions = opinions_with(0.464)
-    needed = pairs_needed(opinions, 0.4, 2, 0.8)
+    needed = pairs_needed(opinions, settings(difference=0.4), 2)
     assert needed is not None
-    assert power(opinions, 0.4, needed, 2) >= 0.8
-    smallest = smallest_difference(opinions, needed, 2, 0.8)
+    assert power(opinions, settings(difference=0.4, pairs=needed), 2) >= 0.8
+    smallest = smallest_difference(opinions, settings(pairs=needed), 2)
     assert smallest == pytest.approx(0.4, abs=0.03)
-    assert pairs_needed(opinions, 0.02, 1, 0.8) is None
-    assert smallest_difference(opinions, 2, 1, 0.999999) is None
+    assert pairs_needed(opinions, settings(difference=0.02), 1) is None
+    assert smallest_difference(opinions, settings(pairs=2, power=0.999999), 1) is None
 
 
 def test_a_plan_is_a_table() -> None:
-    found = plans(0.5, 40, (1,), alphas={"mistakes": 0.235})
-    text = plan_table(found, 0.5, 40, 0.8)
+    plan = settings(difference=0.5)
+    [row] = plans(plan, (1,), alphas={"mistakes": 0.235})
+    assert row.needed is not None
+    assert row.hours == pytest.approx(row.needed * 5 / 60 / 6)
+    text = plan_table([row], plan)
     assert "mistakes    0.235" in text
     assert "chance of 80%" in text
 
@@ -79,16 +94,18 @@ def test_a_plan_is_a_table() -> None:
 @pytest.mark.parametrize(
     ("plan", "why"),
     [
-        (partial(plans, 0), "not above 0"),
-        (partial(plans, 2), "below 2"),
-        (partial(plans, 0.3, 1), "two pairs"),
-        (partial(plans, 0.3, raters=(0,)), "a rater for each"),
-        (partial(plans, 0.3, wanted=1), "between 0 and 1"),
-        (partial(plans, 0.3, alphas={"x": 1.0}), "from 0 to below 1"),
-        (partial(plans, 0.3, equal=0.8), "together below 1"),
+        (partial(settings, difference=0), "not above 0"),
+        (partial(settings, difference=2), "below 2"),
+        (partial(settings, pairs=1), "two pairs"),
+        (partial(plans, settings(), (0,)), "a rater for each"),
+        (partial(plans, settings(), (7,)), "of 6 in all"),
+        (partial(settings, power=1), "between 0 and 1"),
+        (partial(plans, settings(), alphas={"x": 1.0}), "from 0 to below 1"),
+        (partial(plans, settings(equal=0.8)), "together below 1"),
+        (partial(Opinions, 0.5, lean=0.8), "can lean from 0 to 0.71"),
     ],
 )
-def test_arguments_out_of_range_are_named(plan: Callable[[], object], why: str) -> None:
+def test_settings_out_of_range_are_named(plan: Callable[[], object], why: str) -> None:
     with pytest.raises(InputError, match=why):
         plan()
 

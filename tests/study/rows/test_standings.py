@@ -30,7 +30,6 @@ from posh_reward.study.statistics import (
     bootstrap,
     bootstrap_mean,
     paired_difference,
-    student_quantile,
 )
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 
@@ -156,14 +155,6 @@ def test_the_interval_of_few_values_is_wide_enough(count: int, covered: float) -
 def test_the_interval_of_few_scores_stays_among_them() -> None:
     few = bootstrap_mean([0.2, 0.9, 1.0])
     assert (few.low, few.high) == pytest.approx((0.2, 1.0))
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 28])
-def test_students_quantiles_are_those_of_the_tables(freedom: int) -> None:
-    t = pytest.importorskip("scipy.stats").t
-    for probability in (0.6, 0.95, 0.975, 0.999):
-        expected = t.ppf(probability, freedom)
-        assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-8)
 
 
 def test_nothing_to_resample_is_an_error() -> None:

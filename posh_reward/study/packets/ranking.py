@@ -1,0 +1,151 @@
+"""Coarse answers about three models or more -> one ranking for each axis (Bradley and Terry)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+import numpy as np
+
+from posh_reward.errors import MissingDependencyError
+from posh_reward.study.crossed import CrossedDesign
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
+from posh_reward.study.statistics import Floats, Interval
+
+SHRINKAGE = 0.05
+"""Wins of each model over each other, added so that one that never loses has a finite place."""
+FARTHEST = 10.0
+"""Logits: no strength is further from the mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedModel:
+    """A model's place."""
+
+    model: str
+    strength: Interval
+    """Logits above the mean of the models, with the 95 % interval over items and raters."""
+    chance: float
+    """Of being preferred to a model of mean strength, 0 to 1; half a tie counts as preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The models on one axis, best first."""
+
+    axis: str
+    models: tuple[RankedModel, ...]
+    cycles: tuple[tuple[str, ...], ...]
+    """Three models each of which people prefer to the next, and the last to the first: no ranking
+    says that."""
+
+
+def rankings(
+    answers: Sequence[RaterAnswer], key: PacketKey, axes: Sequence[str]
+) -> tuple[Ranking, ...]:
+    """One ranking for each axis.
+
+    Raises:
+        MissingDependencyError: choix is not installed.
+    """
+    return tuple(_ranking(answers, key, axis) for axis in axes)
+
+
+def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranking:
+    """Bradley-Terry by ``choix``; a tie is half a win for each.
+
+    Equal texts, about which nobody is asked, are ties without a rater; they count as one.
+    """
+    place = {model: index for index, model in enumerate(key.models)}
+    games = [
+        (place[answer.task.models[0]], place[answer.task.models[1]],
+         (1 + np.sign(answer.preferences[axis])) / 2, answer.task.item, answer.rater)
+        for answer in answers
+    ]  # fmt: skip
+    answered = {answer.task.item for answer in answers}
+    games += [
+        (place[task.models[0]], place[task.models[1]], 0.5, task.item, "")
+        for task in key.identical
+        if task.item in answered
+    ]
+    strengths = _strengths(games, len(key.models))
+    intervals = _intervals(games, strengths)
+    models = sorted(
+        (
+            RankedModel(model, intervals[index], float(1 / (1 + np.exp(-strengths[index]))))
+            for model, index in place.items()
+        ),
+        key=lambda each: -each.strength.mean,
+    )
+    return Ranking(axis, tuple(models), _cycles(answers, key, axis))
+
+
+Game = tuple[int, int, float, str, str]
+"""First and second model, the first one's points (0, 0.5 or 1), item, rater."""
+
+
+def _strengths(games: Sequence[Game], count: int) -> Floats:
+    """(models,) of mean 0."""
+    try:
+        import choix
+    except ImportError:
+        raise MissingDependencyError("a ranking needs choix: pip install choix") from None
+    wins = np.zeros((count, count))
+    for one, other, points, _, _ in games:
+        wins[one, other] += points
+        wins[other, one] += 1 - points
+    strengths = np.asarray(choix.ilsr_pairwise_dense(wins, alpha=SHRINKAGE), dtype=np.float64)
+    return np.asarray(strengths - strengths.mean())
+
+
+def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
+    """Intervals over items and raters, from how far each answer moves the strengths.
+
+    A strength is nearly the mean of the answers' influences: the inverse information times how far
+    an answer differs from what the strengths expect. So the interval of a mean over items and
+    raters (``CrossedDesign``) is that of a strength too.
+    """
+    count = len(strengths)
+    information, scores = np.zeros((count, count)), np.zeros((len(games), count))
+    for row, (one, other, points, _, _) in enumerate(games):
+        chance = 1 / (1 + np.exp(strengths[other] - strengths[one]))
+        direction = np.zeros(count)
+        direction[[one, other]] = 1, -1
+        scores[row] = (points - chance) * direction
+        information += chance * (1 - chance) * np.outer(direction, direction)
+    influences = scores @ np.linalg.pinv(information)  # (games, models)
+    rows = [row for row, game in enumerate(games) if game[4]]
+    sizes = Counter(games[row][3] for row in rows)
+    items = {item: place for place, item in enumerate(sizes)}
+    raters = {name: place for place, name in enumerate({games[row][4]: 0 for row in rows})}
+    design = CrossedDesign(
+        [items[games[row][3]] for row in rows], [raters[games[row][4]] for row in rows]
+    )
+    # The design takes the mean of items, and of an item's answers; influences are summed.
+    weights = np.array([len(items) * sizes[games[row][3]] for row in rows])
+    intervals = []
+    for strength, influence in zip(strengths, influences.T, strict=True):
+        test = design.test((weights * influence[rows]).tolist(), largest=FARTHEST).interval
+        low, high = (float(strength + end - test.mean) for end in (test.low, test.high))
+        intervals.append(Interval(float(strength), low, high, test.count))
+    return intervals
+
+
+def _cycles(
+    answers: Sequence[RaterAnswer], key: PacketKey, axis: str
+) -> tuple[tuple[str, ...], ...]:
+    values: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for answer in answers:
+        one, other = answer.task.models
+        values[one, other].append(answer.preferences[axis])
+        values[other, one].append(-answer.preferences[axis])
+    beats = {pair for pair, each in values.items() if fmean(each) > 0}
+    cycles = []
+    for one, other, third in combinations(key.models, 3):
+        for cycle in ((one, other, third), (one, third, other)):
+            if all(pair in beats for pair in zip(cycle, (*cycle[1:], cycle[0]), strict=True)):
+                cycles.append(cycle)
+    return tuple(cycles)

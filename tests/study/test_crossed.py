@@ -1,0 +1,74 @@
+"""Means over items and raters: figures by hand, and coverage by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posh_reward.study.crossed import CrossedDesign, holm, look_level, settled, unanimous
+from posh_reward.study.packets.rater_model import Opinions
+from posh_reward.study.statistics import Floats, Ints
+
+
+def test_an_item_counts_once_and_a_tie_counts_as_zero() -> None:
+    # Item 0 has one answer, 2; item 1 has 1 and 0, mean 0.5; one tie: (2 + 0.5 + 0) / 3.
+    design = CrossedDesign([0, 1, 1], [0, 0, 1], ties=1)
+    assert design.test([2, 1, 0]).interval.mean == pytest.approx(2.5 / 3)
+    assert (design.items, design.raters) == (2, 2)
+
+
+def test_one_raters_interval_is_students() -> None:
+    # 0 1 2 3: mean 1.5, s^2 = 5 / 3, standard error 0.6455, t(3) = 3.182: 1.5 +- 2.054.
+    interval = CrossedDesign(range(4), [0] * 4).test([0, 1, 2, 3], largest=9).interval
+    assert (interval.low, interval.high) == pytest.approx((-0.554, 3.554), abs=0.001)
+
+
+def test_holm_multiplies_the_smallest_by_their_number_and_the_next_by_one_less() -> None:
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert settled([0.04, 0.01, 0.03]) == [False, True, False]
+    assert settled([0.04, 0.01, 0.02]) == [True, True, True]
+
+
+def test_items_that_all_agree_leave_room_for_others() -> None:
+    # Six: 1 - 0.025 ** (1 / 6) = 0.459 of the items may be at -2: 2 - 4 * 0.459 = 0.163.
+    six, five = unanimous(2.0, 6), unanimous(2.0, 5)
+    assert six.interval.low == pytest.approx(0.163, abs=0.001)
+    assert six.p == pytest.approx(2 / 2**6)
+    assert five.interval.low < 0
+    assert CrossedDesign(range(6), [0, 1] * 3).test([2] * 6) == six
+    assert unanimous(0.0, 6).interval.low == -unanimous(0.0, 6).interval.high
+
+
+def test_early_looks_may_use_little() -> None:
+    # O'Brien and Fleming, two looks: 2.96 and 1.97 standard errors, levels 0.003 and 0.049.
+    assert look_level((1.0,)) == pytest.approx(0.05)
+    assert look_level((0.5,)) == pytest.approx(0.0056, abs=0.001)
+    assert look_level((0.5, 1.0)) == pytest.approx(0.048, abs=0.002)
+    assert settled([0.04], [0.5, 1.0]) == [True]
+    assert settled([0.04], [0.5]) == [False]
+
+
+def simulated(design: CrossedDesign, items: Ints, raters: Ints, lean: float) -> Floats:
+    """(2000, answers) of equally good models, by raters who lean."""
+    rng = np.random.default_rng(0)
+    opinions = Opinions(0.3, lean=lean)
+    latent = 0.3**0.5 * rng.standard_normal((2000, design.items))[:, items]
+    latent += lean * rng.standard_normal((2000, design.raters))[:, raters]
+    latent += (0.7 - lean**2) ** 0.5 * rng.standard_normal((2000, len(items)))
+    return opinions.choices(latent)
+
+
+@pytest.mark.parametrize("lean", [0.0, 0.3])
+@pytest.mark.parametrize("count", [3, 7])
+def test_intervals_hold_for_other_raters_too(count: int, lean: float) -> None:
+    items = np.repeat(np.arange(60), 2)
+    raters = (np.arange(120) + np.arange(120) // 14) % count
+    design = CrossedDesign(items.tolist(), raters.tolist())
+    values = simulated(design, items, raters, lean)
+    means, variance, freedom = design.moments(values)
+    covered = (np.abs(means) <= design.reach(variance, freedom)).mean()
+    assert 0.93 <= covered <= (0.97 if lean else 1)
+    if lean:  # over items alone, for these raters
+        alone = CrossedDesign(items.tolist(), [0] * 120)
+        means, variance, freedom = alone.moments(values)
+        assert (np.abs(means) <= alone.reach(variance, freedom)).mean() < 0.9
