@@ -92,8 +92,8 @@ def plans(
     counts = tuple(raters)
     if min(counts, default=0) < 1 or max(counts) > settings.team:
         raise InputError(
-            f"{', '.join(map(str, counts))} raters for each pair, of {settings.team} in all: a plan "
-            "needs a rater for each, and no more than there are (--team)"
+            f"{', '.join(map(str, counts))} raters for each pair, of {settings.team} in all: "
+            "a plan needs a rater for each, and no more than there are (--team)"
         )
     found = []
     for axis, alpha in (alphas or PAPER).items():
