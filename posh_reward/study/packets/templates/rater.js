@@ -196,5 +196,5 @@ window.addEventListener("storage", ({ key }) => {  // the same page in another t
 window.addEventListener("beforeunload", (event) => { if (unsaved && !keeps) event.preventDefault(); });
 recall();
 progress();
-if (answers.some((answer) => answer.seconds > 0)) byId("begin").textContent = "Go on";
+if (JSON.stringify(answers) !== JSON.stringify(packet.tasks.map(blank))) byId("begin").textContent = "Go on";
 document.querySelector(".progress").hidden = false;
