@@ -28,7 +28,7 @@ generation."""
 class Reader:
     """Parses texts, links their mentions, and builds their scene graphs.
 
-    Descriptions of references are kept in memory for later calls, and in a store, if there is one,
+    Descriptions of references stay in memory for later calls, and in a store, if there is one,
     for later runs. The parser is loaded on first use and is left out of pickles.
 
     Args:
@@ -36,9 +36,9 @@ class Reader:
         coref: a name ("rules", "none") or a ``Coreferencer``.
         mended: correct the release's clear mistakes in scene graphs (preset "mended").
         max_characters: longer texts are failures.
-        capacity: how many descriptions are kept in memory, 40 KB each; beyond it, the one that
-            has been unused longest is dropped.
-        store: where kept descriptions outlast the run.
+        capacity: most descriptions in memory, 40 KB each; beyond it, the one that has been unused
+            longest is dropped.
+        store: descriptions of references that outlast the run.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Reader:
         self._max_characters = max_characters
         self._capacity = capacity
         self._store = store
-        self._kept: OrderedDict[str, Description] = OrderedDict()
+        self._cache: OrderedDict[str, Description] = OrderedDict()
         self._nlp: Language | None = None
 
     @property
@@ -78,29 +78,29 @@ class Reader:
         return version
 
     def read(self, texts: Sequence[object], *, keep: bool = False) -> list[Description | Failure]:
-        """One description per text, in order; equal texts are parsed once.
+        """Describe each text, in order; equal texts are parsed once.
 
         Args:
-            texts: anything; what cannot be used comes back as a ``Failure``. Its detail continues
-                a sentence that begins with "the generation" or "the reference".
+            texts: anything; an unusable one becomes a ``Failure``, whose detail continues a
+                sentence that begins with "the generation" or "the reference".
             keep: keep the descriptions for later calls, and in the store.
         """
         remedy = "shorten it, or raise max_characters"
         stripped = [stripped_text(text, self._max_characters, remedy) for text in texts]
-        wanted = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
-        known: dict[str, Description | Failure] = {}
-        for text in sorted(set(wanted) & self._kept.keys()):
-            self._kept.move_to_end(text)
-            known[text] = self._kept[text]
+        unique = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
+        results: dict[str, Description | Failure] = {}
+        for text in sorted(set(unique) & self._cache.keys()):
+            self._cache.move_to_end(text)
+            results[text] = self._cache[text]
         if keep:
-            known.update(self._recalled([text for text in wanted if text not in known]))
-        new = [text for text in wanted if text not in known]
-        described = dict(zip(new, self._describe(new), strict=True))
-        known.update(described)
+            results.update(self._from_store([text for text in unique if text not in results]))
+        new = [text for text in unique if text not in results]
+        descriptions = dict(zip(new, self._describe(new), strict=True))
+        results.update(descriptions)
         if keep:
-            self._keep(known)
-            self._store_away(described)
-        return [known[text] if isinstance(text, str) else text for text in stripped]
+            self._to_cache(results)
+            self._to_store(descriptions)
+        return [results[text] if isinstance(text, str) else text for text in stripped]
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
         from posh_reward.graph.parser.parse import parse
@@ -111,45 +111,38 @@ class Reader:
         nlp = self.nlp  # outside of try: a parser that cannot be loaded is not the texts' fault
         try:
             docs = parse(nlp, texts)
-            clusters = self.coref.resolve(docs)
-            return [
-                describe(doc, links, mended=self._mended)
-                for doc, links in zip(docs, clusters, strict=True)
-            ]
+            pairs = zip(docs, self.coref.resolve(docs), strict=True)
+            return [describe(doc, clusters, mended=self._mended) for doc, clusters in pairs]
         except (PoshError, MemoryError):
             raise
         except Exception as error:  # a library failed on one of the texts: spare the others
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
-            return [described for text in texts for described in self._describe([text])]
+            return [description for text in texts for description in self._describe([text])]
 
-    def _keep(self, known: dict[str, Description | Failure]) -> None:
-        for text, description in known.items():
+    def _to_cache(self, results: dict[str, Description | Failure]) -> None:
+        for text, description in results.items():
             if isinstance(description, Description):
-                self._kept[text] = description
-        while len(self._kept) > self._capacity:
-            self._kept.popitem(last=False)
+                self._cache[text] = description
+        while len(self._cache) > self._capacity:
+            self._cache.popitem(last=False)
 
-    def _recalled(self, texts: list[str]) -> dict[str, Description]:
-        """Those of ``texts`` that are in the store."""
-        if self._store is None or not texts:
-            return {}
-        recalled: dict[str, Description] = {}
-        for text, written in self._store.get("graph", self._space, texts).items():
-            with suppress(ValueError):
-                recalled[text] = read_description(written)
-        return recalled
+    def _from_store(self, texts: list[str]) -> dict[str, Description]:
+        descriptions: dict[str, Description] = {}
+        if self._store is not None and texts:
+            for text, row in self._store.get("graph", self._space, texts).items():
+                with suppress(ValueError):
+                    descriptions[text] = read_description(row)
+        return descriptions
 
-    def _store_away(self, described: dict[str, Description | Failure]) -> None:
-        if self._store is None:
-            return
-        items = {
+    def _to_store(self, results: dict[str, Description | Failure]) -> None:
+        rows = {
             text: write_description(description)
-            for text, description in described.items()
-            if isinstance(description, Description)
+            for text, description in results.items()
+            if self._store is not None and isinstance(description, Description)
         }
-        if items:
-            self._store.put("graph", self._space, items)
+        if self._store is not None and rows:
+            self._store.put("graph", self._space, rows)
 
     @property
     def _space(self) -> str:
@@ -158,22 +151,21 @@ class Reader:
         return f"{self.parser_name}|{self.coref.name}|{rules}|{GRAPH_VERSION}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_nlp": None, "_kept": OrderedDict()}
+        return {**self.__dict__, "_nlp": None, "_cache": OrderedDict()}
 
 
 def stripped_text(
     text: object, longest: int = MAX_CHARACTERS, remedy: str = "shorten it"
 ) -> str | Failure:
-    """A text that can be read or put into a prompt, stripped; a failure if it cannot.
+    """Strip a text for a parser or a prompt, or say why it cannot be used.
 
     Args:
         text: anything.
         longest: most characters.
-        remedy: what to do about a longer one.
+        remedy: advice about a longer one.
 
     Returns:
-        The text, or a failure whose detail continues a sentence that begins with what it is:
-        "the generation".
+        The text, or a failure whose detail continues a sentence such as "the generation ...".
     """
     if is_missing(text):
         return MISSING
@@ -188,18 +180,18 @@ def stripped_text(
 
 
 def is_missing(text: object) -> bool:
-    """Whether a value is missing: None, or NaN as data frames have it."""
+    """Test for None, or NaN as data frames have it."""
     return text is None or (isinstance(text, float) and text != text)
 
 
 GRAPH_VERSION = 3
-"""Of what is read from a text. Raise it with any change of the embedded parser, the coreference
-rules or the graph rules that changes a description; stored descriptions are kept by it.
+"""Raise it with any change of the embedded parser, the coreference rules or the graph rules that
+changes a description: signatures and stored descriptions carry it.
 ``tests/golden/test_readings.py`` fails if that is forgotten."""
 
 
 def write_description(description: Description) -> str:
-    """A description as JSON; ``read_description`` restores an equal one."""
+    """Write a description as JSON; ``read_description`` restores an equal one."""
     graph = description.graph
     return json.dumps(
         [
@@ -215,7 +207,7 @@ def write_description(description: Description) -> str:
 
 
 def read_description(written: str) -> Description:
-    """The description that ``write_description`` wrote.
+    """Read a description that ``write_description`` wrote.
 
     Raises:
         ValueError: ``written`` is not such a description.
@@ -237,5 +229,5 @@ def _entity(head: str, heads: Any, attributes: Any, *rest: Any) -> Entity:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists, at any depth, as tuples."""
+    """Make tuples of lists, at any depth."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

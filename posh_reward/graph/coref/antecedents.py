@@ -17,13 +17,13 @@ from posh_reward.graph.coref.mentions import Mention
 from posh_reward.graph.coref.noun_phrases import SIDES, Words
 
 SYNONYMS = 80
-"""How many referents back "the tree" may resume "an oak"."""
+"""Referents back to which "the tree" may resume "an oak"."""
 
 
 def antecedent_of_nominal(
     discourse: Discourse, mention: Mention, possessor: Referent | None
 ) -> Referent | None:
-    """The referent that a phrase resumes; None if it introduces one."""
+    """Return the referent that a phrase resumes; None if it introduces one."""
     if mention.form not in ("definite", "name") or not mention.lemma:
         return None
     if mention.elliptical and not mention.modifiers:
@@ -45,7 +45,7 @@ def antecedent_of_nominal(
 
 
 def compatible(mention: Mention, referent: Referent) -> bool:
-    """Whether number, sex, count and modifiers agree, and neither phrase is inside the other."""
+    """Test whether number, sex, count and modifiers agree, and neither is inside the other."""
     if not mention.number & referent.number or overlap(mention, referent.last):
         return False
     if mention.gender and referent.gender and not mention.gender & referent.gender:
@@ -63,7 +63,7 @@ def compatible(mention: Mention, referent: Referent) -> bool:
 
 
 def only_one(mention: Mention, referent: Referent) -> bool:
-    """Whether a phrase may say something new because there is only one such thing.
+    """Test whether a phrase may say something new because there is only one such thing.
 
     A side may be added to things: "the floor to our left" after the only floor. To living beings
     anything may be added that does not contrast: "the bulky cow" after the only cow.
@@ -80,7 +80,7 @@ def only_one(mention: Mention, referent: Referent) -> bool:
 
 
 def contrasts(mention: Mention, referent: Referent) -> bool:
-    """Whether a phrase tells one of several apart: "the other", "the younger", "on the left"."""
+    """Test for a choice among several: "the other", "the younger", "on the left"."""
     for quality in mention.modifiers - referent.facts:
         if quality.startswith("+") or quality.endswith(("er", "est")):
             return True
@@ -93,17 +93,17 @@ def contrasts(mention: Mention, referent: Referent) -> bool:
 
 
 def overlap(first: Mention, second: Mention) -> bool:
-    """Whether two mentions share a token: nothing is mentioned inside its own description."""
+    """Test whether two mentions share a token: nothing is mentioned inside its own description."""
     return first.start <= second.end and second.start <= first.end
 
 
 def same_owner(possessor: Referent | None, referent: Referent) -> bool:
-    """Whether "his head" belongs to the same man; "the skirt" may be anyone's."""
+    """Test whether "his head" belongs to the same man; "the skirt" may be anyone's."""
     return possessor is None or possessor is referent.possessor
 
 
 def same_name(mention: Mention, referent: Referent) -> bool:
-    """Whether one name is a shorter form of the other: "Mary", "the Virgin Mary"."""
+    """Test whether one name is a shorter form of the other: "Mary", "the Virgin Mary"."""
     if not mention.number & referent.number or overlap(mention, referent.last):
         return False
     if mention.gender and referent.gender and not mention.gender & referent.gender:
@@ -112,7 +112,7 @@ def same_name(mention: Mention, referent: Referent) -> bool:
 
 
 def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
-    """The latest referent that the noun is another word for."""
+    """Return the latest referent that the noun is another word for."""
     recent = discourse.referents[-SYNONYMS:]
     for referent in sorted(recent, key=lambda r: r.last.head, reverse=True):
         if not compatible(mention, referent):
@@ -125,12 +125,12 @@ def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
 
 
 def another_word(anaphor: str, antecedent: str) -> bool:
-    """Hypernyms and synonyms; equal nouns have rules of their own."""
+    """Test for hypernyms and synonyms; equal nouns have rules of their own."""
     return anaphor != antecedent and lexicon.resumes(anaphor, antecedent)
 
 
 def agent_of(noun: str, facts: set[str]) -> bool:
-    """Whether the facts say that "the sleeper" sleeps, as "=sleep"."""
+    """Test whether the facts say that "the sleeper" sleeps, as "=sleep"."""
     if not noun.endswith(("er", "or")) or len(noun) < 5:
         return False
     stem = noun[:-2]
@@ -164,7 +164,7 @@ FLOOR = 12.0
 
 
 def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) -> Referent | None:
-    """The most prominent referent that agrees and that syntax does not rule out."""
+    """Return the most prominent referent that agrees and that syntax does not rule out."""
     if mention.lemma == "it" and expletive(words, mention.head):
         return None
     subject = clause_subject(words, discourse, mention.head)
@@ -191,7 +191,7 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
 
 
 def agreement(mention: Mention, referent: Referent) -> float | None:
-    """Bonus or penalty of a referent that agrees in number and sex; None if it does not."""
+    """Return the bonus or penalty of a referent that agrees in number and sex; None if not."""
     if referent.mentions[0].lemma in SPEAKER:
         return None
     if mention.number == PLURAL:
@@ -211,7 +211,7 @@ def agreement(mention: Mention, referent: Referent) -> float | None:
 
 
 def preference(mention: Mention, referent: Referent) -> float:
-    """Bonus for the same role, penalty for distance and for vague referents."""
+    """Score the same role up, distance and vague referents down."""
     score = PARALLEL if mention.role == referent.last.role else 0.0
     if vague(referent):
         score += VAGUE
@@ -221,14 +221,14 @@ def preference(mention: Mention, referent: Referent) -> float:
 
 
 def vague(referent: Referent) -> bool:
-    """Whether it is a place, a part or the picture itself, which pronouns seldom mean."""
+    """Test whether it is a place, a part or the picture itself, which pronouns seldom mean."""
     return any(
         lexicon.has("relational", lemma) or lexicon.has("frame", lemma) for lemma in referent.lemmas
     )
 
 
 def contains(outer: Mention, pronoun: Mention) -> bool:
-    """Whether the pronoun is inside the phrase, where it cannot mean the whole phrase."""
+    """Test whether the pronoun is inside the phrase, where it cannot mean the whole phrase."""
     return (
         outer.form != "pronoun"
         and outer.start <= pronoun.head <= outer.end
@@ -237,7 +237,7 @@ def contains(outer: Mention, pronoun: Mention) -> bool:
 
 
 def expletive(words: Words, token: int) -> bool:
-    """Whether "it" refers to nothing: "it is raining", "it seems that", "it is unclear if"."""
+    """Test whether "it" refers to nothing: "it is raining", "it seems that", "it is unclear if"."""
     if words.dep[token] == "expl":
         return True
     verb = words.head[token]
@@ -253,7 +253,7 @@ def expletive(words: Words, token: int) -> bool:
 
 
 def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
-    """The subject of the clause that a token is in, or that the clause shares."""
+    """Return the subject of the clause that a token is in, or that the clause shares."""
     verb = governing_verb(words, token)
     if verb is None:
         return sentence_subject(discourse, words.sentence[token])
@@ -275,13 +275,13 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
 
 
 def turns(words: Words, token: int) -> bool:
-    """Whether the verb is one of turning or looking: one can turn to one's own right."""
+    """Test whether the verb is one of turning or looking: one can turn to one's own right."""
     verb = governing_verb(words, token)
     return verb is None or lexicon.has("turning", words.lemma[verb])
 
 
 def sentence_subject(discourse: Discourse, sentence: int) -> Referent | None:
-    """The latest subject so far of a sentence in which the parser found no verb."""
+    """Return the latest subject so far of a sentence in which the parser found no verb."""
     for referent in reversed(discourse.active):
         if referent.last.sentence == sentence and referent.last.role == "subject":
             return referent
@@ -289,7 +289,7 @@ def sentence_subject(discourse: Discourse, sentence: int) -> Referent | None:
 
 
 def governing_verb(words: Words, token: int) -> int | None:
-    """The nearest verb above a token."""
+    """Return the nearest verb above a token."""
     for _ in range(12):
         parent = words.head[token]
         if parent == token:
@@ -303,7 +303,7 @@ def governing_verb(words: Words, token: int) -> int | None:
 def barred_referents(
     words: Words, discourse: Discourse, mention: Mention, subject: Referent | None
 ) -> list[Referent]:
-    """Referents that the pronoun cannot mean because they share its clause or its phrase.
+    """Return referents that a pronoun cannot mean because they share its clause or its phrase.
 
     A possessive before a side does not mean the subject either, as one does not stand to one's own
     right: "The young man stands in the lake to his right".

@@ -15,7 +15,7 @@ from posh_reward.graph.coref.mentions import Mention
 ACTIVE = 40
 """Referents that a pronoun may choose from: the most recently mentioned ones."""
 RECALLED = 12
-"""How many referents of one noun, latest first, a definite phrase is compared with."""
+"""Referents of one noun, latest first, that a definite phrase is compared with."""
 
 LARGEST_GROUP = 8
 """Members up to which a group is as prominent as they are."""

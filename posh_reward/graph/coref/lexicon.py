@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 Gender = frozenset[str]
-"""Which of masculine "m", feminine "f" and neuter "n" may refer to something."""
+"""Sexes of the pronouns that may refer to something: masculine "m", feminine "f", neuter "n"."""
 
 THING: Gender = frozenset("n")
 PERSON: Gender = frozenset("mf")
@@ -52,7 +52,7 @@ def classes() -> dict[str, frozenset[str]]:
 
 
 def has(name: str, lemma: str) -> bool:
-    """Whether a class of the lexicon has a lemma."""
+    """Test whether a class of the lexicon has a lemma."""
     return lemma in classes()[name]
 
 
@@ -97,13 +97,13 @@ def compound_gender(lemma: str) -> Gender:
 
 
 def animate(gender: Gender) -> bool:
-    """Whether it is a person or an animal; a ship, although it may be "she", is not."""
+    """Test whether it is a person or an animal; a ship, although it may be "she", is not."""
     return "m" in gender or gender == frozenset("f")
 
 
 @lru_cache(maxsize=65536)
 def resumes(anaphor: str, antecedent: str) -> bool:
-    """Whether "the <anaphor>" may refer to what was introduced as an <antecedent>.
+    """Test whether "the <anaphor>" may refer to what was introduced as an <antecedent>.
 
     "the dog" may after "a hound", "the child" after "a boy"; not the other way round, as "the
     boy" after "a child" says something new.
@@ -135,7 +135,7 @@ def person_resumes(anaphor: str, antecedent: str) -> bool:
 
 
 def is_person(lemma: str) -> bool:
-    """Whether a noun names a human being."""
+    """Test whether a noun names a human being."""
     gender = gender_of(lemma)
     animal = has("animal", lemma) or has("kind.animal", lemma) or has("kind.bird", lemma)
     return gender is not None and animate(gender) and not animal

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
 DEADLY = 2
-"""How many fresh workers a text may crash before it is given up."""
+"""Fresh workers that a text may crash before it is given up."""
 
 
 class CorefError(PoshError, RuntimeError):

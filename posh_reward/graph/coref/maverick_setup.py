@@ -32,7 +32,7 @@ IMPORTED = (
     *"pandas spacy".split(),  # imported at the top of maverick, never called here
     *"sentencepiece protobuf".split(),  # the encoder's tokenizer is a sentencepiece model
 )
-"""What Maverick imports."""
+"""Packages that Maverick imports."""
 
 
 def default_env() -> Path:

@@ -28,12 +28,12 @@ DEFINITE = frozenset("the this that these those both".split())
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where a phrase ends with the prepositional phrases that belong to it."""
+    """The end of a phrase with the prepositional phrases that belong to it."""
 
     end: int
     """Last token, inclusive."""
     noun: int | None = None
-    """What the first preposition governs: "table" in "the edge of the table in the room"."""
+    """Object of the first preposition: "table" in "the edge of the table in the room"."""
 
 
 def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
@@ -58,7 +58,7 @@ def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
 
 
 def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
-    """Whether a preposition right after a phrase belongs to the phrase, not to the verb.
+    """Test whether a preposition right after a phrase belongs to the phrase, not to the verb.
 
     Only "of", "in", "with" and sides may. Others ("holds a hat above the boy") mostly belong to the
     verb, which small parsers cannot tell; so does "with its chin on its paws".
@@ -75,7 +75,7 @@ def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
 
 
 def number_after(words: Words, preposition: int) -> int | None:
-    """Where the age ends in "a man of about fifty"."""
+    """Return the end of the age in "a man of about fifty"."""
     for token in (preposition + 1, preposition + 2):
         if words.same_sentence(preposition, token) and words.pos[token] == "NUM":
             return token
@@ -83,7 +83,7 @@ def number_after(words: Words, preposition: int) -> int | None:
 
 
 def side_after(words: Words, token: int) -> bool:
-    """Whether a side such as "our left" or "the right" begins here."""
+    """Test whether a side such as "our left" or "the right" begins here."""
     if not words.same_sentence(token, token + 1):
         return False
     return words.lower[token] in ("our", "the") and words.lower[token + 1] in SIDES
@@ -191,7 +191,7 @@ class Mention:
     """None if the noun is not in the lexicon."""
     role: Role
     modifiers: frozenset[str] = frozenset()
-    """What distinguishes it from others of its kind: adjectives, "+smock" for "in a smock"."""
+    """Distinctions from others of its kind: adjectives, "+smock" for "in a smock"."""
     of: str = ""
     """Noun of its "of" phrase: "table" in "the edge of the table"."""
     count: str = ""
@@ -233,7 +233,7 @@ def reading_order(mention: Mention) -> tuple[int, int]:
 
 
 def refers(words: Words, chunk: Chunk) -> bool:
-    """Whether a phrase may be mentioned again: not sides, times, "no ..." or "sky blue"."""
+    """Test whether a phrase may be mentioned again: not sides, times, "no ..." or "sky blue"."""
     if words.lower[chunk.start] in ("no", "any"):
         return False
     head, after = words.lower[chunk.head], chunk.head + 1
@@ -335,7 +335,7 @@ def coordinated(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list
 
 
 def joined(words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int) -> bool:
-    """Whether a phrase continues a coordination: only ", and" between, and parsed as one."""
+    """Test whether a phrase continues a coordination: only ", and" between, and parsed as one."""
     chunk = chunks[index]
     between = words.lower[ends[run[-1]] + 1 : chunk.start]
     parent, last = words.head[chunk.head], chunks[run[-1]].head

@@ -31,13 +31,13 @@ class Words:
     sentence: tuple[int, ...]
     children: tuple[tuple[int, ...], ...]
     capital: tuple[bool, ...]
-    """Whether it starts with a capital letter."""
+    """It starts with a capital letter."""
 
     def __len__(self) -> int:
         return len(self.lower)
 
     def same_sentence(self, first: int, second: int) -> bool:
-        """Whether both are tokens of one sentence; False for an index past the ends."""
+        """Test whether both are tokens of one sentence; False for an index past the ends."""
         inside = 0 <= first < len(self) and 0 <= second < len(self)
         return inside and self.sentence[first] == self.sentence[second]
 
@@ -64,7 +64,7 @@ def read_words(doc: Doc) -> Words:
 
 
 def name_of(word: str, lemma: str, pos: str) -> str:
-    """What a word is compared by: its lemma. Lemmatizers keep "people", the plural of "person"."""
+    """Return the lemma to compare by. Lemmatizers keep "people", the plural of "person"."""
     if word == "people" and pos in NOMINAL:
         return "person"
     return lemma or word
@@ -84,7 +84,7 @@ PARTICIPLES = frozenset(("VBN", "VBG", "VBD"))
 LONGEST = 14
 """Most tokens before the noun of a phrase; longer phrases are parse errors."""
 REPAIRED = 5
-"""How many tokens before an odd one are searched for a determiner."""
+"""Tokens before an odd one that are searched for a determiner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Chunk:
 
 
 def find_chunks(words: Words) -> list[Chunk]:
-    """All base noun phrases in text order. They do not overlap, except by a possessor."""
+    """Find all base noun phrases in text order. They do not overlap, except by a possessor."""
     chunks: list[Chunk] = []
     for token in range(len(words)):
         if token and is_noun(words, token) and ends_before_verb(words, token - 1):
@@ -115,7 +115,7 @@ def find_chunks(words: Words) -> list[Chunk]:
 
 
 def is_noun(words: Words, token: int) -> bool:
-    """Whether a token is a noun, or should have been tagged as one."""
+    """Test whether a token is a noun, or should have been tagged as one."""
     if not 0 <= token < len(words):
         return False
     word = words.lower[token]
@@ -146,7 +146,7 @@ def mistaken_noun(words: Words, token: int) -> bool:
 
 
 def ends_noun_run(words: Words, token: int) -> bool:
-    """Whether a token is the noun that a phrase ends in: "square" in "a market square"."""
+    """Test whether a token is the noun that a phrase ends in: "square" in "a market square"."""
     if not is_noun(words, token):
         return False
     after = token + 1
@@ -160,12 +160,12 @@ def ends_noun_run(words: Words, token: int) -> bool:
 
 
 def ends_before_verb(words: Words, noun: int) -> bool:
-    """Whether a noun is followed by a verb that was tagged as a noun."""
+    """Test whether a noun is followed by a verb that was tagged as a noun."""
     return is_noun(words, noun) and verb_after(words, noun, noun + 1)
 
 
 def verb_after(words: Words, noun: int, after: int) -> bool:
-    """Whether a "plural" right after a noun is really its verb.
+    """Test whether a "plural" right after a noun is really its verb.
 
     It is after "a" ("a ewe sniffs"), after a plural, and if it is a verb that is frequent in
     descriptions ("the angel kneels").
@@ -183,12 +183,12 @@ def verb_after(words: Words, noun: int, after: int) -> bool:
 
 
 def is_determiner(words: Words, token: int) -> bool:
-    """Whether a token is a determiner; the "that" of a relative clause is not."""
+    """Test whether a token is a determiner; the "that" of a relative clause is not."""
     return words.lower[token] in DETERMINERS and words.tag[token] in ("DT", "PDT", "CD", "")
 
 
 def is_possessive(words: Words, token: int) -> bool:
-    """Whether a token is a possessive such as "his" or "whose", even if there are no tags."""
+    """Test whether a token is a possessive such as "his" or "whose", even if there are no tags."""
     return words.tag[token] in ("PRP$", "WP$") or (
         words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
     )
@@ -227,12 +227,12 @@ def determiner_before(words: Words, token: int, floor: int) -> int | None:
 
 
 def is_own_side(words: Words, token: int) -> bool:
-    """Whether a token is the "left" of "our left", which is not a modifier of a later noun."""
+    """Test whether a token is the "left" of "our left", which is not a modifier of a later noun."""
     return words.lower[token] in SIDES and token > 0 and words.lower[token - 1] == "our"
 
 
 def modifies(words: Words, token: int) -> bool:
-    """Whether a token can stand between a determiner and its noun."""
+    """Test whether a token can stand between a determiner and its noun."""
     pos, word, after = words.pos[token], words.lower[token], token + 1
     if pos in ("NOUN", "PROPN") or word in HYPHENS or adjectival(words, token):
         return True
@@ -247,7 +247,7 @@ def modifies(words: Words, token: int) -> bool:
 
 
 def adjectival(words: Words, token: int) -> bool:
-    """Whether any annotation makes a token an adjective, a number or a participle."""
+    """Test whether any annotation makes a token an adjective, a number or a participle."""
     if words.pos[token] in ("ADJ", "NUM") or words.tag[token].startswith("JJ"):
         return True
     if lexicon.has("numbers", words.lower[token]):
@@ -267,7 +267,7 @@ def trimmed(words: Words, start: int, head: int) -> int:
 
 
 def stands_for_noun(words: Words, token: int) -> bool:
-    """Whether a token heads a phrase without a noun: "the third", "one of them", "both"."""
+    """Test whether a token heads a phrase without a noun: "the third", "one of them", "both"."""
     word, after = words.lower[token], token + 1
     if word in lexicon.PRONOUNS or phrase_goes_on(words, token):
         return False
@@ -282,7 +282,7 @@ def stands_for_noun(words: Words, token: int) -> bool:
 
 
 def phrase_goes_on(words: Words, token: int) -> bool:
-    """Whether a noun or an adjective follows, so that a token is only a modifier."""
+    """Test whether a noun or an adjective follows, so that a token is only a modifier."""
     after = token + 1
     if not words.same_sentence(token, after) or lexicon.has("stance", words.lower[after]):
         return False
@@ -291,7 +291,7 @@ def phrase_goes_on(words: Words, token: int) -> bool:
 
 
 def elliptical_start(words: Words, head: int) -> int:
-    """Where "the smaller one" or "the third" starts."""
+    """Return the start of "the smaller one" or "the third"."""
     start = head
     while words.same_sentence(start - 1, head) and head - start < 4:
         if words.pos[start - 1] == "ADJ" or is_determiner(words, start - 1):

@@ -146,7 +146,7 @@ class Resolution:
         return None
 
     def describes_subject(self, mention: Mention) -> bool:
-        """Whether a predicate noun only describes the subject, which it may then refer to later."""
+        """Test for a predicate noun that describes the subject, to which it may refer later."""
         subject = predicate_noun_of(self.words, mention)
         referent = self.discourse.owner.get(subject) if subject is not None else None
         if referent is None or (referent.last.form == "pronoun" and referent.gender == THING):
@@ -167,7 +167,7 @@ def speaker_of(mention: Mention) -> str:
 
 
 def agreeing(pronoun: Mention, noun: Mention) -> bool:
-    """Whether a pronoun and a noun after it agree in number and sex."""
+    """Test whether a pronoun and a noun after it agree in number and sex."""
     if not pronoun.number & noun.number or noun.gender is None or pronoun.gender is None:
         return False
     return bool(pronoun.gender & noun.gender)

@@ -84,7 +84,7 @@ class Packing:
     """
 
     sizes: Array
-    """How many sentences have a first, second, ... word."""
+    """Number of sentences with a first, second, ... word."""
     places: Array
     """The place of each word, in sentence order."""
     turned: Array

@@ -46,7 +46,7 @@ def tree(scores: Array) -> Array:
 
 
 def is_tree(heads: Array) -> bool:
-    """Whether all nodes lead to node 0, the root."""
+    """Test whether all nodes lead to node 0, the root."""
     leads = np.zeros(len(heads), dtype=bool)
     leads[0] = True
     for start in range(1, len(heads)):

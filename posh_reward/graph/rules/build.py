@@ -1,6 +1,6 @@
 """A parsed text and its coreference clusters -> scene graph (paper, A.1.2).
 
-Pure and deterministic: what the parser and the coreference model said is all that counts.
+Pure and deterministic: nothing counts but the parser's and the coreference model's output.
 """
 
 from __future__ import annotations
@@ -10,77 +10,43 @@ from typing import TYPE_CHECKING
 from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
 from posh_reward.graph.rules.mended import mended as mended_parse
 from posh_reward.graph.rules.relations import actions, positions, possessions, relations, states
-from posh_reward.graph.rules.syntax import Syntax, read_syntax
+from posh_reward.graph.rules.syntax import read_syntax
 from posh_reward.types import Clusters, Description, SceneGraph, Token
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-def build(doc: Doc, clusters: Clusters, *, mended: bool = False) -> SceneGraph:
-    """Reads the scene graph of a text.
+def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Description:
+    """Return a text with its tokens, its clusters and its scene graph.
 
     Args:
         doc: a stripped text with parts of speech, ClearNLP dependency labels and sentence
             boundaries; where annotations are missing, less is found.
-        clusters: mentions of the same thing, as (first, last) token indices.
+        clusters: mentions of the same thing, as (first, last) token indices, inclusive.
         mended: clear mistakes of the release are mended (docs/released_quirks.md).
 
     Raises:
         InputError: a mention lies outside the text.
     """
-    return graph_of(read_syntax(doc), clusters, mended=mended)
-
-
-def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Description:
-    """A text with its tokens, its clusters and its scene graph.
-
-    Args:
-        doc: as for ``build``.
-        clusters: as for ``build``.
-        mended: as for ``build``.
-
-    Raises:
-        InputError: a mention lies outside the text.
-    """
     syntax = read_syntax(doc)
-    return Description(
-        text=doc.text.rstrip(),
-        graph=graph_of(syntax, clusters, mended=mended),
-        tokens=tokens_of(syntax),
-        clusters=clusters,
+    columns = syntax.text, syntax.lemma, syntax.pos, syntax.dep, syntax.head
+    tokens = tuple(map(Token, *columns, syntax.sentence, syntax.span))
+    parse = mended_parse(syntax) if mended else syntax
+    parts = read_components(parse, clusters, mended=mended)
+    descriptions = attributes(parts, [*qualities(parts), *states(parts)])
+    entities = tuple(
+        entity(parts, mentions, own)
+        for mentions, own in zip(parts.mentions, descriptions, strict=True)
     )
-
-
-def graph_of(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> SceneGraph:
-    """The scene graph of a text: possessions and actions in text order, then positions."""
-    if mended:
-        syntax = mended_parse(syntax)
-    known = read_components(syntax, clusters, mended=mended)
-    described = attributes(known, [*qualities(known), *states(known)])
+    # Possessions and actions in text order, then the positions that no action has used.
     used: set[int] = set()
-    told = [*possessions(known), *actions(known, used)]
-    told.sort(key=lambda connection: connection.component)
-    return SceneGraph(
-        entities=tuple(
-            entity(known, mentions, its)
-            for mentions, its in zip(known.mentions, described, strict=True)
-        ),
-        relations=relations(known, [*told, *positions(known, used)]),
-    )
+    connections = [*possessions(parts), *actions(parts, used)]
+    connections.sort(key=lambda connection: connection.component)
+    graph = SceneGraph(entities, relations(parts, [*connections, *positions(parts, used)]))
+    return Description(doc.text.rstrip(), graph, tokens, clusters)
 
 
-def tokens_of(syntax: Syntax) -> tuple[Token, ...]:
-    """The words of a text as records."""
-    return tuple(
-        map(
-            Token,
-            syntax.text,
-            syntax.lemma,
-            syntax.pos,
-            syntax.dep,
-            syntax.head,
-            syntax.sentence,
-            syntax.span,
-        )
-    )
+def build(doc: Doc, clusters: Clusters, *, mended: bool = False) -> SceneGraph:
+    """Return the scene graph of a text; arguments and errors as for ``describe``."""
+    return describe(doc, clusters, mended=mended).graph

@@ -27,9 +27,9 @@ class Component:
 
 
 def find_components(syntax: Syntax) -> tuple[Component, ...]:
-    """All components of a text, in text order of their first tokens."""
-    free = dict.fromkeys(range(len(syntax)))  # an ordered set
-    found: list[Component] = []
+    """Find all components of a text, in text order of their first tokens."""
+    free = dict.fromkeys(range(len(syntax)))  # an ordered set: kinds take tokens in turn
+    result: list[Component] = []
     for kind, is_root, companions in RULES:
         for root in list(free):
             if root not in free or not is_root(syntax, root):
@@ -40,8 +40,8 @@ def find_components(syntax: Syntax) -> tuple[Component, ...]:
                 tokens = tuple(sorted(joined | {root}))
             for token in tokens:
                 del free[token]
-            found.append(Component(kind, root, tokens))
-    return tuple(sorted(found, key=lambda component: component.tokens[0]))
+            result.append(Component(kind, root, tokens))
+    return tuple(sorted(result, key=lambda component: component.tokens[0]))
 
 
 def is_adjectival_noun(syntax: Syntax, token: int) -> bool:
@@ -97,7 +97,7 @@ def is_adverb(syntax: Syntax, token: int) -> bool:
 
 
 def compounded_nouns(syntax: Syntax, noun: int) -> Iterable[int]:
-    """Nouns compounded into a pronoun, the only compounds that do not describe a noun."""
+    """Return nouns compounded into a pronoun: other compounds describe a noun."""
     return (
         child
         for child in syntax.children[noun]
@@ -108,7 +108,7 @@ def compounded_nouns(syntax: Syntax, noun: int) -> Iterable[int]:
 
 
 def compounded_describers(syntax: Syntax, adjective: int) -> Iterable[int]:
-    """What makes one description with another: "an *eye* level view", "a *light* blue coat"."""
+    """Return describers of describers: "an *eye* level view", "a *light* blue coat"."""
     return (
         child
         for child in syntax.children[adjective]
@@ -121,7 +121,7 @@ def compounded_describers(syntax: Syntax, adjective: int) -> Iterable[int]:
 
 
 def particles_and_adverbs(syntax: Syntax, verb: int) -> Iterable[int]:
-    """What follows a verb and completes it: "she holds a lamp *up*", "he looks *away*"."""
+    """Return words after a verb that complete it: "holds a lamp *up*", "looks *away*"."""
     return (
         child
         for child in syntax.children[verb]

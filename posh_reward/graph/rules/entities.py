@@ -14,15 +14,15 @@ from posh_reward.graph.rules.syntax import NOMINAL, Syntax
 from posh_reward.types import Attribute, Clusters, Entity, Mention, Span
 
 LEFT, RIGHT = -1, -2
-"""Names of the clusters "our left" and "our right"; others are named by their index."""
+"""Numbers of the clusters "our left" and "our right"; those of others are their index."""
 
 CUTS = frozenset({"\u2019s", "'s", "s", "-"})
-"""What the release takes for a possessive marker or a hyphen, whatever its tag."""
+"""Possessive markers and hyphens by their text, whatever their tag, as the release has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coreference:
-    """Which tokens stand for the same thing."""
+    """The cluster of each token that stands for something."""
 
     cluster_of: Mapping[int, int]
     """Cluster of a token, if it has one."""
@@ -36,19 +36,15 @@ class Coreference:
 
 
 def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Coreference:
-    """The cluster of each token that a mention is narrowed to.
+    """Find the cluster of each token that a mention is narrowed to.
 
-    When several mentions claim a token, the shortest has it, and of equally short ones the
-    first: "the man" before "the man and his dog". "Our left" and "our right" go before all.
-
-    As released, their old cluster goes on listing them: "On our left is a tree. The side glows",
-    with "our left" and "the side" in one cluster, makes the side our left. And without any "our
-    left" both sides have one name, so two mentions of "our right" are our left, too. Neither if
-    ``mended``.
+    "Our left" and "our right" leave their clusters for two of their own. As released, the old
+    cluster goes on listing them: "On our left is a tree. The side glows", with "our left" and "the
+    side" in one cluster, makes the side our left. And without any "our left" both sides have one
+    number, so two mentions of "our right" are our left, too. Neither if ``mended``.
 
     Raises:
-        InputError: a mention reaches outside the text, or ends before it starts. (The release
-            ignores those that end before they start.)
+        InputError: a mention reaches outside the text, or ends before it starts.
     """
     check(clusters, len(syntax))
     mentions = [
@@ -59,6 +55,8 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
     ]
     narrow = Narrowing(syntax, mended=mended)
     owner: dict[int, int] = {}
+    # The shortest mention has a token that several claim, the first of equally short ones: "the
+    # man" before "the man and his dog". Sorting is stable, so clusters decide in their order.
     for _, cluster, mention in sorted(mentions, key=lambda row: row[0]):
         for token in narrow(mention):
             owner.setdefault(token, cluster)
@@ -75,7 +73,7 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
 
 
 def check(clusters: Clusters, tokens: int) -> None:
-    """Refuses mentions that are not spans of a text with so many tokens."""
+    """Refuse mentions that are not spans of a text with so many tokens."""
     for cluster in clusters:
         for first, last in cluster:
             if not 0 <= first <= last < tokens:
@@ -90,7 +88,7 @@ class Narrowing:
 
     The first run of nouns ("the *market square* of the town"), but not one before a possessive
     marker or a hyphen ("the man's *hat*"); else the first pronoun; else all. What follows each
-    run is looked up once a text, so that mentions within mentions cost no more than others.
+    run is computed once a text, so that mentions within mentions cost no more than others.
 
     A marker is a word of ``CUTS``, so in "the *boys* ' hats" the boys stand for the hats; with
     ``mended`` it is what is tagged as one.
@@ -103,7 +101,8 @@ class Narrowing:
         self._sentence_end = list(range(size))
         self._noun_from = [size] * (size + 1)
         self._pronoun_from = [size] * (size + 1)
-        kept = False  # whether the run of nouns that the token is in is not cut off
+        whole = False  # no marker follows the run of nouns that the token is in
+        # From right to left: each token takes over the answers of the token after it.
         for token in range(size - 1, -1, -1):
             after = token + 1
             if after < size and syntax.sentence[token] == syntax.sentence[after]:
@@ -112,9 +111,9 @@ class Narrowing:
                 if after < size and self._nominal[after]:
                     self._run_end[token] = self._run_end[after]
                 else:
-                    kept = after == size or not is_cut(syntax, after, mended)
+                    whole = after == size or not is_cut(syntax, after, mended)
             self._noun_from[token] = (
-                token if kept and self._nominal[token] else self._noun_from[after]
+                token if whole and self._nominal[token] else self._noun_from[after]
             )
             self._pronoun_from[token] = (
                 token if syntax.pos[token] == "PRON" else self._pronoun_from[after]
@@ -136,14 +135,14 @@ class Narrowing:
 
 
 def is_cut(syntax: Syntax, token: int, mended: bool) -> bool:
-    """Whether a token says that the nouns before it are not what a mention is about."""
+    """Test for a marker after nouns that a mention is not about: "the man*'s* hat"."""
     if mended:
         return syntax.tag[token] == "POS" or syntax.text[token] == "-"
     return syntax.text[token] in CUTS
 
 
 def our_sides(syntax: Syntax) -> tuple[list[int], list[int]]:
-    """Tokens of "our *left*", and of "our *right*"."""
+    """Return the tokens of "our *left*", and of "our *right*"."""
     words = [text.lower() for text in syntax.text]
     after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
     left = [token for token in after_our if words[token] == "left"]
@@ -174,32 +173,32 @@ class Components:
     sides: frozenset[int]
     """Clusters of the viewer's sides that the text names often enough."""
     mended: bool = False
-    """Whether clear mistakes of the release are left out (preset "mended")."""
+    """Preset "mended": clear mistakes of the release are left out."""
 
     def of_kind(self, *kinds: str) -> list[int]:
-        """Components of some kinds, in text order."""
+        """Return the components of some kinds, in text order."""
         return [i for i, component in enumerate(self.components) if component.kind in kinds]
 
     def entities(self, component: int, role: Role) -> list[int]:
-        """Entities that have a role for a component, once for each link."""
+        """Return the entities that have a role for a component, once for each link."""
         ends = self.links.ends(component, role)
         return [self.entity_of[end] for end in ends if end in self.entity_of]
 
     def clusters(self, component: int) -> list[int]:
-        """Clusters of a component's tokens."""
+        """Return the clusters of a component's tokens."""
         owner = self.coreference.cluster_of
         return [owner[token] for token in self.components[component].tokens if token in owner]
 
     def tokens(self, components: Iterable[int]) -> tuple[int, ...]:
-        """Tokens of components, one component after the other."""
+        """Return the tokens of components, one component after the other."""
         return tuple([token for i in components for token in self.components[i].tokens])
 
     def sentence(self, component: int) -> int:
-        """The sentence that a component starts in."""
+        """Return the sentence that a component starts in."""
         return self.syntax.sentence[self.components[component].tokens[0]]
 
     def spans(self, tokens: Iterable[int]) -> tuple[Span, ...]:
-        """Character offsets of tokens, a span for each."""
+        """Return the character offsets of tokens, a span for each."""
         return tuple([self.syntax.span[token] for token in tokens])
 
 
@@ -213,7 +212,7 @@ class Sighting(NamedTuple):
 
 
 def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Components:
-    """Finds, links and groups the components of a text; ``mended``: as preset "mended" does.
+    """Find, link and group the components of a text; ``mended``: as preset "mended" does.
 
     Raises:
         InputError: a mention of a cluster lies outside the text.
@@ -231,8 +230,9 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
         own = [refers.cluster_of[token] for token in component.tokens if token in refers.cluster_of]
         if mended and not own and is_unknown(syntax, component, links, i):
             continue
-        known = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
-        entity = min(known, default=len(mentions))
+        # A component of several clusters joins the entity that was mentioned first.
+        earlier = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
+        entity = min(earlier, default=len(mentions))
         if entity == len(mentions):
             mentions.append([])
         mentions[entity].append(i)
@@ -249,101 +249,103 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
         mentions=tuple(map(tuple, mentions)),
         entity_of=entity_of,
         owner_of_cluster=owner_of_cluster,
-        sides=named_sides(components, refers, least=1 if mended else 2),
+        sides=frequent_sides(components, refers, least=1 if mended else 2),
         mended=mended,
     )
 
 
-def named_sides(components: Sequence[Component], refers: Coreference, least: int) -> frozenset[int]:
-    """Which of "our left" and "our right" the text names that often at least."""
+def frequent_sides(
+    components: Sequence[Component], refers: Coreference, least: int
+) -> frozenset[int]:
+    """Return the clusters of "our left" and "our right" that so many components mention."""
     if not refers.sides:
         return frozenset()
-    named = Counter(
+    mentions = Counter(
         cluster
         for component in components
         for cluster in {refers.sides[token] for token in component.tokens if token in refers.sides}
     )
-    return frozenset(cluster for cluster, times in named.items() if times >= least)
+    return frozenset(cluster for cluster, times in mentions.items() if times >= least)
 
 
 def is_empty_pronoun(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
-    """A pronoun that nothing is said of: "*There* is a tower", "a picture of *it*" is not."""
+    """Test for a pronoun without links: "*There* is a tower", "a picture of *it*" is not."""
     return syntax.pos[component.root] == "PRON" and not links.any(index)
 
 
 def is_unknown(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
-    """A pronoun that is only described, nothing if it refers to nothing: "*it* is clear"."""
+    """Test for a pronoun that is only described: no thing, if without cluster: "*it* is clear"."""
     return syntax.pos[component.root] == "PRON" and links.roles(index).keys() == {"described_by"}
 
 
-def is_possessive(known: Components, component: int) -> bool:
-    """Whether an adjective says whose, not how: "*her* head", "the *man*'s hat"."""
-    return known.syntax.dep[known.components[component].root] == "poss"
+def is_possessive(parts: Components, component: int) -> bool:
+    """Test whether an adjective says whose, not how: "*her* head", "the *man*'s hat"."""
+    return parts.syntax.dep[parts.components[component].root] == "poss"
 
 
-def qualities(known: Components) -> Iterator[Sighting]:
-    """What adjectives say: "*red* coat", "*market* square", "the coat is *red*"."""
-    for i in known.of_kind("adjective"):
-        if not is_possessive(known, i):
-            tokens = known.components[i].tokens
-            for entity in known.entities(i, "describes"):
-                yield Sighting(i, entity, known.syntax.phrase(tokens), tokens)
+def qualities(parts: Components) -> Iterator[Sighting]:
+    """Describe entities by adjectives: "*red* coat", "*market* square", "the coat is *red*"."""
+    for i in parts.of_kind("adjective"):
+        if not is_possessive(parts, i):
+            tokens = parts.components[i].tokens
+            for entity in parts.entities(i, "describes"):
+                yield Sighting(i, entity, parts.syntax.phrase(tokens), tokens)
 
 
 class Evidence:
-    """Where an attribute or a relation was read, place after place."""
+    """The places where an attribute or a relation was read, in order."""
 
-    __slots__ = ("_seen", "sentences", "spans")
+    __slots__ = ("_places", "sentences", "spans")
 
     def __init__(self) -> None:
         self.sentences: list[int] = []
         self.spans: list[Span] = []
-        self._seen: set[Span] = set()
+        self._places: set[Span] = set()
 
-    def add(self, known: Components, component: int, tokens: Iterable[int]) -> None:
-        """Adds a place; ``mended``: unless it is known, as what is told of two mentions is."""
-        spans = known.spans(tokens)
-        if known.mended:
-            if self._seen.issuperset(spans):
+    def add(self, parts: Components, component: int, tokens: Iterable[int]) -> None:
+        """Add a place; ``mended``: once, even if it is told of two mentions."""
+        spans = parts.spans(tokens)
+        if parts.mended:
+            if self._places.issuperset(spans):
                 return
-            self._seen.update(spans)
-        self.sentences.append(known.sentence(component))
+            self._places.update(spans)
+        self.sentences.append(parts.sentence(component))
         self.spans.extend(spans)
 
 
-def attributes(known: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
-    """Attributes of each entity: equal texts are one, in text order of their first."""
-    found: list[dict[str, Evidence]] = [{} for _ in known.mentions]
-    for component, entity, text, tokens in sorted(descriptions, key=lambda seen: seen.component):
-        found[entity].setdefault(text, Evidence()).add(known, component, tokens)
+def attributes(parts: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
+    """Return each entity's attributes: equal texts are one, in text order of their first."""
+    entities: list[dict[str, Evidence]] = [{} for _ in parts.mentions]
+    for component, entity, text, tokens in sorted(descriptions, key=lambda each: each.component):
+        entities[entity].setdefault(text, Evidence()).add(parts, component, tokens)
     return [
         tuple(
             Attribute(text, tuple(evidence.sentences), tuple(evidence.spans))
             for text, evidence in texts.items()
         )
-        for texts in found
+        for texts in entities
     ]
 
 
-def entity(known: Components, mentions: Sequence[int], attributes: tuple[Attribute, ...]) -> Entity:
-    """The record of one entity.
+def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribute, ...]) -> Entity:
+    """Make the record of one entity.
 
     As released its first mention alone says whether it is the viewer or one of the viewer's
     sides: "The *viewer* stands. A dog faces *us*", with both one thing, is not the viewer.
     ``mended``: any of its mentions does.
     """
-    heads = tuple(known.syntax.phrase(known.components[i].tokens) for i in mentions)
-    telling = len(heads) if known.mended else 1
+    heads = tuple(parts.syntax.phrase(parts.components[i].tokens) for i in mentions)
+    deciding = len(heads) if parts.mended else 1
     sides: set[int] = set()
-    if known.sides:
-        sides = {cluster for i in mentions[:telling] for cluster in known.clusters(i)}
+    if parts.sides:
+        sides = {cluster for i in mentions[:deciding] for cluster in parts.clusters(i)}
     return Entity(
         head=heads[0],
         heads=heads,
         attributes=attributes,
-        sentences=tuple(known.sentence(i) for i in mentions),
-        spans=known.spans(known.tokens(mentions)),
-        us=any(head.lower() in VIEWER for head in heads[:telling]),
-        left=known.coreference.left in known.sides & sides,
-        right=known.coreference.right in known.sides & sides,
+        sentences=tuple(parts.sentence(i) for i in mentions),
+        spans=parts.spans(parts.tokens(mentions)),
+        us=any(head.lower() in VIEWER for head in heads[:deciding]),
+        left=parts.coreference.left in parts.sides & sides,
+        right=parts.coreference.right in parts.sides & sides,
     )

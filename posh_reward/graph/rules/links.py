@@ -12,7 +12,7 @@ Role = Literal[
     "describes", "described_by", "subject", "subject_of", "object", "object_of",
     "place_of", "preposition", "place", "placed_by",
 ]  # fmt: skip
-"""What one component is to another. Read "verb: subject noun", "noun: subject_of verb"; a
+"""Role of one component for another: "verb: subject noun", "noun: subject_of verb"; a
 preposition is the ``place_of`` its head and has its ``place``: *a cup* (place_of) on *a table*."""
 
 INVERSE: dict[Role, Role] = {
@@ -36,7 +36,7 @@ class Links:
         self._once: set[tuple[int, Role, int]] | None = set() if mended else None
 
     def join(self, first: int, role: Role, second: int) -> None:
-        """States that ``second`` is the ``role`` of ``first``."""
+        """State that ``second`` is the ``role`` of ``first``."""
         if self._once is not None:
             link = (first, role, second)
             if first == second or link in self._once:
@@ -50,11 +50,11 @@ class Links:
         self._ends[first].setdefault(role, []).append(second)
 
     def forget(self, first: int, role: Role) -> None:
-        """Removes the links of one role; their other ends keep theirs."""
+        """Remove the links of one role; their other ends keep theirs."""
         self._ends[first].pop(role, None)
 
     def part(self, first: int, role: Role) -> None:
-        """Removes the links of one role, from both ends."""
+        """Remove the links of one role, from both ends."""
         for second in self._ends[first].pop(role, ()):
             if self._once is not None:
                 self._once -= {(first, role, second), (second, INVERSE[role], first)}
@@ -64,15 +64,15 @@ class Links:
                 del self._ends[second][INVERSE[role]]
 
     def ends(self, component: int, role: Role) -> Sequence[int]:
-        """Components that have a role for this one, its own before those taken over."""
+        """Return the components that have a role for this one, its own before those taken over."""
         return self._ends[component].get(role, ())
 
     def any(self, component: int) -> bool:
-        """Whether a component has any link."""
+        """Test whether a component has any link."""
         return bool(self._ends[component])
 
     def roles(self, component: int) -> dict[Role, tuple[int, ...]]:
-        """All links of a component, as they are now."""
+        """Return all links of a component, as they are now."""
         return {role: tuple(ends) for role, ends in self._ends[component].items()}
 
 
@@ -81,7 +81,7 @@ THINGS = (*NOMINAL, "PRON")
 
 
 def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool = False) -> Links:
-    """All links of a text; ``mended``: conjuncts share what is plainly said of both."""
+    """Find all links of a text; ``mended``: conjuncts share what is plainly said of both."""
     of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
     links = Links(len(components), mended=mended)
     describe(syntax, components, of_token, links, mended=mended)
@@ -115,7 +115,7 @@ def describe(
     *,
     mended: bool,
 ) -> None:
-    """Links adjectives to what they describe: nouns above them, or else below them.
+    """Link adjectives to what they describe: nouns above them, or else below them.
 
     As released, an adjective looks below only if it has no link at all, and what an adjective
     before it says *of it* is a link, too: in "her sash is pink and her ribbon *flies*" (flies
@@ -136,7 +136,7 @@ def describe(
 
 
 def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, int]]:
-    """Tokens that a verb or preposition is linked to by its dependencies, with their roles.
+    """Return the tokens that a verb or preposition is linked to by its dependencies, with roles.
 
     Every verb of a component brings its own: "she runs *waving* flags" is one component, and
     gives (she, runs waving, flags).
@@ -153,40 +153,37 @@ def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, in
 
 
 def children_as(syntax: Syntax, token: int, *labels: str) -> list[int]:
-    """Children with one of some dependency labels."""
+    """Return the children with one of some dependency labels."""
     return [child for child in syntax.children[token] if syntax.dep[child] in labels]
 
 
 def described_above(syntax: Syntax, adjective: Component) -> list[int]:
-    """What the words of an adjective describe above them: a noun, or the nouns of its clause.
+    """Return the nouns that the words of an adjective describe above them.
 
     "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women. Each word
     looks, so in "an *off*-*white* wall" both find the wall, and it is told twice. Pronouns are
     not described: "a light *red* one".
     """
-    found: list[int] = []
-    passed: set[int] = set()
+    nouns: list[int] = []
+    trail: set[int] = set()
     for token in adjective.tokens:
         if syntax.head[token] != token:  # not the root of its sentence
-            found += [noun for noun in nouns_above(syntax, token, passed) if noun != token]
-    return found
+            nouns += [noun for noun in nouns_above(syntax, token, trail) if noun != token]
+    return nouns
 
 
-def nouns_above(syntax: Syntax, adjective: int, passed: set[int]) -> list[int]:
-    """The noun that a word modifies, itself or through others, or the nouns of its clause.
+def nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
+    """Return the noun that a word modifies, or the nouns of its clause, last to first.
 
-    "A *dark* blue coat": dark -> blue -> coat. Below an auxiliary the last noun comes first,
-    which shows in the order of possessions: "The *door* is a wall frame", with "door" a
-    possessive, gives (frame, part of, door) before (wall, part of, door).
-
-    Words that are passed are added to ``passed``, nouns too, and nobody climbs to them again: in
-    "a *toned* *close*-up shot", with "close" below "toned", only "toned" finds the shot.
+    "A *dark* blue coat": dark -> blue -> coat. Words on the way are added to ``trail``.
     """
     nouns: list[int] = []
-    todo = [syntax.head[adjective]]
-    while todo:
-        token = todo.pop()
-        passed.add(token)
+    # The last noun of a clause comes first, which shows in the order of possessions: "The *door* is
+    # a wall frame", with "door" a possessive, gives (frame, part of, door) before the wall's.
+    stack = [syntax.head[adjective]]
+    while stack:
+        token = stack.pop()
+        trail.add(token)
         if syntax.dep[token] == "amod":
             further: Sequence[int] = [syntax.head[token]]
         elif syntax.pos[token] == "AUX":
@@ -195,12 +192,14 @@ def nouns_above(syntax: Syntax, adjective: int, passed: set[int]) -> list[int]:
             further = ()
             if syntax.pos[token] in NOMINAL:
                 nouns.append(token)
-        todo += [each for each in further if each not in passed]
+        # Nobody climbs twice to a word, nouns included: in "a *toned* *close*-up shot", with
+        # "close" below "toned", "toned" alone finds the shot.
+        stack += [each for each in further if each not in trail]
     return nouns
 
 
 def described_below(syntax: Syntax, adjective: int) -> list[int]:
-    """Nouns that hang on a word without modifying it, the last first: "*bare*, the *face* ..."."""
+    """Return nouns, last first, that hang on a word but do not modify it: "*bare*, the *face*"."""
     return [
         child
         for child in reversed(syntax.children[adjective])
@@ -209,7 +208,7 @@ def described_below(syntax: Syntax, adjective: int) -> list[int]:
 
 
 def subjects(syntax: Syntax, verb: int) -> list[int]:
-    """Subjects of a verb, its own and its auxiliary's: "*she* runs", "the *font* is not carved".
+    """Return the subjects of a verb and its auxiliary: "*she* runs", "the *font* is not carved".
 
     Its head is one if it is a noun ("a man *holding* a cup"), or is itself labelled a subject,
     whatever it is: "*dancing* holding ropes helps".
@@ -227,7 +226,7 @@ def subjects(syntax: Syntax, verb: int) -> list[int]:
 def describe_pronouns(
     syntax: Syntax, components: Sequence[Component], of_token: Mapping[int, int], links: Links
 ) -> None:
-    """Predicate adjectives describe pronouns too (preset "mended"): "*she* is tall"."""
+    """Link predicate adjectives to pronouns, too (preset "mended"): "*she* is tall"."""
     for i, component in enumerate(components):
         clause = syntax.head[component.root]
         if component.kind == "adjective" and syntax.pos[clause] == "AUX":
@@ -244,7 +243,7 @@ MAX_DISTANCE = 8
 
 
 def conjuncts(syntax: Syntax) -> Iterable[tuple[int, int]]:
-    """Each token joined by "and", a comma or the like, with the one that it is joined to."""
+    """Return each token joined by "and", a comma or the like, with the one it is joined to."""
     return (
         (token, head)
         for token, head in enumerate(syntax.head)
@@ -253,7 +252,7 @@ def conjuncts(syntax: Syntax) -> Iterable[tuple[int, int]]:
 
 
 def share_place(links: Links, first: int, second: int) -> None:
-    """One head for both prepositions, and the second's object if the first has none.
+    """Give both prepositions one head, and the first the second's object if it has none.
 
     "To and from *us*". As released: the second gets only the first's own head (in "boys and
     girls with hats and in boots" only the boys are in boots), and hangs on the first still, so
@@ -271,7 +270,7 @@ def share_place(links: Links, first: int, second: int) -> None:
 
 
 def share_place_justly(links: Links, first: int, second: int) -> None:
-    """One place in the sentence for both prepositions (preset "mended"): all heads and objects."""
+    """Give both prepositions one place in the sentence (preset "mended"): all heads and objects."""
     heads = links.roles(first).get("place_of", ())
     if heads:
         links.part(second, "place_of")
@@ -283,26 +282,26 @@ def share_place_justly(links: Links, first: int, second: int) -> None:
 
 
 def share_links(links: Links, first: int, second: int) -> None:
-    """What holds of one holds of both: "a red coat and *hat*", unless the hat is blue."""
-    held = links.roles(second)
+    """Let hold of both what holds of one: "a red coat and *hat*", unless the hat is blue."""
+    own = links.roles(second)
     for role, ends in links.roles(first).items():
-        if role in SINGLE and role in held:
+        if role in SINGLE and role in own:
             continue
         for end in ends:
             links.join(second, role, end)
 
 
 def share_justly(links: Links, first: int, second: int, *, own_article: bool) -> None:
-    """As ``share_links``, but by where things stand (preset "mended").
+    """Share links by where things stand (preset "mended").
 
     What follows both describes or is done by both: "an old man and a bearded woman *read*".
     What stands between them belongs to the first: "a man *with a hat* and a woman". What
     describes the first from before ends at an article: "an *old* man and a woman". A joined
     verb has no object from before: "the child has *shoes* and gazes at us".
     """
-    held = links.roles(second)
+    own = links.roles(second)
     for role, ends in links.roles(first).items():
-        free = role not in SINGLE or role not in held
+        free = role not in SINGLE or role not in own
         for end in ends:
             between, after = first < end < second, first < second < end
             shared = free
@@ -317,5 +316,5 @@ def share_justly(links: Links, first: int, second: int, *, own_article: bool) ->
 
 
 def has_article(syntax: Syntax, noun: int) -> bool:
-    """Whether a noun has an article of its own: "an old man and *a* woman"."""
+    """Test whether a noun has an article of its own: "an old man and *a* woman"."""
     return any(syntax.dep[child] == "det" and child < noun for child in syntax.children[noun])

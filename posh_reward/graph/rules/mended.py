@@ -1,4 +1,4 @@
-"""What preset "mended" reads otherwise than the release: parses, as its rules should see them.
+"""Parses as preset "mended" reads them: parses, as its rules should see them.
 
 Each mend is a fact about one sentence, stated as new parts of speech, labels or heads; the
 rules of the release then do what was meant. Mends that no parse can express are arguments
@@ -22,7 +22,7 @@ Change = tuple[int, str, str, int]
 
 
 def mended(syntax: Syntax) -> Syntax:
-    """The parse with every mend made, each on what those before it left."""
+    """Return the parse with every mend made, each on the result of those before it."""
     for mend in MENDS:
         pos, dep, head = list(syntax.pos), list(syntax.dep), list(syntax.head)
         for token, new_pos, new_dep, new_head in mend(syntax):
@@ -96,7 +96,7 @@ def coordinated_colours(syntax: Syntax) -> Iterator[Change]:
 
 
 def whereabouts(syntax: Syntax) -> Iterator[Change]:
-    """Where something is: "the cup is *on* the table", "there are women *in* the square"."""
+    """Places of things: "the cup is *on* the table", "there are women *in* the square"."""
     for token, dep in enumerate(syntax.dep):
         above = syntax.head[token]
         if dep == "prep" and syntax.pos[token] == "ADP" and syntax.pos[above] == "AUX":
@@ -106,7 +106,7 @@ def whereabouts(syntax: Syntax) -> Iterator[Change]:
 
 
 def fronted_places(syntax: Syntax) -> Iterator[Change]:
-    """Where one acts: "*on* the grass, cows graze", but not "in his hand, he holds a cup"."""
+    """Places of actions: "*on* the grass, cows graze", but not "in his hand, he holds a cup"."""
     for token, dep in enumerate(syntax.dep):
         verb = syntax.head[token]
         if dep == "prep" and syntax.pos[token] == "ADP" and syntax.pos[verb] == "VERB":
@@ -118,7 +118,7 @@ def fronted_places(syntax: Syntax) -> Iterator[Change]:
 
 
 def subject_of(syntax: Syntax, verb: int) -> int | None:
-    """What a verb or auxiliary is about: its subject, or "women" in "there are women"."""
+    """Return the subject of a verb or auxiliary, or "women" in "there are women"."""
     children = syntax.children[verb]
     things = [child for child in children if syntax.pos[child] in (*NOMINAL, "PRON")]
     for labels in (SUBJECT, ("attr",)):
@@ -129,7 +129,7 @@ def subject_of(syntax: Syntax, verb: int) -> int | None:
 
 
 def moved(syntax: Syntax, auxiliary: int, noun: int) -> Iterator[Change]:
-    """What an auxiliary says, said of a noun: its adjectives describe it, its prepositions too."""
+    """Hang the adjectives and prepositions of an auxiliary on a noun."""
     for child in syntax.children[auxiliary]:
         if syntax.pos[child] == "ADJ":
             yield child, "ADJ", "amod", noun

@@ -1,4 +1,4 @@
-"""A Doc's annotations as plain tuples: asking spaCy token by token, rule by rule, is slow."""
+"""A Doc's annotations as plain tuples: spaCy is slow token by token, rule by rule."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Syntax:
         return len(self.text)
 
     def parent_pos(self, token: int) -> str:
-        """Part of speech of a token's head; empty for a root."""
+        """Return the part of speech of a token's head; empty for a root."""
         head = self.head[token]
         return "" if head == token else self.pos[head]
 
     def phrase(self, tokens: Iterable[int]) -> str:
-        """Texts of tokens, in the order given, with a space between."""
+        """Join the texts of tokens by spaces, in their order here."""
         return " ".join([self.text[token] for token in tokens])
 
 
 def read_syntax(doc: Doc) -> Syntax:
-    """Copies the annotations of a Doc; a missing one is an empty string, or one sentence."""
+    """Copy the annotations of a Doc; a missing one is an empty string, or one sentence."""
     words = doc.to_array(["ORTH", "LEMMA", "POS", "TAG", "DEP"]).T.tolist()
     places = doc.to_array(["HEAD", "IDX", "SENT_START"]).view("int64").T.tolist()
     # One string object for all that are equal: descriptions are kept by the thousand.
@@ -68,7 +68,7 @@ def read_syntax(doc: Doc) -> Syntax:
 
 
 def children_of(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Children of each token, in text order."""
+    """Return the children of each token, in text order."""
     children: list[list[int]] = [[] for _ in heads]
     for token, head in enumerate(heads):
         if head != token:
@@ -77,5 +77,5 @@ def children_of(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def sentences(starts: Sequence[bool | None]) -> tuple[int, ...]:
-    """Sentence of each token, from whether it starts one; the first token always does."""
+    """Number the sentence of each token; the first token always starts one."""
     return tuple(accumulate(int(i > 0 and bool(start)) for i, start in enumerate(starts)))
