@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.training.image_sizes import Sizes, sizes_of
 from posh_reward.training.processors import load_processor
 from posh_reward.training.rollouts import PromptMismatchError, collapsed, placeholder_ids
@@ -144,6 +146,7 @@ class VllmDescriber:
     def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
         if importlib.util.find_spec("vllm") is None:
             raise MissingDependencyError(NO_VLLM)
+        set_vllm_defaults(os.environ)
         import vllm
         from transformers.utils.peft_utils import find_adapter_config_file
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from transformers import ProgressCallback
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
+from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.training.resume import last_checkpoint, load_weights
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
@@ -165,6 +166,7 @@ def run(main: Callable[[], object]) -> None:
     status as 1, so it is also written to the file named by ``POSH_STATUS_FILE``, if that is set.
     """
     separate_vllm_caches(os.environ)
+    set_vllm_defaults(os.environ)
     try:
         main()
     except PoshError as error:

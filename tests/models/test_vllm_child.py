@@ -142,6 +142,17 @@ def test_the_child_is_not_a_rank(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "1", "the trainer's own stay"
 
 
+def test_the_child_compiles_no_sampler_and_reports_no_usage(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VLLM_USE_FLASHINFER_SAMPLER", raising=False)
+    variables = environment(make())
+    assert variables["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
+    assert variables["VLLM_NO_USAGE_STATS"] == "1"
+    monkeypatch.setenv("VLLM_USE_FLASHINFER_SAMPLER", "1")
+    assert environment(make())["VLLM_USE_FLASHINFER_SAMPLER"] == "1", "the user has a toolkit"
+
+
 def test_the_child_gets_no_keys_but_the_one_to_its_model(
     make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

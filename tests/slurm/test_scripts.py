@@ -85,3 +85,14 @@ def test_only_a_run_that_stopped_early_is_queued_again(
     asked = tmp_path / "asked"
     assert (asked.read_text() if asked.exists() else "") == ("requeue 7\n" if requeued else "")
     assert not status.exists()
+
+
+def test_the_judges_server_compiles_no_sampler_and_reports_no_usage(
+    tmp_path: Path, path: str
+) -> None:
+    command(tmp_path / "bin", "vllm", 'echo "$VLLM_USE_FLASHINFER_SAMPLER $VLLM_NO_USAGE_STATS"')
+    done = subprocess.run(
+        ["bash", str(ROOT / "slurm/judge_server.sh"), "8000"],
+        env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "0 1\n"

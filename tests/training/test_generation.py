@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import ConfigError, InputError
+from posh_reward.models.vllm.vllm_environment import VLLM_DEFAULTS
 from posh_reward.training.describers import Greedy, load_describer
 from posh_reward.training.generation import Describing, named_models
 
@@ -72,3 +73,21 @@ def test_a_missing_folder_of_a_model_is_named_at_once(
     (tmp_path / "runs").mkdir()
     with pytest.raises(ConfigError, match="no file or folder 'runs/nothere'"):
         load_describer("transformers", "runs/nothere", Greedy())
+
+
+def test_vllm_is_imported_with_its_compiled_sampler_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in VLLM_DEFAULTS:
+        monkeypatch.delenv(name, raising=False)
+    stand_in = tmp_path / "vllm.py"
+    stand_in.write_text(
+        "import os\nraise ImportError({k: v for k, v in os.environ.items() if 'VLLM' in k})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError) as raised:
+        load_describer("vllm", "x/y", Greedy())
+    assert isinstance(raised.value.__cause__, ImportError)
+    assert VLLM_DEFAULTS.items() <= raised.value.__cause__.args[0].items()
+    for name in VLLM_DEFAULTS:
+        monkeypatch.delenv(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from posh_reward.errors import ConfigError, PoshError
+from posh_reward.models.vllm.vllm_environment import VLLM_DEFAULTS
 from posh_reward.training.launch import run, separate_vllm_caches
 from posh_reward.training.stopping import StoppedEarlyError
 
@@ -57,3 +59,12 @@ def test_each_card_has_a_folder_for_what_vllm_compiles() -> None:
     alone: dict[str, str] = {}
     separate_vllm_caches(alone)
     assert alone == {}
+
+
+def test_a_recipes_own_vllm_compiles_no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VLLM_DEFAULTS:
+        monkeypatch.setenv(name, "1")  # so that it is put back
+        monkeypatch.delenv(name)
+    handed: dict[str, str] = {}
+    run(lambda: handed.update(os.environ))
+    assert VLLM_DEFAULTS.items() <= handed.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,11 @@ OTHER_ENGINE = (
 )
 """Starts of variables by which TRL, or a user, steers the engine inside the trainer, or a server.
 Other ``VLLM_`` variables are the user's wishes for all engines, and reach the child."""
+VLLM_DEFAULTS = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_NO_USAGE_STATS": "1"}
+"""Set before vLLM is imported, wherever this project starts it, unless the user did. Its warm-up
+samples with top_k and top_p, for which FlashInfer would compile a sampler with nvcc: a node without
+a matching CUDA toolkit would lose its judge at the start (vllm#49497). Usage reports try the
+network."""
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 PROBE_SECONDS = 120.0
 """Enough to ask the hub for a commit; nothing heavy is imported."""
@@ -99,13 +104,19 @@ def child_environment(
             kept[name] = rest
     return {
         "VLLM_LOGGING_LEVEL": "WARNING",
-        "VLLM_NO_USAGE_STATS": "1",
+        **VLLM_DEFAULTS,
         "TOKENIZERS_PARALLELISM": "false",
         **kept,
         "CUDA_VISIBLE_DEVICES": card_of(base),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in the child, not in its child
         **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
     }
+
+
+def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:
+    """Set ``VLLM_DEFAULTS`` where the user has set nothing, for a vLLM in this process."""
+    for name, value in VLLM_DEFAULTS.items():
+        environment.setdefault(name, value)
 
 
 def without_expandable_segments(settings: str) -> str:
