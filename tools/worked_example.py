@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from posh_reward import PoSh, Scores
-from posh_reward.study.pages.marks import asked
+from posh_reward.study.pages.element_marks import asked
 from posh_reward.types import Description, Direction, Element
 
 GENERATION = (

@@ -18,7 +18,7 @@ from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
-    from posh_reward.study.pages.contents import Contents
+    from posh_reward.study.pages.report_page import ReportContents
     from posh_reward.study.rows.dataset_images import DatasetImages
     from posh_reward.study.rows.standings import Tally
     from posh_reward.study.rows.tables import Row
@@ -84,11 +84,10 @@ def _color(choice: str) -> bool:
 
 def report(flags: argparse.Namespace) -> int:
     """Writes a page about scored rows, whichever metric scored them."""
-    from posh_reward.study.pages.contents import contents_of
     from posh_reward.study.pages.model_plots import require_matplotlib
-    from posh_reward.study.pages.named import KINDS, metric_of
-    from posh_reward.study.pages.sheets import sheets_page
-    from posh_reward.study.pages.thumbnails import Images
+    from posh_reward.study.pages.report_page import contents_of
+    from posh_reward.study.pages.sibling_page import SIBLINGS, metric_of, sibling_page
+    from posh_reward.study.pages.thumbnails import Thumbnails
     from posh_reward.study.rows.journal import check_apart
     from posh_reward.study.rows.tables import STANDARD
 
@@ -96,16 +95,16 @@ def report(flags: argparse.Namespace) -> int:
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
-    images = Images(folder, dataset=dataset_of(flags))
+    images = Thumbnails(folder, dataset=dataset_of(flags))
     with _scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
-        if metric not in KINDS:
+        if metric not in SIBLINGS:
             page = _posh_page(flags, contents_of(chain(first, rows), images))
         elif flags.plots or flags.baseline:
             raise InputError(f"--plots and --baseline are for scores of POSH, not of {metric}")
         else:
-            page = sheets_page(chain(first, rows), metric, flags.title, images)
+            page = sibling_page(chain(first, rows), metric, flags.title, images)
     if images.dataset and images.dataset.beyond:
         print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
     _write_page(page.encode("utf-8"), flags.output)
@@ -127,14 +126,14 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
         yield iter(counted)
 
 
-def _posh_page(flags: argparse.Namespace, contents: Contents) -> str:
+def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     """The page about POSH's scores, and plots of the models; prints a comparison of models."""
-    from posh_reward.study.pages.report import TITLE, report_of
+    from posh_reward.study.pages.report_page import TITLE, report_page
     from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 
     baseline = baseline_of(contents.models, flags.baseline)
     plots = _plots(contents.tally, flags.plots)
-    page = report_of(contents, flags.title or TITLE, baseline, plots)
+    page = report_page(contents, flags.title or TITLE, baseline, plots)
     if len(contents.models) > 1:
         ranked = best_first(contents.tally.standings())
         compared = gains_table(contents.gains(baseline), baseline)

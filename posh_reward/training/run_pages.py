@@ -122,7 +122,7 @@ def _image(row: Row) -> bytes | None:
 
 def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
     """The run's figures; None without Matplotlib."""
-    from posh_reward.study.pages.plots import run_plot
+    from posh_reward.study.pages.run_plot import run_plot
 
     try:
         return run_plot(history)

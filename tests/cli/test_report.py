@@ -50,18 +50,18 @@ ELEMENT = {
 NUMBERS: list[object] = [float("nan"), float("inf"), "0.5x", True, [], 10**400]
 NOT_TEXTS: list[object] = [7, [], {"a": 1}]
 ELEMENTS: list[tuple[str, object, str]] = [
-    ("direction", "sideways", "an element is 'sideways'"),
-    ("kind", [], "an element is"),
-    ("grade", float("nan"), "has the grade nan"),
-    ("grade", 6, "has the grade 6"),
-    ("grade", "2", "has the grade '2'"),
+    ("direction", "sideways", "elements.0.direction is 'sideways'"),
+    ("kind", [], "elements.0.kind is []"),
+    ("grade", float("nan"), "elements.0.grade is nan"),
+    ("grade", 6, "elements.0.grade is 6"),
+    ("grade", "2", "elements.0.grade is '2'"),
     ("text", 5, "text is 5"),
-    ("identifier", None, "identifier is missing"),
+    ("identifier", None, "elements.0.identifier is None, not a text"),
     ("other", {}, "other is"),
     ("spans", 3, "spans is 3"),
-    ("spans", [[1]], "a span is"),
-    ("spans", [["1", 2]], "a span is"),
-    ("spans", [[0, float("inf")]], "a span is"),
+    ("spans", [[1]], "it lacks elements.0.spans.0.1"),
+    ("spans", [["1", 2]], "elements.0.spans.0.0 is '1'"),
+    ("spans", [[0, float("inf")]], "elements.0.spans.0.1 is inf"),
 ]
 JUNK: list[tuple[Row, str]] = [
     *(({name: value}, f"{name} is") for name in ("mistakes", "overall") for value in NUMBERS),
@@ -71,7 +71,7 @@ JUNK: list[tuple[Row, str]] = [
       for value in NOT_TEXTS),
     ({"elements": "["}, "its elements are not JSON"),
     ({"elements": {"a": 1}}, "elements is"),
-    ({"elements": [7]}, "an element is 7"),
+    ({"elements": [7]}, "elements.0 is 7, not a record"),
     *(({"elements": [{**ELEMENT, name: value}]}, why) for name, value, why in ELEMENTS),
 ]  # fmt: skip
 
@@ -179,7 +179,7 @@ def test_rows_of_a_dataset_are_shown_as_images(
     assert places == [0, 1, None] * 2 + [None] * 3  # the dataset has no third row
     said = "2 rows beyond the end of 'scenes:heldout=2', which has 2"
     assert said in capsys.readouterr().err
-    assert said.replace("'", "&#x27;") in html
+    assert said.replace("'", "&#39;") in html
 
 
 @pytest.mark.parametrize("other", ["scenes:heldout=3:seed=5", "scenes:heldout=3:plain=1"])

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.metric import field_of
+from posh_reward.study.pages.element_marks import asked, level_of, stretches, worst_first
 from posh_reward.study.pages.html import render
-from posh_reward.study.pages.marks import asked, level_of, stretches, worst_first
 from posh_reward.study.rows.posh_rows import AXES, EXPLAINED, SCALE
 from posh_reward.types import Direction, Scores
 

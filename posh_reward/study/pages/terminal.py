@@ -8,14 +8,14 @@ from itertools import chain, groupby
 
 from posh_reward.errors import safe
 from posh_reward.metrics.metric import field_of
-from posh_reward.study.pages.html import number
-from posh_reward.study.pages.marks import (
+from posh_reward.study.pages.element_marks import (
     Stretch,
     asked,
     level_of,
     stretches,
     worst_first,
 )
+from posh_reward.study.pages.html import number
 from posh_reward.study.pages.pair_page import NAMES, TITLES
 from posh_reward.study.rows.posh_rows import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores

@@ -22,7 +22,7 @@ LARGEST = 100_000_000
 """Bytes of a file that is opened."""
 
 
-class Images:
+class Thumbnails:
     """Small copies of images on this machine; nothing is ever fetched.
 
     Args:

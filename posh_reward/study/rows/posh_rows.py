@@ -9,11 +9,12 @@ side, ``unparsed`` and ``signature``, and on request the ``elements``.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.table_items import TableItem
@@ -29,9 +30,6 @@ from posh_reward.types import (
     Kind,
     Scores,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,10 @@ MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" 
 EXPLAINED = f"Scores are {SCALE}; {MEANINGS}"
 """Said once on each page and under each table: 1 in mistakes means that there are none."""
 COUNTS = ("generation_elements", "reference_elements", "unparsed")
-NEEDED = ("generation", "reference", "failure", "signature", *NAMES)
 
 
 def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
-    """One row of output."""
+    """Return one row of output."""
     row: Row = {
         **item.head,
         **{axis.name: getattr(scores, axis.field) for axis in AXES},
@@ -76,39 +73,152 @@ def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
     return row
 
 
+class FailureColumns(BaseModel):
+    """The two columns that every record has which may fail."""
+
+    model_config = ConfigDict(strict=True)
+
+    failure: str | None = None
+    failure_kind: str | None = None
+
+    @property
+    def reason(self) -> Failure | None:
+        """The failure; None if there is none."""
+        if self.failure is None:
+            return None
+        kinds = (kind for kind in get_args(FailureKind) if kind == self.failure_kind)
+        return Failure(next(kinds, "error"), self.failure)
+
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Grade = Annotated[float, Field(ge=LOWEST_GRADE, le=HIGHEST_GRADE)]
+Span = Annotated[tuple[int, int], Strict(False)]
+
+
+class ImageGradeRow(FailureColumns):
+    """The column ``seen`` of an element: what the image says of it."""
+
+    grade: Grade | None = None
+    stated: Grade
+
+
+class ElementRow(FailureColumns):
+    """An element as files keep it."""
+
+    direction: Direction
+    kind: Kind
+    text: str
+    grade: Grade | None
+    spans: Annotated[tuple[Span, ...], Strict(False)]
+    identifier: str
+    other: str | None = None
+    asked: bool | None = None
+    seen: ImageGradeRow | None = None
+
+    @property
+    def element(self) -> Element:
+        """The element that the row was written from."""
+        seen = self.seen
+        image = None if seen is None else ImageGrade(seen.grade, seen.stated, seen.reason)
+        return Element(
+            self.direction,
+            self.kind,
+            self.text,
+            self.grade,
+            self.spans,
+            self.identifier,
+            self.other,
+            direct=self.asked is not False,
+            failure=self.reason,
+            image_grade=image,
+        )
+
+
+class ElementCounts(BaseModel):
+    """The columns that say how many elements each text has."""
+
+    model_config = ConfigDict(strict=True)
+
+    generation_elements: Number | None = None
+    reference_elements: Number | None = None
+
+
+class ScoredRow(FailureColumns):
+    """A scored row as files keep it, as far as ``Scores`` are in it."""
+
+    generation: str | None
+    reference: str | None
+    failure: str | None
+    signature: str
+    mistakes: Number | None
+    omissions: Number | None
+    overall: Number | None
+    unparsed: Number | None = None
+    elements: list[ElementRow] | None = None
+
+
+Record = TypeVar("Record", bound=BaseModel)
+WRONG = {
+    "finite_number": "not a finite number",
+    "float_type": "not a number",
+    "int_type": "not a whole number",
+    "list_type": "not a list",
+    "model_type": "not a record",
+    "string_type": "not a text",
+    "tuple_type": "not a list",
+}
+"""pydantic's types of errors -> the end of a message."""
+
+
+def record_of(kind: type[Record], row: object) -> Record:
+    """Return a row as a record, once its values are of the right types.
+
+    Raises:
+        InputError: it is not such a row; the message names the first value that is wrong.
+    """
+    try:
+        return kind.model_validate(row)
+    except ValidationError as error:
+        found = [(".".join(map(str, each["loc"])), each) for each in error.errors()]
+    if lacking := [place for place, each in found if each["type"] == "missing"]:
+        raise InputError(f"it lacks {', '.join(lacking)}")
+    place, first = found[0]
+    why = WRONG.get(first["type"]) or first["msg"].replace("Input should", "it should")
+    raise InputError(f"{place} is {short(first['input'])}, {why}")
+
+
 def scores_of(row: Mapping[str, Any]) -> Scores:
-    """The scores that a scored row was written from; nothing is judged again.
+    """Return the scores that a scored row was written from; nothing is judged again.
 
     Raises:
         InputError: it is not a scored row; the message has what is wrong.
     """
-    missing = [name for name in NEEDED if name not in row]
-    if missing:
-        raise InputError(f"it lacks {', '.join(missing)}")
+    record = record_of(ScoredRow, row)
     return Scores(
-        precision=_score(row, "mistakes"),
-        recall=_score(row, "omissions"),
-        f1=_score(row, "overall"),
-        signature=_text(row, "signature"),
-        elements=tuple(_element(each) for each in _list(row.get("elements") or [], "elements")),
-        failure=_failure(row),
-        unparsed=_count(row, "unparsed"),
-        generation=(_optional_text(row, "generation") or "").strip(),
-        reference=(_optional_text(row, "reference") or "").strip(),
+        precision=record.mistakes,
+        recall=record.omissions,
+        f1=record.overall,
+        signature=record.signature,
+        elements=tuple(each.element for each in record.elements or ()),
+        failure=record.reason,
+        unparsed=int(record.unparsed or 0),
+        generation=(record.generation or "").strip(),
+        reference=(record.reference or "").strip(),
     )
 
 
 def elements_in(row: Mapping[str, Any]) -> int:
-    """How many elements a scored row is about, whether or not it has them.
+    """Return the number of elements that a scored row is about, whether or not it has them.
 
     Raises:
         InputError: its counts are not numbers.
     """
-    return sum(_count(row, f"{side}_elements") for side in ("generation", "reference"))
+    counts = record_of(ElementCounts, row)
+    return int((counts.generation_elements or 0) + (counts.reference_elements or 0))
 
 
 def typed(row: Row) -> Row:
-    """A scored row as it was before CSV made texts of everything."""
+    """Return a scored row as it was before CSV made texts of everything."""
     read = dict(row)
     for column in (*NAMES, *COUNTS):
         if isinstance(read.get(column), str):
@@ -132,14 +242,6 @@ def _failure_columns(failure: Failure | None) -> Row:
     return {"failure_kind": failure.kind, "failure": failure.detail}
 
 
-def _failure(row: Mapping[str, Any]) -> Failure | None:
-    detail = _optional_text(row, "failure")
-    if detail is None:
-        return None
-    kinds = (kind for kind in get_args(FailureKind) if kind == row.get("failure_kind"))
-    return Failure(next(kinds, "error"), detail)
-
-
 COLUMNS_OF_FIELDS = {"direct": "asked", "image_grade": "seen"}
 """Fields of an element that a file has under another name."""
 
@@ -154,98 +256,3 @@ def _element_row(element: Element) -> Row:
         grades = {"grade": image.grade, "stated": image.reference_grade}
         row["seen"] = {**grades, **_failure_columns(image.failure)}
     return row
-
-
-def _element(row: object) -> Element:
-    if not isinstance(row, dict):
-        raise InputError(f"an element is {short(row)}")
-    lacking = [name for name in ("direction", "kind", "text", "grade", "spans") if name not in row]
-    if lacking:
-        raise InputError(f"an element lacks {', '.join(lacking)}")
-    if row["direction"] not in get_args(Direction) or row["kind"] not in get_args(Kind):
-        raise InputError(f"an element is {short(row['direction'])}, {short(row['kind'])}")
-    return Element(
-        direction=row["direction"],
-        kind=row["kind"],
-        text=_text(row, "text"),
-        grade=_grade(row["grade"]),
-        spans=tuple(map(_span, _list(row["spans"], "spans"))),
-        identifier=_text(row, "identifier"),
-        other=_optional_text(row, "other"),
-        direct=row.get("asked") is not False,
-        failure=_failure(row),
-        image_grade=_image_grade(row.get("seen")),
-    )
-
-
-def _image_grade(row: object) -> ImageGrade | None:
-    if row is None:
-        return None
-    if not isinstance(row, dict):
-        raise InputError(f"what the image said is {short(row)}")
-    reference_grade = _grade(row.get("stated"))
-    if reference_grade is None:
-        raise InputError("what the image said lacks the reference's grade (stated)")
-    return ImageGrade(_grade(row.get("grade")), reference_grade, _failure(row))
-
-
-def _grade(value: object) -> float | None:
-    """A grade as it is in a row; None if there is none."""
-    if value is None:
-        return None
-    if not _is_number(value) or not LOWEST_GRADE <= value <= HIGHEST_GRADE:
-        raise InputError(f"an element has the grade {short(value)}, which is not 1 to 5")
-    return value
-
-
-def _span(value: object) -> tuple[int, int]:
-    match value:
-        case [int(start), int(end)]:
-            return start, end
-    raise InputError(f"a span is {short(value)}, not two whole numbers")
-
-
-def _score(row: Mapping[str, Any], name: str) -> float | None:
-    value = row[name]
-    if value is None:
-        return None
-    if not _is_number(value):
-        raise InputError(f"{name} is {short(value)}, not a number")
-    return float(value)
-
-
-def _count(row: Mapping[str, Any], name: str) -> int:
-    value = row.get(name)
-    if value is not None and not _is_number(value):
-        raise InputError(f"{name} is {short(value)}, not a number")
-    return int(value or 0)
-
-
-def _is_number(value: object) -> TypeIs[float]:
-    """Whether it is a finite number that a float can hold, which JSON's need not be."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = _optional_text(row, name)
-    if value is None:
-        raise InputError(f"{name} is missing")
-    return value
-
-
-def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
-    value = row.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"{name} is {short(value)}, not a text")
-    return value
-
-
-def _list(value: object, name: str) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise InputError(f"{name} is {short(value)}, not a list")
-    return value

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from posh_reward.study.pages.marks import asked, preset_of, stretches
+from posh_reward.study.pages.element_marks import asked, preset_of, stretches
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.terminal import explain
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores

@@ -71,14 +71,20 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"overall": float("nan")}, "overall is nan, not a number"),
+        ({"overall": float("nan")}, "overall is nan, not a finite number"),
         ({"mistakes": "0.5"}, "mistakes is '0.5', not a number"),
-        ({"elements": [{"text": "red"}]}, "an element lacks direction, kind, grade, spans"),
+        (
+            {"elements": [{"text": "red"}]},
+            "it lacks elements.0.direction, elements",
+        ),
         ({"elements": 7}, "elements is 7, not a list"),
         ({"generation": 7}, "generation is 7, not a text"),
-        ({"elements": [{**ELEMENT, "seen": {"grade": 6, "stated": 1}}]}, "the grade 6, which is"),
-        ({"elements": [{**ELEMENT, "seen": {"grade": 2}}]}, "lacks the reference's grade"),
-        ({"elements": [{**ELEMENT, "seen": 2}]}, "what the image said is 2"),
+        (
+            {"elements": [{**ELEMENT, "seen": {"grade": 6, "stated": 1}}]},
+            "seen.grade is 6, it should be less",
+        ),
+        ({"elements": [{**ELEMENT, "seen": {"grade": 2}}]}, "it lacks elements.0.seen.stated"),
+        ({"elements": [{**ELEMENT, "seen": 2}]}, "elements.0.seen is 2, not a record"),
     ],
 )
 def test_a_row_with_broken_scores_says_why(change: dict[str, object], why: str) -> None:

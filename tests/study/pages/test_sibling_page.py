@@ -16,7 +16,7 @@ from posh_reward.errors import InputError
 from posh_reward.models import load_model
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.study.pages.sheets import sheets_page
+from posh_reward.study.pages.sibling_page import sibling_page
 from posh_reward.study.rows.tables import Row
 from tests.cli.running import rows_in, write_rows
 
@@ -53,7 +53,9 @@ class Reader(HTMLParser):
 
 @pytest.fixture(autouse=True)
 def judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(load_model.MODELS, "fake-model", "tests.study.pages.test_sheets:Judge")
+    monkeypatch.setitem(
+        load_model.MODELS, "fake-model", "tests.study.pages.test_sibling_page:Judge"
+    )
 
 
 def table(folder: Path, *texts: str | None) -> Path:
@@ -162,14 +164,14 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
 def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
     row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
     with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
-        sheets_page([row, {**row, **change}], "harmonic")
+        sibling_page([row, {**row, **change}], "harmonic")
 
 
 def test_a_range_without_room_is_named() -> None:
     given = {"metric": "M1", "title": "Class", "points": 1, "lowest": 2, "highest": 2}
     row = {"id": 1, "signature": "rubric|model:x", "total": 1, "given": [given]}
     with pytest.raises(InputError, match="M1 goes from 2 to 2 points"):
-        sheets_page([row], "rubric")
+        sibling_page([row], "rubric")
 
 
 def test_half_a_surrogate_pair_is_spelt_out(tmp_path: Path) -> None:

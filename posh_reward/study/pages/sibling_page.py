@@ -1,0 +1,380 @@
+"""Scored rows of POSH's siblings -> one page: image, texts, and each score with its reason.
+
+One layout for every metric: a row is texts and groups of scores. The page has no scripts, and every
+text on it is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from posh_reward.errors import InputError
+from posh_reward.study.pages.html import render
+from posh_reward.study.pages.report_page import label
+from posh_reward.study.pages.thumbnails import Thumbnails
+from posh_reward.study.rows.posh_rows import record_of
+from posh_reward.study.rows.tables import Row
+from posh_reward.study.statistics import bootstrap_mean
+
+HARMONIC = (1.0, 5.0)
+PROVE = (0.0, 1.0)
+"""Ranges of scores."""
+TEXTS = {
+    "question": "Question",
+    "generation": "Written",
+    "response": "Response",
+    "reference": "Reference",
+    "answer": "True answer",
+    "caption": "Caption",
+}
+"""Text of a row -> its heading, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageScore:
+    """One score with its name. Higher is better."""
+
+    name: str
+    value: float | None
+    """None if there is none; ``detail`` may say why."""
+    lowest: float
+    highest: float
+    detail: str = ""
+    """A judge's reason, or what the score rests on."""
+    digits: int = 2
+    first: bool = False
+    """Whether it is the metric's overall score."""
+    title: str = ""
+    """What the name stands for."""
+
+    @property
+    def width(self) -> float:
+        """Percent of its bar that is full."""
+        share = ((self.value or 0) - self.lowest) / (self.highest - self.lowest)
+        return 100 * min(max(share, 0), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreGroup:
+    """Scores under one heading."""
+
+    scores: tuple[PageScore, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingSheet:
+    """One row on the page."""
+
+    name: str
+    """Its id."""
+    model: str
+    """"" without one."""
+    texts: tuple[tuple[str, str], ...]
+    """Heading and text."""
+    groups: tuple[ScoreGroup, ...]
+    """The scores first, then what they rest on."""
+    failure: str | None
+    signature: str
+
+
+@dataclass(slots=True)
+class SheetsOfId:
+    """One image, or one id, with what each model wrote about it."""
+
+    name: str
+    image: int | None = None
+    """Its place among the copies."""
+    sheets: list[SiblingSheet] = field(default_factory=list)
+
+
+def sibling_page(
+    rows: Iterable[Row], metric: str, title: str | None = None, images: Thumbnails | None = None
+) -> str:
+    """Return one HTML document about the scored rows of a metric; it needs no other file.
+
+    Args:
+        rows: as ``harmonic score``, ``rubric score`` or ``prove score`` write them. Those of one
+            ``id`` by several models are side by side.
+        metric: one of ``SIBLINGS``.
+        title: its heading; by default the metric's.
+        images: makes the small copies of what ``image`` names; None shows no images.
+
+    Raises:
+        InputError: a row is not a scored row of this metric, or there is none.
+    """
+    items = _by_id(rows, metric, images)
+    if not items:
+        raise InputError("there are no rows to report on")
+    kind = SIBLINGS[metric]
+    sheets = [sheet for item in items for sheet in item.sheets]
+    signatures = list(dict.fromkeys(sheet.signature for sheet in sheets))
+    return render(
+        "sibling_page.html",
+        title=title or kind.title,
+        lead=_lead(sheets, kind.explained, len(signatures)),
+        items=items,
+        copies=images.copies if images else [],
+        means=_means(sheets),
+        bootstrap_mean=bootstrap_mean,
+        footer=signatures,
+    )
+
+
+def _by_id(rows: Iterable[Row], metric: str, images: Thumbnails | None) -> list[SheetsOfId]:
+    items: list[SheetsOfId] = []
+    by_name: dict[str, SheetsOfId] = {}
+    for place, row in enumerate(rows, start=1):
+        try:
+            sheet = sheet_of(row, metric)
+        except InputError as error:
+            raise InputError(f"row {place} is not a row of {metric} scores ({error})") from None
+        item = by_name.get(sheet.name) if sheet.model else None
+        if item is None or sheet.model in [other.model for other in item.sheets]:
+            item = SheetsOfId(sheet.name or str(place))
+            items.append(item)
+            by_name[sheet.name] = item
+        if item.image is None and images is not None:
+            item.image = images.place(row.get("image"), row.get("id"), row.get("reference"))
+        item.sheets.append(sheet)
+    return items
+
+
+def _lead(sheets: Sequence[SiblingSheet], explained: str, signatures: int) -> str:
+    failed = sum(sheet.failure is not None for sheet in sheets)
+    lead = f"{len(sheets):,} row{'s' * (len(sheets) != 1)}"
+    lead += f", {failed:,} of them without a score or without all. " if failed else ". "
+    lead += f"{explained}. What a model wrote, its reasons included, is shown as it was written."
+    if signatures > 1:
+        lead += f" These scores have {signatures} signatures: they are not comparable."
+    return lead
+
+
+def _means(sheets: Sequence[SiblingSheet]) -> dict[str, dict[str, list[float]]]:
+    """Model -> score -> its values."""
+    means: dict[str, dict[str, list[float]]] = {}
+    for sheet in sheets:
+        of_model = means.setdefault(sheet.model, {})
+        for score in sheet.groups[0].scores:
+            values = of_model.setdefault(score.name, [])
+            if score.value is not None:
+                values.append(score.value)
+    return means
+
+
+# ---- rows
+
+
+def _no_bool(value: object) -> object:
+    """A cell of CSV without a number is empty; True would pass for 1."""
+    if isinstance(value, bool):
+        raise ValueError("not a number")
+    return None if value == "" else value
+
+
+Number = Annotated[float | None, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
+Needed = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
+Words = Annotated[str, BeforeValidator(lambda words: ", ".join(map(str, words or ())))]
+"""A tuple of PROVE's, as people read it."""
+T = TypeVar("T")
+
+
+def _list(value: object) -> object:
+    """A list, which CSV has as JSON."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value or "[]")
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+    return value or []
+
+
+Listed = Annotated[list[T], BeforeValidator(_list)]
+
+
+class Criterion(BaseModel):
+    """One of HarmonicEval's criteria."""
+
+    criterion: str
+    mean: Number = None
+    sigma: Number = None
+    weight: Number = None
+    failure: str | None = None
+
+
+class HarmonicRow(BaseModel):
+    """A row of ``harmonic score``."""
+
+    overall: Number = None
+    criteria: Listed[Criterion] = []
+
+    @property
+    def groups(self) -> tuple[ScoreGroup, ...]:
+        """Overall, then the criteria."""
+        overall = PageScore("overall", self.overall, *HARMONIC, first=True)
+        return (ScoreGroup((overall, *map(_criterion, self.criteria))),)
+
+
+def _criterion(each: Criterion) -> PageScore:
+    detail = each.failure or ""
+    if not detail:
+        detail = "" if each.sigma is None else f"sigma {each.sigma:.2f} (0: sure)"
+        detail += "" if each.weight is None else f", weight {each.weight:.2f}"
+    return PageScore(each.criterion, each.mean, *HARMONIC, detail=detail)
+
+
+class Points(BaseModel):
+    """A judge's points on one metric of a rubric."""
+
+    metric: str
+    title: str
+    points: Number = None
+    lowest: Needed
+    highest: Needed
+    feedback: str | None = None
+
+
+class RubricRow(BaseModel):
+    """A row of ``rubric score``."""
+
+    total: Number = None
+    given: Listed[Points] = []
+
+    @property
+    def groups(self) -> tuple[ScoreGroup, ...]:
+        """The total, then each metric's points."""
+        if not self.given:
+            return (ScoreGroup(()),)
+        points = [_points(each) for each in self.given]
+        lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
+        total = PageScore("total", self.total, lowest, highest, digits=0, first=True)
+        return (ScoreGroup((total, *points)),)
+
+
+def _points(each: Points) -> PageScore:
+    if each.lowest >= each.highest:
+        raise InputError(f"{each.metric} goes from {each.lowest:g} to {each.highest:g} points")
+    return PageScore(each.metric, each.points, each.lowest, each.highest, each.feedback or "", 0,
+                     title=each.title)  # fmt: skip
+
+
+class Tuple(BaseModel):
+    """A tuple of the true answer or of a response; a response's has its two witnesses."""
+
+    tuple: Words = ""
+    score: Number = None
+    closest: Words = ""
+    witness: str | None = None
+    caption: Number = None
+    picture: Number = None
+    failure: str | None = None
+
+
+class ProveRow(BaseModel):
+    """A row of ``prove score``."""
+
+    average: Number = None
+    helpfulness: Number = None
+    truthfulness: Number = None
+    wanted: Listed[Tuple] = []
+    claims: Listed[Tuple] = []
+
+    @property
+    def groups(self) -> tuple[ScoreGroup, ...]:
+        """The three scores, then the answer's tuples, then the response's."""
+        scores = (
+            PageScore("average", self.average, *PROVE, first=True),
+            PageScore("helpfulness", self.helpfulness, *PROVE),
+            PageScore("truthfulness", self.truthfulness, *PROVE),
+        )
+        answer = tuple(
+            PageScore(each.tuple, each.score, *PROVE,
+                      detail=f"closest in the response: {each.closest}" if each.closest
+                      else "not in the response")
+            for each in self.wanted
+        )  # fmt: skip
+        return (
+            ScoreGroup(scores),
+            ScoreGroup(answer, "What the answer says: how much of it the response has"),
+            ScoreGroup(
+                tuple(map(_claim, self.claims)), "What the response claims: what bears it out"
+            ),
+        )
+
+
+def _claim(each: Tuple) -> PageScore:
+    """A claim with its two witnesses; the one that bears it out better comes first."""
+    witnesses = {}
+    if each.caption is not None:
+        witnesses["caption"] = f"caption {each.caption:.2f} (closest: {each.closest or 'nothing'})"
+    if each.picture is not None:
+        witnesses["picture"] = f"image {each.picture:.2f}"
+    better = witnesses.pop(str(each.witness), None)
+    parts = [*([f"best witness: {better}"] if better else []), *witnesses.values()]
+    detail = "; ".join([*parts, *([each.failure] if each.failure else [])])
+    return PageScore(each.tuple, each.score, *PROVE, detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """One of POSH's siblings on a page."""
+
+    title: str
+    explained: str
+    """The range of its scores, and that higher is better."""
+    groups: Callable[[Row], tuple[ScoreGroup, ...]]
+    """The scores of a row first, then what they rest on."""
+
+
+SIBLINGS = {
+    "harmonic": Sibling(
+        "HarmonicEval: five criteria of texts about images",
+        "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria",
+        lambda row: record_of(HarmonicRow, row).groups,
+    ),
+    "rubric": Sibling(
+        "Rubric: points with a judge's reasons",
+        "Scores are points, higher is better; total is the sum of the points",
+        lambda row: record_of(RubricRow, row).groups,
+    ),
+    "prove": Sibling(
+        "PROVE: helpful and truthful responses",
+        "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
+        "response says; truthfulness: how much of the response the caption, or the image, bears "
+        "out; average: the mean of the two",
+        lambda row: record_of(ProveRow, row).groups,
+    ),
+}
+"""First word of a signature -> how its rows look."""
+
+
+def metric_of(row: Mapping[str, Any]) -> str:
+    """Return the metric that a row was scored by, as its signature says; "" if it does not."""
+    signature = row.get("signature")
+    return signature.partition("|")[0] if isinstance(signature, str) else ""
+
+
+def sheet_of(row: Row, metric: str) -> SiblingSheet:
+    """Return what a page shows of a row, in whatever format it was kept.
+
+    Raises:
+        InputError: it is not a scored row of this metric.
+    """
+    if metric_of(row) != metric:
+        raise InputError(f"its signature is {label(row.get('signature'))!r}")
+    groups = SIBLINGS[metric].groups(row)
+    failure = row.get("failure") or None
+    partial = any(each.value is not None for each in groups[0].scores)
+    return SiblingSheet(
+        label(row.get("id")),
+        label(row.get("model")),
+        tuple((heading, str(row[name])) for name, heading in TEXTS.items() if row.get(name)),
+        groups,
+        failure and f"{'Not all could be scored' if partial else 'No score'}: {failure}",
+        row["signature"],
+    )
