@@ -1,21 +1,19 @@
-"""How alike two words are, and whether one rules out the other.
+"""Likeness of two words, 0 to 1, and whether one rules out the other.
 
-``likeness`` runs from 0 (nothing in common) to 1 (the same word): synonyms about 0.9, a kind and
-its genus 0.84 falling by a sixth a step, words of one definition 0.4, sisters under one genus
-0.3. Numbers and colours have their own rules: ``three`` and ``five`` are as unlike as can be.
+1 is the same word; synonyms about 0.9, a kind and its genus 0.84 falling by a sixth a step, words
+of one definition 0.4, sisters under one genus 0.3. Numbers and colours have their own rules:
+``three`` and ``five`` are as unlike as can be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
-from threading import Lock
 
 from posh_reward.lexicon.meaning import (
     LEAST,
     SISTERS,
-    Meaning,
     Term,
     defining,
     dictionary_forms,
@@ -98,151 +96,94 @@ def is_stuff(term: Term) -> bool:
     return term[0] in colours() or is_material(term)
 
 
-class Vocabulary:
-    """Terms by meaning, so that those like a given one are found without trying each.
+Key = int | str
+"""A property that two words may share: a synset in a role, a form, a word of a definition."""
 
-    It only grows, and what was found for a term is kept: later only newer terms are searched.
-    Sets of terms are bits of one integer: many small lists would keep the garbage collector
-    busy for longer than the search takes.
+OWN, GENUS, NARROW = range(3)
+"""Roles of a synset; a key is 3 x synset + role."""
+
+
+@lru_cache(maxsize=20_000)
+def traits(term: Term) -> tuple[tuple[Key, float], ...]:
+    """Keys under which an index holds a term, each with its strength."""
+    own, genus, narrow = meaning(term)
+    forms = dictionary_forms(term[0])
+    return (
+        *((3 * synset + OWN, strength) for synset, strength in own.items()),
+        *((3 * synset + GENUS, strength) for synset, strength in genus.items()),
+        *((3 * synset + NARROW, strength) for synset, strength in narrow.items()),
+        *((f"kin {group}", 1.0) for group in kin_groups(term)),
+        *((f"in definition {word}", strength) for word, strength in defining(term).items()),
+        *((f"form {form}", 1.0) for form in forms),
+        (f"first form {forms[0]}", 1.0),
+    )
+
+
+@lru_cache(maxsize=20_000)
+def probes(term: Term) -> tuple[tuple[Key, float], ...]:
+    """Keys to look a term's kin up by; likeness is the largest probe x trait over shared keys."""
+    own, genus, narrow = meaning(term)
+    forms = dictionary_forms(term[0])
+    return (
+        *((3 * synset + OWN, SYNONYM * strength) for synset, strength in own.items()),
+        *((3 * synset + GENUS, strength) for synset, strength in own.items()),
+        *((3 * synset + OWN, strength) for synset, strength in genus.items()),
+        *((3 * synset + NARROW, SISTERS * strength) for synset, strength in narrow.items()),
+        *((f"kin {group}", KIN) for group in kin_groups(term)),
+        *((f"in definition {form}", 1.0) for form in forms),
+        *((f"form {word}", strength) for word, strength in defining(term).items()),
+        (f"first form {forms[0]}", 1.0),
+    )
+
+
+class TermIndex:
+    """The terms of one text by meaning, to find those like a given one without trying each.
+
+    Complete once made and never changed: what interrupts a call leaves no half of one behind, and
+    it is forgotten with its text.
     """
 
-    def __init__(self, terms: Iterable[Term] = ()) -> None:
-        self.terms: dict[Term, int] = {}
-        """Term -> its number."""
-        self._listed: list[Term] = []
-        self._meanings: list[Meaning] = []
-        self._definitions: list[dict[str, float]] = []
-        self._by_own: dict[int, int] = {}
-        self._by_genus: dict[int, int] = {}
-        self._by_narrow: dict[int, int] = {}
-        self._by_form: dict[str, int] = {}
-        self._by_kin: dict[int, int] = {}
-        self._by_definition: dict[str, int] = {}
-        self._numbers: list[Term] = []
+    def __init__(self, terms: Iterable[Term]) -> None:
+        self._by_key: dict[Key, list[tuple[Term, float]]] = {}
+        self._by_number: dict[int, list[Term]] = {}
         self._colours: list[Term] = []
-        self._alike: dict[Term, tuple[int, dict[Term, float]]] = {}
-        """Term -> (number of the first term not yet tried, those like it)."""
-        self.add(terms)
-
-    def add(self, terms: Iterable[Term]) -> None:
-        """Takes in the terms that it does not have."""
-        for term in terms:
-            if term in self.terms:
-                continue
-            bit = 1 << len(self.terms)
-            self.terms[term] = len(self.terms)
-            self._listed.append(term)
-            self._meanings.append(meaning(term))
-            self._definitions.append(defining(term))
-            own, genus, narrow = self._meanings[-1]
-            _mark(self._by_own, own, bit)
-            _mark(self._by_genus, genus, bit)
-            _mark(self._by_narrow, narrow, bit)
-            _mark(self._by_kin, kin_groups(term), bit)
-            _mark(self._by_form, dictionary_forms(term[0]), bit)
-            _mark(self._by_definition, self._definitions[-1], bit)
-            if number(term[0]) is not None:
-                self._numbers.append(term)
+        for term in dict.fromkeys(terms):
+            if (value := number(term[0])) is not None:
+                self._by_number.setdefault(value, []).append(term)
             if term[0] in colours():
                 self._colours.append(term)
+            for key, strength in traits(term):
+                self._by_key.setdefault(key, []).append((term, strength))
 
     def like(self, term: Term) -> dict[Term, float]:
-        """Terms of the vocabulary that are at all like a term -> how alike."""
-        start, found = self._alike.get(term, (0, {}))
-        if start < len(self._listed):
-            fresh: dict[int, float] = {}
-            for index, value in self._kin(term, start):
-                if value > fresh.get(index, LEAST):
-                    fresh[index] = value
-            found.update((self._listed[i], value) for i, value in fresh.items())
-            self._settle(term, found)
-            self._alike[term] = len(self._listed), found
-        return found
-
-    def _kin(self, term: Term, start: int) -> Iterator[tuple[int, float]]:
-        own, genus, narrow = meaning(term)
-        theirs = self._meanings
-        for synset in own.keys() & self._by_own.keys():
-            for i in _bits(self._by_own[synset], start):
-                yield i, SYNONYM * own[synset] * theirs[i].own[synset]
-        for synset in own.keys() & self._by_genus.keys():
-            for i in _bits(self._by_genus[synset], start):
-                yield i, own[synset] * theirs[i].genus[synset]
-        for synset in genus.keys() & self._by_own.keys():
-            for i in _bits(self._by_own[synset], start):
-                yield i, genus[synset] * theirs[i].own[synset]
-        for synset in narrow.keys() & self._by_narrow.keys():
-            for i in _bits(self._by_narrow[synset], start):
-                yield i, SISTERS * narrow[synset] * theirs[i].narrow[synset]
-        for group in kin_groups(term):
-            for i in _bits(self._by_kin.get(group, 0), start):
-                yield i, KIN
-        words = defining(term)
-        for word in words.keys() & self._by_form.keys():
-            for i in _bits(self._by_form[word], start):
-                yield i, words[word]
-        forms = dictionary_forms(term[0])
-        for form in forms:
-            for i in _bits(self._by_definition.get(form, 0), start):
-                yield i, self._definitions[i][form]
-        for i in _bits(self._by_form.get(forms[0], 0), start):
-            if dictionary_forms(self._listed[i][0])[0] == forms[0]:
-                yield i, 1.0
-
-    def _settle(self, term: Term, found: dict[Term, float]) -> None:
-        """Numbers and colours are alike by their own rules."""
-        value, hues = number(term[0]), colours().get(term[0])
-        if value is not None:
-            for other in self._numbers:
-                found[other] = float(number(other[0]) == value)
-        if hues is not None:
-            for other in self._colours:
-                theirs = colours()[other[0]]
-                shared = SAME_COLOURS if theirs == hues else NEAR_COLOURS
-                found[other] = 1.0 if other[0] == term[0] else shared if hues & theirs else 0.0
+        """Terms of the text that are at all like a term -> how alike."""
+        alike: dict[Term, float] = {}
+        for key, factor in probes(term):
+            for other, strength in self._by_key.get(key, ()):
+                if factor * strength > alike.get(other, LEAST):
+                    alike[other] = factor * strength
+        if (value := number(term[0])) is not None:
+            # Two numbers are equal or nothing alike; listing the unequal ones would keep each
+            # running number of a text against each of another.
+            alike = {other: v for other, v in alike.items() if number(other[0]) is None}
+            alike |= dict.fromkeys(self._by_number.get(value, ()), 1.0)
+        if term[0] in colours():
+            alike |= {other: colour_likeness(term[0], other[0]) for other in self._colours}
+        return {other: alike[other] for other in sorted(alike) if alike[other]}
 
 
-def _mark(sets: dict[int, int] | dict[str, int], keys: Iterable[int | str], bit: int) -> None:
-    table: dict[int | str, int] = sets  # type: ignore[assignment]
-    for key in keys:
-        table[key] = table.get(key, 0) | bit
-
-
-def _bits(mask: int, start: int) -> Iterator[int]:
-    """Positions of the ones from ``start`` on: 0b101 -> 0, 2."""
-    mask >>= start
-    while mask:
-        low = mask & -mask
-        yield start + low.bit_length() - 1
-        mask ^= low
-
-
-_LOCK = Lock()
-_KNOWN = [Vocabulary()]
-"""The words of all texts so far: likenesses of words are the same in every text."""
-MOST_KNOWN = 20_000
-"""Terms after which it starts anew."""
-
-
-def likenesses(terms: Iterable[Term], others: Collection[Term]) -> dict[Term, dict[Term, float]]:
-    """Term -> those of ``others`` that are at all like it -> how alike."""
-    with _LOCK:
-        if len(_KNOWN[0].terms) > MOST_KNOWN:
-            _KNOWN[0] = Vocabulary()
-        known = _KNOWN[0]
-        known.add(others)
-        wanted = set(others)
-        found = {}
-        for term in terms:
-            alike = known.like(term)
-            found[term] = {other: alike[other] for other in sorted(wanted & alike.keys())}
-        return found
+def colour_likeness(a: str, b: str) -> float:
+    """Likeness of two colour words by the basic colours that they can pass for."""
+    if a == b:
+        return 1.0
+    hues, others = colours()[a], colours()[b]
+    return SAME_COLOURS if hues == others else NEAR_COLOURS if hues & others else 0.0
 
 
 @lru_cache(maxsize=50_000)
 def likeness(a: Term, b: Term) -> float:
-    """How alike two terms are, from 0 to 1; symmetric."""
-    return Vocabulary((b,)).like(a).get(b, 0.0)
+    """Likeness of two terms, from 0 to 1; symmetric."""
+    return TermIndex((b,)).like(a).get(b, 0.0)
 
 
 @lru_cache(maxsize=100_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.lexicon.function_words import agreement, converse, genders
-from posh_reward.lexicon.likeness import Vocabulary, conflict, likeness, number
+from posh_reward.lexicon.likeness import TermIndex, conflict, likeness, number
 from posh_reward.lexicon.meaning import dictionary_forms
 
 
@@ -46,12 +46,12 @@ def test_likeness(a: str, b: str, least: float, most: float) -> None:
     assert likeness(x, y) == likeness(y, x)
 
 
-def test_a_vocabulary_finds_what_pairs_would_find() -> None:
+def test_an_index_finds_what_pairs_would_find() -> None:
     words = "woman girl shawl scarf red crimson three five run walk dog donkey".split()
     terms = [(word, pos) for word in words for pos in "nva"]
-    vocabulary = Vocabulary(terms)
+    index = TermIndex(terms)
     for term in terms:
-        found = vocabulary.like(term)
+        found = index.like(term)
         assert [found.get(other, 0.0) for other in terms] == [likeness(term, o) for o in terms]
 
 

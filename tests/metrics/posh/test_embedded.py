@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.rules.build import describe
-from posh_reward.lexicon.likeness import Vocabulary, likeness
+from posh_reward.lexicon.likeness import TermIndex, likeness
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT
 from posh_reward.types import Description, Kind, Phrase, Question
@@ -195,7 +195,7 @@ def test_a_colour_that_is_nowhere_is_absent() -> None:
 
 
 def test_a_word_is_as_alike_in_a_small_vocabulary_as_in_a_large_one() -> None:
-    small, large = Vocabulary([("boat", "n")]), Vocabulary([("shawl", "n"), ("river", "n")])
+    small, large = TermIndex([("boat", "n")]), TermIndex([("shawl", "n"), ("river", "n")])
     first = dict(large.like(("vessel", "n")))
     large.add([("boat", "n"), ("two", "a")])
     assert small.like(("vessel", "n"))[("boat", "n")] == large.like(("vessel", "n"))[("boat", "n")]

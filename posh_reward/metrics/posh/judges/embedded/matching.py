@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
-from posh_reward.lexicon.likeness import conflict, likenesses
+from posh_reward.lexicon.likeness import conflict
 from posh_reward.lexicon.meaning import Term, rarity
 from posh_reward.metrics.posh.judges.embedded.reading import ELSEWHERE, Reading
 
@@ -61,7 +61,7 @@ class Matching:
     def __init__(self, source: Reading, target: Reading) -> None:
         self.source = source
         self.target = target
-        self._words = likenesses(source.places, target.places)
+        self._words: dict[Term, dict[Term, float]] = {}
         self._said: dict[Term, dict[int, float]] = {}
         self._named: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
@@ -92,7 +92,7 @@ class Matching:
         """Terms of the target that are like a term -> how alike."""
         found = self._words.get(term)
         if found is None:
-            found = self._words[term] = likenesses([term], self.target.places)[term]
+            found = self._words[term] = self.target.index.like(term)
         return found
 
     def named(self, heads: tuple[Term, ...]) -> dict[int, float]:
@@ -189,7 +189,7 @@ class Matching:
         """Thing of the target -> how well ``term`` is said of it, near its mentions."""
         found = self._said.get(term)
         if found is None:
-            found = self._said[term] = {}
+            found = {}
             loosely, firmly = self.target.said_of, self.target.firmly_said_of
             known = found.get
             for other, value in self.words(term).items():
@@ -197,6 +197,7 @@ class Matching:
                     said = value * weight
                     if said > known(thing, 0.0):
                         found[thing] = said
+            self._said[term] = found
         return found
 
     def anywhere(self, term: Term) -> float:

@@ -23,7 +23,7 @@ from posh_reward.lexicon.function_words import (
     term_of,
     words_of,
 )
-from posh_reward.lexicon.likeness import is_stuff
+from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_plural
 from posh_reward.types import Description, Span, Token
 
@@ -174,6 +174,11 @@ class Reading:
         self._firm: dict[int, dict[Term, list[int]]] = {}
 
     @cached_property
+    def index(self) -> TermIndex:
+        """The text's terms by meaning."""
+        return TermIndex(self.places)
+
+    @cached_property
     def owners(self) -> dict[int, set[int]]:
         """Token -> entities of which it is an attribute."""
         found: dict[int, set[int]] = defaultdict(set)
@@ -291,11 +296,12 @@ class Reading:
         """Term -> its tokens that hang on a thing more firmly than by being in its sentence."""
         found = self._firm.get(thing)
         if found is None:
-            found = self._firm[thing] = defaultdict(list)
+            found = defaultdict(list)
             for token in self.attached(thing):
                 term = self.terms[token]
                 if term is not None:
                     found[term].append(token)
+            self._firm[thing] = found
         return found
 
     @cached_property
