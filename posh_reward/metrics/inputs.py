@@ -50,6 +50,11 @@ def usable(text: object, what: str) -> str | Failure:
     return replace(found, detail=f"{what} {found}") if isinstance(found, Failure) else found
 
 
+def joined_references(references: Sequence[str]) -> str:
+    """Several references of one image as one text, each as a sentence."""
+    return " ".join(each.strip().rstrip(" .") + "." for each in references)
+
+
 @cache
 def wording(package: str, name: str) -> str:
     """The text of a package's ``prompts/NAME.txt``."""

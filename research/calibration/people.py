@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from posh_reward.metrics.inputs import joined_references
 from posh_reward.study.agreement.correlation import kendall, pearson
-from posh_reward.study.agreement.items import joined
 
 SIDES = ("precision", "recall", "f1")
 AT_ONCE = 128
@@ -62,7 +62,7 @@ def flickr8k(folder: Path, sample: int | None = None) -> Judged:
     pairs: list[Pair] = []
     of, images, ratings = [], [], []
     for row in lines(folder / "flickr8k_expert_dev.jsonl", sample):
-        reference = joined(row["references"])
+        reference = joined_references(row["references"])
         for candidate in row["candidates"]:
             for rating in candidate["ratings"]:
                 of.append(len(pairs))
@@ -82,7 +82,7 @@ def thumb(folder: Path, sample: int | None = None) -> Judged:
         score: np.array([row[name] for row in rows], dtype=np.float64)
         for score, name in zip(SIDES, ("P", "R", "total"), strict=True)
     }
-    pairs = [(row["caption"], joined(row["references"])) for row in rows]
+    pairs = [(row["caption"], joined_references(row["references"])) for row in rows]
     images = [row["image"] for row in rows]
     return Judged("THumB", pairs, np.arange(len(rows)), images, people, pearson)
 

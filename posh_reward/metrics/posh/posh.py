@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
-from posh_reward.metrics.inputs import check_lists, check_sizes
+from posh_reward.metrics.inputs import check_lists, check_sizes, joined_references
 from posh_reward.metrics.metric import signature
 from posh_reward.metrics.posh.aggregate import (
     EQUAL,
@@ -43,20 +43,22 @@ from posh_reward.types import (
 )
 
 
-class Task(NamedTuple):
-    """A pair as it was given."""
+class PairTask(NamedTuple):
+    """One pair to be scored, as ``score`` received it; equal ones are judged once."""
 
     generation: str | None
     reference: str | None
     image: PromptImage | Failure | None
+    joined: bool = False
+    """Several references stand in ``reference``."""
 
     @property
     def hashable(self) -> bool:
-        """Whether both texts are texts."""
+        """False where a text is of another type, such as a list or NaN."""
         return isinstance(self.generation, str) and isinstance(self.reference, str)
 
 
-class Pair(NamedTuple):
+class DescriptionPair(NamedTuple):
     """A pair that can be examined."""
 
     generation: Description
@@ -64,60 +66,40 @@ class Pair(NamedTuple):
     image: PromptImage | None
 
 
-def check_given(
-    generations: Sequence[object],
-    references: Sequence[object],
-    images: Sequence[object] | None,
-    *,
-    looks: bool,
-) -> Sequence[object] | None:
-    """The images, if a witness looks at them; None if nobody does.
-
-    Raises:
-        InputError: the lists differ in length, one is a bare string, or images are missing.
-    """
-    check_lists(generations=generations, references=references)
-    if not looks:
-        return None
-    if images is None:
-        raise InputError("this metric has a witness, which looks at images: pass images=...")
-    check_lists(generations=generations, images=images)
-    return images
+Reference = str | Sequence[str] | None
 
 
-def tasks_of(
+def pair_tasks(
     generations: Sequence[str | None],
-    references: Sequence[str | None],
+    references: Sequence[Reference],
     images: Sequence[object] | None,
-) -> list[Task]:
-    """The pairs, each with its image if there are images."""
+) -> list[PairTask]:
+    """The pairs of a call; several references of one pair become one text."""
     prompt_images = [None] * len(generations) if images is None else images_of(images)
-    return list(map(Task, generations, references, prompt_images))
+    tasks = []
+    for generation, reference, image in zip(generations, references, prompt_images, strict=True):
+        if isinstance(reference, list | tuple) and {str} == set(map(type, reference)):
+            whole = reference[0] if len(reference) == 1 else joined_references(reference)
+            tasks.append(PairTask(generation, whole, image, len(reference) > 1))
+        else:  # what is no text fails in the reader, with its reason
+            tasks.append(PairTask(generation, reference, image))  # type: ignore[arg-type]
+    return tasks
 
 
-def sound(
-    generation: Description | Failure,
-    reference: Description | Failure,
-    image: PromptImage | Failure | None,
-) -> Pair | None:
-    """The pair, if it can be examined: an empty reference says nothing to compare with."""
-    if isinstance(generation, Failure) or isinstance(reference, Failure):
-        return None
-    if isinstance(image, Failure) or not reference.text:
-        return None
-    return Pair(generation, reference, image)
-
-
-def why_unscorable(
-    generation: Description | Failure,
-    reference: Description | Failure,
-    image: PromptImage | Failure | None,
-) -> Failure:
-    """Why ``sound`` makes no pair of them."""
+def description_pair(
+    generation: Description | Failure, reference: Description | Failure, task: PairTask
+) -> DescriptionPair | Failure:
+    """The pair, or the reason why it cannot be examined."""
     for name, text in (("reference", reference), ("generation", generation)):
         if isinstance(text, Failure):
             return replace(text, detail=f"the {name} {text.detail}")
-    return image if isinstance(image, Failure) else Failure("text", "the reference is empty")
+    if isinstance(task.image, Failure):
+        return task.image
+    assert isinstance(generation, Description)
+    assert isinstance(reference, Description)
+    if not reference.text:
+        return Failure("text", "the reference is empty")
+    return DescriptionPair(generation, reference, task.image)
 
 
 class PoSh:
@@ -131,12 +113,11 @@ class PoSh:
         coref: a name ("rules", "none") or a ``Coreferencer``.
         preset: wording of the questions to LLM judges, and whether scene graphs are mended;
             see ``presets.PRESET``.
-        weights: how much entities, attributes and relations count in the means; a mapping such
+        weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
-        witness: who is asked about the image where the reference does not support what was
-            written (docs/witness.md): a name, a settings file or a mapping
-            (``load_witness``), a ``Witness``, or "judge" for a judge that sees. None:
-            nobody, as in the paper.
+        witness: who answers about the image where the reference does not support an element
+            (docs/witness.md): a name, a settings file or a mapping (``load_witness``), a
+            ``Witness``, or "judge" for a judge that sees. None: nobody, as in the paper.
         supported: the reference's grade from which on the image is not asked.
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
             across runs and processes.
@@ -176,10 +157,10 @@ class PoSh:
         )
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
-        asked = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
-        self.witness = None if witness is None else witness_of(witness, asked, preset, self.store)
+        base = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
+        self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
         self._supported = check_supported(supported)
-        prompted = [each for each in (asked, self.witness) if isinstance(each, PromptJudge)]
+        prompted = [each for each in (base, self.witness) if isinstance(each, PromptJudge)]
         self._prompted = bool(prompted)
         for each in prompted:
             check_asks_alike(each, preset, self.store)
@@ -193,6 +174,9 @@ class PoSh:
     @property
     def signature(self) -> str:
         """``posh|preset:released|judge:...|parser:...|coref:...|rules:3.2|present:2|version:...``."""
+        return self._signature(joined=False)
+
+    def _signature(self, *, joined: bool) -> str:
         edition = PRESET[self.preset].edition
         fields = {
             "preset": self.preset,
@@ -208,49 +192,55 @@ class PoSh:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
         if self.witness is not None:
             fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
+        if joined:
+            fields["references"] = "joined"
         return signature(self.name, fields)
 
     @property
     def usage(self) -> Usage:
-        """What the judge and the witness have been asked so far."""
+        """Questions, tokens and seconds of the judge and the witness together."""
         if self.witness is None or one_model(self.judge, self.witness):
             return self.judge.usage
         return self.judge.usage + self.witness.usage
 
     @property
     def wants_images(self) -> bool:
-        """Whether ``score`` needs ``images``."""
+        """True with a witness: ``score`` then needs ``images``."""
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """What a training log shows of one call; see ``FIGURES`` and ``WITNESS``."""
+        """Figures of one call for a training log; see ``FIGURES`` and ``WITNESS``."""
         return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        """What a training log shows of each completion; see ``COLUMNS``."""
+        """Figures of each completion for a training log; see ``COLUMNS``."""
         return columns(scores)
 
     def score(
         self,
         generations: Sequence[str | None],
-        references: Sequence[str | None],
+        references: Sequence[Reference],
         images: Sequence[object] | None = None,
     ) -> list[Scores]:
-        """Scores each generation against its reference, in order.
+        """Score each generation against its reference, in order.
 
         A pair that cannot be scored has ``None`` scores and a ``failure``; it never touches
         its neighbours. Equal pairs are judged once, with a witness once in each
         ``pairs_at_once``.
 
-        What cannot be scored is decided here alone: a text that is missing (None, NaN), is not a
-        string, is too long or cannot be parsed, an empty reference, and with a witness an image
-        that is missing or cannot be read. An empty generation, or one of white space, is scored as
-        the release does: precision 1, since it makes no mistake, and the recall that the judge
-        finds. Its ``count("precision")`` is 0, by which the reward knows it and gives it the worst.
+        Several references of one image (a list in place of a text) are joined into one text, each
+        as a sentence: what any of them says supports the generation, and what any of them says is
+        to be found in it. The pair's signature then has ``references:joined``.
+
+        A text fails that is missing (None, NaN), not a string, too long or not parseable, an empty
+        reference, and with a witness an image that is missing or cannot be read. An empty
+        generation is scored as the release does: precision 1, since it makes no mistake. Its
+        ``count("precision")`` is 0, by which the reward knows it and gives it the worst.
 
         Args:
             generations: descriptions to be scored.
-            references: what each is scored against; as many as ``generations``.
+            references: what each is scored against, a text or a list of texts; as many as
+                ``generations``.
             images: the image that each describes, in any form that ``models.prompt_images`` reads.
                 Needed with a witness; without one they are not looked at.
 
@@ -259,47 +249,46 @@ class PoSh:
                 no ``images``.
             JudgeError: the judge or the witness cannot work at all.
         """
-        looked_at = check_given(generations, references, images, looks=self.wants_images)
-        if looked_at is None:
-            return self._score_tasks(tasks_of(generations, references, None))
+        check_lists(generations=generations, references=references)
+        if self.witness is None:
+            return self._score_tasks(pair_tasks(generations, references, None))
+        if images is None:
+            raise InputError("this metric has a witness, which looks at images: pass images=...")
+        check_lists(generations=generations, images=images)
         scores: list[Scores] = []
         for start in range(0, len(generations), self._pairs_at_once):  # images take memory
-            some = slice(start, start + self._pairs_at_once)
+            batch = slice(start, start + self._pairs_at_once)
             scores += self._score_tasks(
-                tasks_of(generations[some], references[some], looked_at[some])
+                pair_tasks(generations[batch], references[batch], images[batch])
             )
         return scores
 
-    def _score_tasks(self, tasks: list[Task]) -> list[Scores]:
+    def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
-        scored: dict[Task, Scores] = {}
+        scores: dict[PairTask, Scores] = {}
         with patient_collector():
             for start in range(0, len(distinct), self._pairs_at_once):
-                chunk = distinct[start : start + self._pairs_at_once]
-                scored.update(zip(chunk, self._score_chunk(chunk), strict=True))
-        return [scored[task] if task.hashable else self._score_chunk([task])[0] for task in tasks]
+                batch = distinct[start : start + self._pairs_at_once]
+                scores.update(zip(batch, self._score_batch(batch), strict=True))
+        return [scores[task] if task.hashable else self._score_batch([task])[0] for task in tasks]
 
-    def _score_chunk(self, tasks: list[Task]) -> list[Scores]:
+    def _score_batch(self, tasks: list[PairTask]) -> list[Scores]:
         generations = self._read([task.generation for task in tasks])
         references = self._read([task.reference for task in tasks], keep=True)
-        pairs = [
-            sound(generation, reference, task.image)
-            for generation, reference, task in zip(generations, references, tasks, strict=True)
-        ]
-        examined = self._examine([pair for pair in pairs if pair is not None])
+        pairs = list(map(description_pair, generations, references, tasks))
+        examined = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
+        signatures = {joined: self._signature(joined=joined) for joined in (False, True)}
         return [
-            Scores.failed(why_unscorable(generation, reference, task.image), self.signature)
-            if pair is None
-            else self._scores(pair.generation, pair.reference, *next(examined))
-            for pair, generation, reference, task in zip(
-                pairs, generations, references, tasks, strict=True
-            )
+            Scores.failed(pair, signatures[task.joined])
+            if isinstance(pair, Failure)
+            else self._scores(pair, *next(examined), signatures[task.joined])
+            for pair, task in zip(pairs, tasks, strict=True)
         ]
 
     def _read(
         self, texts: Sequence[str | None], *, keep: bool = False
     ) -> list[Description | Failure]:
-        """A description of each text, which knows the text as it was given."""
+        """A description of each text, with the text before it was stripped."""
         return [
             replace(read, original=text)
             if isinstance(read, Description) and read.text != text
@@ -307,7 +296,7 @@ class PoSh:
             for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)
         ]
 
-    def _examine(self, pairs: list[Pair]) -> Iterator[tuple[Examination, Examination]]:
+    def _examine(self, pairs: list[DescriptionPair]) -> Iterator[tuple[Examination, Examination]]:
         """(precision, recall) of each pair; the judge is awake only meanwhile."""
         if not pairs:
             return iter(())
@@ -327,11 +316,7 @@ class PoSh:
         return zip(results[::2], results[1::2], strict=True)
 
     def _scores(
-        self,
-        generation: Description,
-        reference: Description,
-        precision: Examination,
-        recall: Examination,
+        self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
         mistakes = mean_score(precision.elements, self.weights)
         omissions = mean_score(recall.elements, self.weights)
@@ -339,10 +324,10 @@ class PoSh:
             precision=mistakes,
             recall=omissions,
             f1=harmonic_mean(mistakes, omissions),
-            signature=self.signature,
+            signature=signature,
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,
             unparsed=precision.unparsed + recall.unparsed,
-            generation=generation.text,
-            reference=reference.text,
+            generation=pair.generation.text,
+            reference=pair.reference.text,
         )

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.inputs import joined_references
 from posh_reward.study.rows.posh_rows import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
@@ -109,11 +110,6 @@ def absent(name: str, why: str) -> Column:
     return Column(name, {}, missing=why)
 
 
-def joined(references: Sequence[str]) -> str:
-    """Several references as one text of sentences."""
-    return " ".join(r.strip().rstrip(" .") + "." for r in references)
-
-
 def measured(
     measure: Measure,
     items: Sequence[Item],
@@ -146,7 +142,7 @@ def batches(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
 
 def _pairs(item: Item, combine: Combine) -> tuple[Pair, ...]:
     if combine == "join" and len(item.references) > 1:
-        return (Pair(item.generation, joined(item.references), item.image),)
+        return (Pair(item.generation, joined_references(item.references), item.image),)
     return item.pairs
 
 

@@ -9,8 +9,9 @@ from statistics import fmean
 
 import numpy as np
 
+from posh_reward.metrics.inputs import joined_references
 from posh_reward.study.agreement.compare import Figure, Sheet
-from posh_reward.study.agreement.items import Item, Pair, joined
+from posh_reward.study.agreement.items import Item, Pair
 from posh_reward.study.agreement.pairs import Compared, pair_figures
 from posh_reward.study.agreement.ratings import Rated, rating_figures
 from posh_reward.study.packets.results import AXES, judgments
@@ -60,7 +61,9 @@ class Judged:
         return [
             Pair(
                 item.generation,
-                item.references[0] if len(item.references) == 1 else joined(item.references),
+                item.references[0]
+                if len(item.references) == 1
+                else joined_references(item.references),
                 item.image,
             )
             for item in self.items

@@ -194,12 +194,17 @@ def test_a_colour_that_is_nowhere_is_absent() -> None:
     assert grade(source, target, "crimson") < 2
 
 
-def test_a_word_is_as_alike_in_a_small_vocabulary_as_in_a_large_one() -> None:
-    small, large = TermIndex([("boat", "n")]), TermIndex([("shawl", "n"), ("river", "n")])
-    first = dict(large.like(("vessel", "n")))
-    large.add([("boat", "n"), ("two", "a")])
-    assert small.like(("vessel", "n"))[("boat", "n")] == large.like(("vessel", "n"))[("boat", "n")]
-    assert first.items() <= large.like(("vessel", "n")).items()
+def test_a_word_is_as_alike_in_a_small_index_as_in_a_large_one() -> None:
+    small = TermIndex([("boat", "n")])
+    large = TermIndex([("shawl", "n"), ("river", "n"), ("boat", "n"), ("two", "a")])
+    vessel = ("vessel", "n")
+    assert small.like(vessel)[("boat", "n")] == large.like(vessel)[("boat", "n")]
+
+
+def test_running_numbers_are_not_kept_against_each_other() -> None:
+    terms = [(str(number), "a") for number in range(2000)]
+    index = TermIndex(terms)
+    assert sum(len(index.like(term)) for term in terms) == len(terms)
 
 
 def test_a_ladder_is_no_more_of_a_lad() -> None:

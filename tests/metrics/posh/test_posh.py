@@ -128,6 +128,23 @@ def test_an_empty_reference_is_a_failure(posh: PoSh) -> None:
     assert failure == Failure("text", "the reference is empty")
 
 
+def test_several_references_are_one_text_of_sentences(posh: PoSh) -> None:
+    several, same, one = posh.score(
+        ["A dog sleeps."] * 3, [["A dog", "A red hat. "], "A dog. A red hat.", ["A dog."]]
+    )
+    assert (several.reference, several.elements) == (same.reference, same.elements)
+    assert "|references:joined|" in several.signature
+    assert several.signature.replace("|references:joined", "") == same.signature == one.signature
+
+
+@pytest.mark.parametrize("references", [[], ["A dog.", None], [3]])
+def test_a_list_with_anything_but_texts_is_no_reference(posh: PoSh, references: list[str]) -> None:
+    failed, sound = posh.score(["A dog."] * 2, [references, "A dog."])
+    assert failed.f1 is None
+    assert "the reference" in str(failed.failure)
+    assert sound.f1 is not None
+
+
 def test_lists_must_match(posh: PoSh) -> None:
     with pytest.raises(InputError, match="2 generations but 1 references"):
         posh.score(["a", "b"], ["c"])

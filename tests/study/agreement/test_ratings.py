@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.items import Combine, Given, Pair, joined, measured
+from posh_reward.metrics.inputs import joined_references
+from posh_reward.study.agreement.items import Combine, Given, Pair, measured
 from posh_reward.study.agreement.ratings import RatingColumns, Within, rated
 from posh_reward.study.agreement.run import Choices, ratings_report
 from posh_reward.study.agreement.sources import read_rows
@@ -126,7 +127,7 @@ def test_several_references(combine: Combine, score: float) -> None:
 
 
 def test_references_become_sentences_of_one_text() -> None:
-    assert joined(["a dog runs", "A dog . "]) == "a dog runs. A dog."
+    assert joined_references(["a dog runs", "A dog . "]) == "a dog runs. A dog."
 
 
 def test_a_column_of_rows_is_unfolded(tmp_path: Path) -> None:
