@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import linear_regression
 
 from posh_reward.graph.coref import load_coref
-from posh_reward.graph.parser.parse import load_parser, tokenized
+from posh_reward.graph.parser.parse import load_parser, tokenize
 from posh_reward.graph.rules.build import describe
 from posh_reward.metrics.posh.examine import examine
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
@@ -121,7 +121,7 @@ class Stages:
 
     def tokenize(self) -> None:
         """Make ``doc``."""
-        self.doc = tokenized(self.nlp, self.text)
+        self.doc = tokenize(self.nlp, self.text)
 
     def link(self) -> None:
         """Make ``clusters``."""

@@ -28,7 +28,7 @@ def antecedent_of_nominal(
         return None
     if mention.elliptical and not mention.modifiers:
         return None
-    candidates = discourse.known_as(mention.lemma)
+    candidates = discourse.of_noun(mention.lemma)
     if mention.form == "name":
         return next((r for r in candidates if same_name(mention, r)), None)
     if mention.possessor is not None and possessor is None:
@@ -36,6 +36,7 @@ def antecedent_of_nominal(
     for referent in candidates:
         if compatible(mention, referent) and same_owner(possessor, referent):
             return referent
+    # Nothing said before matches all of it; a sole candidate may still be meant.
     sole = candidates[0] if len(candidates) == 1 else None
     if sole and same_owner(possessor, sole) and only_one(mention, sole):
         return sole
@@ -73,9 +74,9 @@ def only_one(mention: Mention, referent: Referent) -> bool:
     if lexicon.animate(mention.gender):
         bare = replace(mention, modifiers=frozenset())
         return not contrasts(mention, referent) and compatible(bare, referent)
-    said = {fact for fact in mention.modifiers if not fact.startswith("+")}
+    qualities = {fact for fact in mention.modifiers if not fact.startswith("+")}
     sides = {fact for fact in referent.facts if fact in ("+left", "+right")}
-    bare = replace(mention, modifiers=frozenset(said))
+    bare = replace(mention, modifiers=frozenset(qualities))
     return not sides and "s" in referent.number and compatible(bare, referent)
 
 
@@ -170,12 +171,13 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
     subject = clause_subject(words, discourse, mention.head)
     if mention.lemma.endswith(REFLEXIVE) and subject and agreement(mention, subject) is not None:
         return subject
-    barred = barred_referents(words, discourse, mention, subject)
+    impossible = impossible_referents(words, discourse, mention, subject)
     best, best_score = None, FLOOR
     between = mention.head > 0 and words.lower[mention.head - 1] == "between"
+    # Ties go to the latest mention: ``active`` runs from the oldest to the latest.
     for referent in discourse.active:
         cost = agreement(mention, referent)
-        if cost is None or referent in barred or contains(referent.last, mention):
+        if cost is None or referent in impossible or contains(referent.last, mention):
             continue
         pair = referent.count == "two" or len(referent.members) == 2
         far = mention.sentence - referent.sentence > WINDOW
@@ -300,7 +302,7 @@ def governing_verb(words: Words, token: int) -> int | None:
     return None
 
 
-def barred_referents(
+def impossible_referents(
     words: Words, discourse: Discourse, mention: Mention, subject: Referent | None
 ) -> list[Referent]:
     """Return referents that a pronoun cannot mean because they share its clause or its phrase.
@@ -312,13 +314,13 @@ def barred_referents(
     if mention.role == "possessor":
         own_side = words.lower[parent] in SIDES and not turns(words, token)
         return [subject] if subject and own_side else []
-    barred: list[Referent] = []
+    impossible: list[Referent] = []
     preposition = words.lower[parent] if words.dep[token] == "pobj" else ""
     direct = words.dep[token] in ("dobj", "dative", "obj", "iobj")
     if preposition == "of" and words.lower[words.head[parent]] == "front":
         preposition = "behind"
     if subject and (direct or (preposition and not lexicon.has("locative", preposition))):
-        barred.append(subject)
+        impossible.append(subject)
     verb = words.head[parent] if preposition else parent
     # "making it a focal point" speaks of what the main clause does, not of its subject.
     if words.tag[verb] == "VBG" and words.lemma[verb] in ("make", "give", "let", "leave", "cause"):
@@ -329,7 +331,7 @@ def barred_referents(
             and words.dep[sibling] in ("dobj", "obj")
             and sibling in discourse.owner
         ):
-            barred.append(discourse.owner[sibling])
+            impossible.append(discourse.owner[sibling])
     if preposition and verb in discourse.owner:
-        barred.append(discourse.owner[verb])
-    return barred
+        impossible.append(discourse.owner[verb])
+    return impossible

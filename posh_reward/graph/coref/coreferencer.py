@@ -66,8 +66,8 @@ def load_coref(name: str = "rules") -> Coreferencer:
     """
     path = RESOLVERS.get(name)
     if path is None:
-        known = ", ".join(sorted(RESOLVERS))
-        raise InputError(f"no coreference resolver is called {name!r}; use one of: {known}")
+        names = ", ".join(sorted(RESOLVERS))
+        raise InputError(f"no coreference resolver is called {name!r}; use one of: {names}")
     module, _, attribute = path.partition(":")
     resolver: Coreferencer = getattr(import_module(module), attribute)()
     return resolver

@@ -60,9 +60,10 @@ class Referent:
 
     def mention(self, mention: Mention) -> None:
         """Adds a mention, with its prominence and what it says."""
+        # Within a sentence the most prominent mention counts, not the sum of all.
         if mention.sentence != self.sentence:
-            passed = mention.sentence - self.sentence
-            self.weight = (self.weight + self.boost) * FADING**passed
+            sentences = mention.sentence - self.sentence
+            self.weight = (self.weight + self.boost) * FADING**sentences
             self.boost, self.sentence = 0.0, mention.sentence
         self.boost = max(self.boost, prominence(mention))
         self.mentions.append(mention)
@@ -80,7 +81,7 @@ class Referent:
 
 def prominence(mention: Mention) -> float:
     """Weight of one mention in its own sentence."""
-    inside = mention.embedded or mention.role == "possessor"
+    inside = mention.inner or mention.role == "possessor"
     return RECENCY + ROLE[mention.role] + (0.0 if inside else NOT_EMBEDDED)
 
 
@@ -121,21 +122,22 @@ class Discourse:
         referent.mention(mention)
         self._note(referent, mention)
 
-    def known_as(self, lemma: str) -> list[Referent]:
+    def of_noun(self, lemma: str) -> list[Referent]:
         """Referents that were called by a noun, latest first."""
         return list(islice(reversed(self._by_lemma.get(lemma, {})), RECALLED))
 
     def call(self, referent: Referent, lemma: str) -> None:
         """Makes a referent the latest one of a noun."""
-        named = self._by_lemma.setdefault(lemma, {})
-        named.pop(referent, None)
-        named[referent] = None
+        referents = self._by_lemma.setdefault(lemma, {})
+        referents.pop(referent, None)
+        referents[referent] = None
 
     def _note(self, referent: Referent, mention: Mention) -> None:
         if referent in self.active:
             self.active.remove(referent)
         self.active.append(referent)
         del self.active[:-ACTIVE]
+        # The possessor's own tokens stay his: "his hat" owns "hat", not "his".
         if mention.form != "group":
             own = mention.core if mention.possessor is None else mention.possessor + 1
             self.owner.update(dict.fromkeys(range(own, mention.head + 1), referent))

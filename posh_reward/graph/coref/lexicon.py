@@ -42,13 +42,13 @@ SPEAKER = {
 @lru_cache(maxsize=1)
 def classes() -> dict[str, frozenset[str]]:
     """The classes of ``lexicon.txt``: name -> lemmas."""
-    found: dict[str, set[str]] = {}
+    table: dict[str, set[str]] = {}
     text = files(__package__).joinpath("lexicon.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         name, colon, lemmas = line.partition(":")
         if colon and not line.startswith("#"):
-            found.setdefault(name, set()).update(lemmas.split())
-    return {name: frozenset(lemmas) for name, lemmas in found.items()}
+            table.setdefault(name, set()).update(lemmas.split())
+    return {name: frozenset(lemmas) for name, lemmas in table.items()}
 
 
 def has(name: str, lemma: str) -> bool:

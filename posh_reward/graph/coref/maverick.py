@@ -96,7 +96,7 @@ class MaverickCoref:
         """
         with self._lock:
             if self._revision is None:
-                self._running()
+                self._ready_worker()
             weights, _, _ = self._weights.rstrip("/").rpartition("/")[2].partition("@")
             return f"{weights}@{self._revision}"
 
@@ -126,7 +126,7 @@ class MaverickCoref:
             raise UnresolvedTextError(self._deadly[text])
         for attempt in range(1, DEADLY + 1):
             try:
-                return self._asked_once(sentences)
+                return self._ask_once(sentences)
             except ChildFailureError as failure:
                 self._count(failure)
                 if attempt == DEADLY or failure.slow:
@@ -134,8 +134,8 @@ class MaverickCoref:
                     raise UnresolvedTextError(self._deadly[text]) from failure
         raise AssertionError("the last attempt returns or raises")
 
-    def _asked_once(self, sentences: list[list[str]]) -> Clusters:
-        worker = self._running()
+    def _ask_once(self, sentences: list[list[str]]) -> Clusters:
+        worker = self._ready_worker()
         self._requests += 1
         request = {"id": self._requests, "sentences": sentences}
         reply = worker.ask(request, self._timeout)
@@ -145,13 +145,13 @@ class MaverickCoref:
                 self._stop()  # an error on a GPU may have broken the whole context
             raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
         try:
-            clusters = checked(reply.get("clusters"), sum(map(len, sentences)))
+            clusters = valid_clusters(reply.get("clusters"), sum(map(len, sentences)))
         except (TypeError, ValueError) as error:
             raise ChildFailureError(f"its answer has no valid clusters: {error}") from error
         self._failures = 0
         return clusters
 
-    def _running(self) -> ChildProcess:
+    def _ready_worker(self) -> ChildProcess:
         """The worker, ready; started if this process has none."""
         while self._worker is None or self._worker.owner != os.getpid():
             if self._failures > self._max_restarts:
@@ -160,14 +160,14 @@ class MaverickCoref:
                     f"the free memory, then start again. The last error: {self._last_words}"
                 )
             try:
-                self._worker = self._started()
+                self._worker = self._start()
             except ChildFailureError as failure:
                 self._count(failure)
         return self._worker
 
-    def _started(self) -> ChildProcess:
+    def _start(self) -> ChildProcess:
         check_env(self._env)
-        python, weights = str(python_of(self._env)), self._pinned()
+        python, weights = str(python_of(self._env)), self._pin()
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
         command = [python, "-I", str(WORKER), "--weights", weights, "--device", self._device]
         worker = ChildProcess(command, environment(python, weights, self._device))
@@ -179,7 +179,7 @@ class MaverickCoref:
         self._on_card = reply["ready"].get("device", self._device) not in ("cpu", "auto")
         return worker
 
-    def _pinned(self) -> str:
+    def _pin(self) -> str:
         """The weights, pinned to the revision that ``name`` has told, if it has."""
         hub = self._revision is not None and not Path(self._weights).exists()
         return f"{self._weights.partition('@')[0]}@{self._revision}" if hub else self._weights
@@ -243,14 +243,14 @@ def say_licence() -> None:
 
 def environment(python: str, weights: str, device: str) -> dict[str, str]:
     """The worker's variables; the key to the hub only if the weights are on the hub."""
-    kept = child_variables(os.environ, python, hub=not Path(weights).exists())
+    variables = child_variables(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
-        kept["CUDA_VISIBLE_DEVICES"] = ""
+        variables["CUDA_VISIBLE_DEVICES"] = ""
     elif device == "auto":
-        kept["CUDA_VISIBLE_DEVICES"] = card_of(os.environ)
+        variables["CUDA_VISIBLE_DEVICES"] = card_of(os.environ)
     # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
     # That can run any code in the file, so it is set for the worker alone.
-    return {**kept, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {**variables, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def sentences_of(doc: Doc) -> list[list[str]]:
@@ -267,7 +267,7 @@ def sentences_of(doc: Doc) -> list[list[str]]:
     return sentences
 
 
-def checked(clusters: object, tokens: int) -> Clusters:
+def valid_clusters(clusters: object, tokens: int) -> Clusters:
     """The worker's clusters as ``Clusters``; TypeError or ValueError if they are not valid."""
     if not isinstance(clusters, list):
         raise TypeError(f"{clusters!r} is not a list")

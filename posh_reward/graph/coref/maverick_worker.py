@@ -42,9 +42,9 @@ def find_checkpoint(weights: str) -> Path:
     from transformers.utils.hub import cached_file
 
     repository, _, revision = weights.partition("@")
-    found = cached_file(repository, CHECKPOINT, revision=revision or None)
-    assert found is not None, "cached_file raises where there is no such file"
-    return Path(found)
+    path = cached_file(repository, CHECKPOINT, revision=revision or None)
+    assert path is not None, "cached_file raises where there is no such file"
+    return Path(path)
 
 
 def revision_of(checkpoint: Path) -> str:
@@ -60,8 +60,8 @@ def revision_of(checkpoint: Path) -> str:
 
 def clusters_of(model: Any, sentences: list[list[str]]) -> list[list[list[int]]]:
     """The model's clusters of one text, in its order, without those of a single mention."""
-    found = model.predict(sentences)["clusters_token_offsets"]
-    clusters = [sorted({(int(first), int(last)) for first, last in mentions}) for mentions in found]
+    offsets = model.predict(sentences)["clusters_token_offsets"]
+    clusters = [sorted({(int(first), int(last)) for first, last in each}) for each in offsets]
     return [[list(span) for span in spans] for spans in clusters if len(spans) > 1]
 
 

@@ -40,6 +40,8 @@ def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
     """The tail of each phrase. A phrase may end in the tail of a later one."""
     starts = {chunk.start: index for index, chunk in enumerate(chunks)}
     tails = [Tail(chunk.head) for chunk in chunks]
+    # From right to left, so that a tail can take over the end of the phrase inside it: "the edge of
+    # the table in the room".
     for index in range(len(chunks) - 1, -1, -1):
         chunk = chunks[index]
         preposition, after = chunk.head + 1, chunk.head + 2
@@ -93,13 +95,13 @@ def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
     """Words that describe the noun, {"small", "black"}, and a quoted one after it."""
     first = chunk.start if chunk.possessor is None else chunk.possessor + 1
     inside = (i for i in range(first, chunk.head))
-    found = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
+    texts = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
     comparing = words.tag[chunk.head] in ("JJR", "JJS")
     if chunk.elliptical and (comparing or lexicon.has("distinguishing", words.lower[chunk.head])):
-        found.add(words.lower[chunk.head])
+        texts.add(words.lower[chunk.head])
     if words.same_sentence(chunk.head, chunk.head + 2) and words.tag[chunk.head + 1] == "``":
-        found.add(words.lower[chunk.head + 2])
-    return frozenset(found) - DETERMINERS - lexicon.classes()["generic"]
+        texts.add(words.lower[chunk.head + 2])
+    return frozenset(texts) - DETERMINERS - lexicon.classes()["generic"]
 
 
 def count_of(words: Words, chunk: Chunk) -> str:
@@ -115,8 +117,8 @@ def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> lexicon.Gender | 
     gender = None if chunk.elliptical else lexicon.gender_of(noun)
     if words.pos[chunk.head] != "PROPN" or chunk.elliptical:
         return gender
-    named = lexicon.gender_of_name(words.lower[chunk.start : chunk.head + 1])
-    return named if named != ANY else gender or ANY
+    gender_of_all = lexicon.gender_of_name(words.lower[chunk.start : chunk.head + 1])
+    return gender_of_all if gender_of_all != ANY else gender or ANY
 
 
 def form_of(words: Words, chunk: Chunk) -> Form:
@@ -197,7 +199,7 @@ class Mention:
     count: str = ""
     possessor: int | None = None
     elliptical: bool = False
-    embedded: bool = False
+    inner: bool = False
     """It is inside another noun phrase."""
     parts: tuple[int, ...] = ()
     """Heads of the members of a coordination."""
@@ -221,9 +223,9 @@ def find_mentions(words: Words) -> list[Mention]:
     ends = [tail.end for tail in tails]
     groups = [
         group_mention(words, [chunks[i] for i in run], ends[run[-1]])
-        for run in coordinated(words, chunks, ends)
+        for run in coordinations(words, chunks, ends)
     ]
-    return sorted(mark_embedded(nominal + pronouns) + groups, key=reading_order)
+    return sorted(mark_inner(nominal + pronouns) + groups, key=reading_order)
 
 
 def reading_order(mention: Mention) -> tuple[int, int]:
@@ -288,7 +290,7 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
         count=count,
         possessor=chunk.possessor,
         elliptical=chunk.elliptical,
-        embedded=chunk.start > 0 and words.lower[chunk.start - 1] == "of",
+        inner=chunk.start > 0 and words.lower[chunk.start - 1] == "of",
     )
 
 
@@ -310,21 +312,21 @@ def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
     )
 
 
-def mark_embedded(mentions: list[Mention]) -> list[Mention]:
+def mark_inner(mentions: list[Mention]) -> list[Mention]:
     """Marks phrases that are inside an earlier, longer one."""
-    marked, reach = [], -1
+    result, reach = [], -1
     for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
         inside = mention.end <= reach and mention.start > 0
-        marked.append(replace(mention, embedded=True) if inside else mention)
+        result.append(replace(mention, inner=True) if inside else mention)
         reach = max(reach, mention.end)
-    return marked
+    return result
 
 
-def coordinated(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
+def coordinations(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
     """Indices of the phrases of each coordination; ``ends`` are their last tokens."""
-    groups, run = [], [0] if chunks else []
+    groups, run = [], [0] if chunks else []  # a run: phrases with only ", and" between
     for index in range(1, len(chunks) + 1):
-        if index < len(chunks) and joined(words, chunks, ends, run, index):
+        if index < len(chunks) and continues(words, chunks, ends, run, index):
             run.append(index)
             continue
         between = range(ends[run[0]], chunks[run[-1]].start) if len(run) > 1 else ()
@@ -334,7 +336,9 @@ def coordinated(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list
     return groups
 
 
-def joined(words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int) -> bool:
+def continues(
+    words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int
+) -> bool:
     """Test whether a phrase continues a coordination: only ", and" between, and parsed as one."""
     chunk = chunks[index]
     between = words.lower[ends[run[-1]] + 1 : chunk.start]

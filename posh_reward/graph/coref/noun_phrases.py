@@ -125,21 +125,21 @@ def is_noun(words: Words, token: int) -> bool:
         if words.tag[token].startswith("VB"):
             return False
         return words.lower[token] not in SIDES or words.dep[token] not in ("amod", "compound")
-    return mistaken_noun(words, token)
+    return noun_by_context(words, token)
 
 
-def mistaken_noun(words: Words, token: int) -> bool:
+def noun_by_context(words: Words, token: int) -> bool:
     """Nouns tagged otherwise: "a brown donkey/ADJ", "a lantern/ADJ burns", "that book/VERB"."""
-    determined = token > 0 and is_determiner(words, token - 1)
+    after_determiner = token > 0 and is_determiner(words, token - 1)
     if words.tag[token] in ("VB", "VBP"):
-        return determined
+        return after_determiner
     if words.pos[token] != "ADJ":
         return False
     if words.dep[token] != "amod":
         return lexicon.gender_of(words.lower[token]) not in (None, lexicon.THING)
     after = token + 1
     return (
-        determined
+        after_determiner
         and words.same_sentence(token, after)
         and (lexicon.has("stance", words.lower[after]))
     )
@@ -208,11 +208,9 @@ def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chu
             return Chunk(previous.start, head, previous.head)
         if not modifies(words, token):
             determiner = determiner_before(words, token, max(floor, token - REPAIRED))
-            return Chunk(
-                trimmed(words, start, head) if determiner is None else determiner, head, None
-            )
+            return Chunk(trim(words, start, head) if determiner is None else determiner, head, None)
         start = token
-    return Chunk(trimmed(words, start, head), head, None)
+    return Chunk(trim(words, start, head), head, None)
 
 
 def determiner_before(words: Words, token: int, floor: int) -> int | None:
@@ -220,8 +218,8 @@ def determiner_before(words: Words, token: int, floor: int) -> int | None:
     for i in range(token, floor - 1, -1):
         if is_determiner(words, i):
             return i if words.same_sentence(i, token) else None
-        listed = words.lower[i] in (",", "and", *HYPHENS) and words.pos[i - 1] != "NOUN"
-        if not listed and words.pos[i] not in ("ADJ", "ADV") and words.tag[i] not in PARTICIPLES:
+        in_list = words.lower[i] in (",", "and", *HYPHENS) and words.pos[i - 1] != "NOUN"
+        if not in_list and words.pos[i] not in ("ADJ", "ADV") and words.tag[i] not in PARTICIPLES:
             return None
     return None
 
@@ -255,12 +253,12 @@ def adjectival(words: Words, token: int) -> bool:
     return words.tag[token] in PARTICIPLES and words.dep[token] == "amod"
 
 
-def trimmed(words: Words, start: int, head: int) -> int:
+def trim(words: Words, start: int, head: int) -> int:
     """Start of a phrase without a determiner: not at a comma, nor at what a comma separates."""
     for token in range(start, head):
-        listed = words.lower[token] in (",", "and", "or", "but")
-        if listed and words.dep[token - 1] not in ("amod", "conj"):
-            return trimmed(words, token + 1, head)
+        in_list = words.lower[token] in (",", "and", "or", "but")
+        if in_list and words.dep[token - 1] not in ("amod", "conj"):
+            return trim(words, token + 1, head)
     while start < head and words.lower[start] in (",", "and", "or", "but", *HYPHENS):
         start += 1
     return start

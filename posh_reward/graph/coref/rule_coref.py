@@ -52,7 +52,7 @@ class Resolution:
     def resolve(self, mention: Mention) -> None:
         """Links one mention to the referent that it resumes, or introduces a new one."""
         if mention.elliptical:
-            mention = self.completed(mention)
+            mention = self.complete(mention)
         referent = self.antecedent(mention)
         if referent is None:
             if self.describes_subject(mention):
@@ -60,12 +60,13 @@ class Resolution:
             referent = self.discourse.introduce(mention)
             self.place(referent, mention)
         else:
-            unsaid = any(f[0] == "+" and f not in referent.facts for f in mention.modifiers)
-            if unsaid and mention.form == "definite":
+            # "The man with a hat" of a man without one so far: the mention ends at "man".
+            extends = any(f[0] == "+" and f not in referent.facts for f in mention.modifiers)
+            if extends and mention.form == "definite":
                 mention = replace(mention, end=mention.head)
             self.discourse.resume(referent, mention)
         if mention.form not in ("pronoun", "group"):
-            referent.facts |= predicated_facts(self.words, mention)
+            referent.facts |= facts_of(self.words, mention)
 
     def antecedent(self, mention: Mention) -> Referent | None:
         """The referent that a mention resumes, by the rules for its form."""
@@ -76,8 +77,8 @@ class Resolution:
             return antecedent_of_pronoun(self.words, self.discourse, mention)
         if mention.count == "two" and self.words.lower[mention.start] == "both":
             return self.pair(mention)
-        found = antecedent_of_nominal(self.discourse, mention, self.possessor(mention))
-        return found or self.announced(mention)
+        antecedent = antecedent_of_nominal(self.discourse, mention, self.possessor(mention))
+        return antecedent or self.cataphor(mention)
 
     def possessor(self, mention: Mention) -> Referent | None:
         """The owner: the referent of "his" in "his head"."""
@@ -96,20 +97,20 @@ class Resolution:
         ]
         if mention.form == "definite" and "p" not in mention.number and mention.modifiers:
             whole = next(
-                (r for r in self.discourse.known_as(mention.lemma) if "p" in r.number), None
+                (r for r in self.discourse.of_noun(mention.lemma) if "p" in r.number), None
             )
             if whole is not None:
                 whole.members.append(referent)
 
-    def completed(self, mention: Mention) -> Mention:
+    def complete(self, mention: Mention) -> Mention:
         """An elliptical phrase with the noun that it omits: "ship" for "the third" of three."""
-        source = self.left_out(mention)
+        source = self.ellipsis(mention)
         if source is None:
             return mention
         noun = next((m for m in source.mentions if m.lemma and m.form != "pronoun"), None)
         return replace(mention, lemma=noun.lemma if noun else "", gender=source.gender)
 
-    def left_out(self, mention: Mention) -> Referent | None:
+    def ellipsis(self, mention: Mention) -> Referent | None:
         """The referent whose noun an elliptical phrase omits."""
         if mention.end > mention.head and self.words.lower[mention.head + 1] == "of":
             return self.discourse.owner.get(mention.end) or self.owner_inside(mention)
@@ -134,7 +135,7 @@ class Resolution:
                 return referent
         return None
 
-    def announced(self, mention: Mention) -> Referent | None:
+    def cataphor(self, mention: Mention) -> Referent | None:
         """The referent of a pronoun before its noun: "In her hands, a woman holds a bowl"."""
         if mention.role != "subject" or mention.form == "group":
             return None
@@ -176,7 +177,7 @@ def agreeing(pronoun: Mention, noun: Mention) -> bool:
 HAVING = frozenset("wear have hold carry".split())
 
 
-def predicated_facts(words: Words, mention: Mention) -> set[str]:
+def facts_of(words: Words, mention: Mention) -> set[str]:
     """Facts that are stated outside of the phrase: {"old"} of the man in "The man is old".
 
     "=sleep" says that it is the subject of this verb; "+hat" that it wears, has, holds or carries

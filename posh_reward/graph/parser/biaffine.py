@@ -39,7 +39,7 @@ SENTENCES_AT_ONCE = 64
 
 
 def shape(word: str) -> str:
-    """Classes of characters, with runs cut at two: *Mustard-yellow2* -> ``Xxx-xxd``."""
+    """Return the classes of characters, with runs cut at two: *Mustard-yellow2* -> ``Xxx-xxd``."""
     classes = ""
     for character in word:
         kind = character
@@ -54,7 +54,7 @@ def shape(word: str) -> str:
 
 @lru_cache(maxsize=2**15)
 def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
-    """Rows of one word (7 numbers): its form under two hashes, prefix, suffixes, shape."""
+    """Return rows of one word (7 numbers): its form under two hashes, prefix, suffixes, shape."""
     low = word.lower()
     texts = (("word", low, 0), ("word", low, 7), ("prefix", low[:3], 1), ("suffix2", low[-2:], 2),
              ("suffix3", low[-3:], 3), ("suffix4", low[-4:], 4),
@@ -64,8 +64,8 @@ def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
     )
 
 
-def embedded(rows: Array, weights: Parameters) -> Array:
-    """(words, 7) rows -> (words, features)."""
+def features(rows: Array, weights: Parameters) -> Array:
+    """Embed rows: (words, 7) -> (words, features)."""
     word = weights["word"][rows[:, 0]] + weights["word"][rows[:, 1]]
     others = [weights[name][rows[:, i]] for i, name in enumerate(list(ROWS)[1:], 2)]
     return np.concatenate([word, *others], axis=1)
@@ -87,7 +87,7 @@ class Packing:
     """Number of sentences with a first, second, ... word."""
     places: Array
     """The place of each word, in sentence order."""
-    turned: Array
+    mirror: Array
     """For each place, the place of the word that is as far from the other end of its sentence."""
 
 
@@ -96,15 +96,16 @@ def packing(lengths: Array) -> Packing:
     sizes = (lengths[None, :] > np.arange(lengths[0])[:, None]).sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     places = [starts[:length] + i for i, length in enumerate(lengths)]
-    turned = np.empty(int(lengths.sum()), dtype=np.int64)
+    mirror = np.empty(int(lengths.sum()), dtype=np.int64)
     for place in places:
-        turned[place] = place[::-1]
-    return Packing(sizes, np.concatenate(places), turned)
+        mirror[place] = place[::-1]
+    return Packing(sizes, np.concatenate(places), mirror)
 
 
 def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
-    """One direction of an LSTM over packed (words, features)."""
-    gates = x @ weights[f"weight_ih_{name}"].T
+    """Run one direction of an LSTM over packed (words, features)."""
+    # The input's share of all gates in one product; only the recurrent share waits for each step.
+    gates = x @ weights[f"weight_ih_{name}"].T  # (words, 4 x width): input, forget, cell, output
     gates += weights[f"bias_ih_{name}"] + weights[f"bias_hh_{name}"]
     recurrent = np.ascontiguousarray(weights[f"weight_hh_{name}"].T)  # multiplied at every step
     width = recurrent.shape[0]
@@ -113,9 +114,10 @@ def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     result = np.empty((len(x), width), dtype=np.float32)
     start = 0
     for size in sizes:
-        gate = hidden[:size] @ recurrent
+        # Longest first, so those that still have a word are the first ``size`` rows.
+        gate = hidden[:size] @ recurrent  # (size, 4 x width)
         gate += gates[start : start + size]
-        keep = sigmoid(gate[:, : 2 * width])
+        keep = sigmoid(gate[:, : 2 * width])  # input and forget gates
         cell = keep[:, width:] * cell[:size]
         cell += keep[:, :width] * np.tanh(gate[:, 2 * width : 3 * width])
         hidden = sigmoid(gate[:, 3 * width :]) * np.tanh(cell)
@@ -124,46 +126,47 @@ def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     return result
 
 
-def encoded(x: Array, packed: Packing, weights: Parameters) -> Array:
-    """The bidirectional layers: packed (words, features) -> (words, 2 x width)."""
+def bilstm(x: Array, layout: Packing, weights: Parameters) -> Array:
+    """Run the bidirectional layers: packed (words, features) -> (words, 2 x width)."""
     for layer in range(LAYERS):
-        forward = lstm(x, packed.sizes, weights, f"l{layer}")
-        backward = lstm(x[packed.turned], packed.sizes, weights, f"l{layer}_reverse")
-        x = np.concatenate([forward, backward[packed.turned]], axis=1)
+        forward = lstm(x, layout.sizes, weights, f"l{layer}")
+        backward = lstm(x[layout.mirror], layout.sizes, weights, f"l{layer}_reverse")
+        x = np.concatenate([forward, backward[layout.mirror]], axis=1)
     return x
 
 
-def projected(x: Array, weights: Parameters, name: str) -> Array:
-    """A linear layer with a leaky rectifier."""
+def project(x: Array, weights: Parameters, name: str) -> Array:
+    """Apply a linear layer with a leaky rectifier."""
     y: Array = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
     return np.maximum(y, 0.1 * y)
 
 
 def with_one(x: Array) -> Array:
-    """A constant feature of 1 added to the last axis."""
+    """Add a constant feature of 1, for the biases of a biaffine product."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=np.float32)], axis=1)
 
 
 def head_choices(states: Array, lengths: Array, weights: Parameters) -> list[Array]:
-    """Heads of the words of each sentence: 0 for the root, i + 1 for word i."""
-    root = projected(weights["root"], weights, "arc_head")
-    governors = projected(states, weights, "arc_head")
-    dependents = with_one(projected(states, weights, "arc_dep")) @ weights["arc"]
-    found, start = [], 0
+    """Return the heads of each sentence's words: 0 for the root, i + 1 for word i."""
+    root = project(weights["root"], weights, "arc_head")
+    governors = project(states, weights, "arc_head")
+    dependents = with_one(project(states, weights, "arc_dep")) @ weights["arc"]
+    heads, start = [], 0
     for length in lengths:
         here = slice(start, start + length)
-        found.append(tree(dependents[here] @ np.concatenate([root, governors[here]]).T))
+        heads.append(tree(dependents[here] @ np.concatenate([root, governors[here]]).T))
         start += length
-    return found
+    return heads
 
 
 def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
-    """(words, labels). ``heads`` are the rows of the words' heads in ``states``; -1 is the root."""
-    dependents = with_one(projected(states, weights, "label_dep"))
+    """Score labels: (words, labels). ``heads`` are rows of ``states``; -1 is the root."""
+    dependents = with_one(project(states, weights, "label_dep"))
     everyone = np.concatenate([states, weights["root"]])
-    governors = with_one(projected(everyone, weights, "label_head"))[heads]
+    governors = with_one(project(everyone, weights, "label_head"))[heads]
     labels, width, _ = weights["label"].shape
     flat = weights["label"].transpose(1, 0, 2).reshape(width, labels * width)
+    # One product for all labels: only the governor that was chosen is scored, not all pairs.
     mixed = (dependents @ flat).reshape(len(states), labels, width)
     scores: Array = (mixed @ governors[:, :, None])[:, :, 0]
     return scores
@@ -179,53 +182,54 @@ class BiaffineParser:
         self.labels = list(labels)
 
     def __call__(self, doc: Doc) -> Doc:
-        """Parses one Doc in place."""
+        """Parse one Doc in place."""
         return next(iter(self.pipe([doc])))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 16) -> Iterator[Doc]:
-        """Parses Docs in place, the sentences of a batch at once."""
+        """Parse Docs in place, the sentences of a batch at once."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
             spans = [sentences(doc) for doc in batch]
-            texts = [[doc[i].text for i in span] for doc, found in zip(batch, spans, strict=True)
-                     for span in found]  # fmt: skip
-            parsed = iter(self.predict(texts))
-            for doc, found in zip(batch, spans, strict=True):
-                self._annotate(doc, found, [next(parsed) for _ in found])
+            texts = [[doc[i].text for i in span] for doc, own in zip(batch, spans, strict=True)
+                     for span in own]  # fmt: skip
+            predictions = iter(self.predict(texts))
+            for doc, own in zip(batch, spans, strict=True):
+                self._annotate(doc, own, [next(predictions) for _ in own])
             yield from batch
 
     def predict(self, texts: Sequence[Sequence[str]]) -> list[Array]:
-        """(words, 3) per sentence: head (a root is its own), index of label, index of tag."""
+        """Return (words, 3) per sentence: head (a root is its own), index of label, index of tag."""
+        # Sentences of like length together: a step of the LSTM serves as many as have that word.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         results: dict[int, Array] = {}
         for start in range(0, len(order), SENTENCES_AT_ONCE):
             chunk = order[start : start + SENTENCES_AT_ONCE]
-            found = self._predict_sorted([texts[i] for i in chunk])
-            results.update(zip(chunk, found, strict=True))
+            predictions = self._predict_sorted([texts[i] for i in chunk])
+            results.update(zip(chunk, predictions, strict=True))
         return [results[i] for i in range(len(texts))]
 
     def _predict_sorted(self, texts: Sequence[Sequence[str]]) -> list[Array]:
         weights = self.weights
         lengths = np.array([len(text) for text in texts])
         rows = [feature_rows(word, i == 0) for text in texts for i, word in enumerate(text)]
-        packed = packing(lengths)
+        layout = packing(lengths)
         x = np.empty((len(rows), sum(weights[name].shape[1] for name in ROWS)), dtype=np.float32)
-        x[packed.places] = embedded(np.array(rows), weights)
-        states = encoded(x, packed, weights)[packed.places]
+        x[layout.places] = features(np.array(rows), weights)  # packed: word by word
+        states = bilstm(x, layout, weights)[layout.places]  # (words, 2 x width), by sentence
         choices = head_choices(states, lengths, weights)
-        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)  # of each word's sentence
         heads = np.concatenate(choices)
         is_root = heads == 0
         labels = label_scores(states, np.where(is_root, -1, starts + heads - 1), weights)
         root = self.labels.index("ROOT")
-        labels[:, root] = -np.inf
-        chosen = np.where(is_root, root, labels.argmax(axis=1))
+        labels[:, root] = -np.inf  # for the root alone, which has it whatever its scores
+        best = np.where(is_root, root, labels.argmax(axis=1))
         tags = (states @ weights["tag.weight"].T + weights["tag.bias"]).argmax(axis=1)
         own = np.arange(len(rows)) - starts
-        result = np.stack([np.where(is_root, own, heads - 1), chosen, tags], axis=1)
+        result = np.stack([np.where(is_root, own, heads - 1), best, tags], axis=1)
         return np.split(result, np.cumsum(lengths)[:-1])
 
-    def _annotate(self, doc: Doc, spans: list[list[int]], parsed: list[Array]) -> None:
+    def _annotate(self, doc: Doc, spans: list[list[int]], predictions: list[Array]) -> None:
         """Writes predictions to a Doc; the head of white space is the token before it."""
         if not len(doc):
             return
@@ -236,7 +240,7 @@ class BiaffineParser:
         deps = np.array([strings.add(label) for label in self.labels], dtype=np.uint64)
         fine = np.array([strings.add(tag) for _, tag in self.tags], dtype=np.uint64)
         coarse = np.array([strings.add(pos) for pos, _ in self.tags], dtype=np.uint64)
-        for span, rows in zip(spans, parsed, strict=True):
+        for span, rows in zip(spans, predictions, strict=True):
             words = np.array(span)
             heads, labels, tags = rows.T
             values[words, 0] = (words[heads] - words).astype(np.uint64)
@@ -244,7 +248,7 @@ class BiaffineParser:
         doc.from_array([HEAD, DEP, TAG, POS], values)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Writes the weights (half precision, no pickle) and the names of outputs."""
+        """Write the weights (half precision, no pickle) and the names of outputs."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         halves = {name: array.astype(np.float16) for name, array in self.weights.items()}
@@ -253,7 +257,7 @@ class BiaffineParser:
         (folder / "names.json").write_text(json.dumps(names, indent=1), encoding="utf-8")
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> BiaffineParser:
-        """Reads what ``to_disk`` wrote."""
+        """Read the files of ``to_disk``."""
         folder = Path(path)
         with np.load(folder / "weights.npz", allow_pickle=False) as file:
             self.weights = {name: file[name].astype(np.float32) for name in file.files}
@@ -264,22 +268,22 @@ class BiaffineParser:
 
 
 def sentences(doc: Doc) -> list[list[int]]:
-    """Token indices of each sentence, without white space.
+    """Return the token indices of each sentence, without white space.
 
     A blank line also ends a sentence, and so does its ``LONGEST``-th word.
     """
-    found: list[list[int]] = []
-    fresh = True
+    spans: list[list[int]] = []
+    starts = True
     for token in doc:
-        fresh = fresh or token.is_sent_start is True
+        starts = starts or token.is_sent_start is True
         if token.is_space:
-            fresh = fresh or token.text.count("\n") > 1
+            starts = starts or token.text.count("\n") > 1
             continue
-        if fresh or len(found[-1]) == LONGEST:
-            found.append([])
-        found[-1].append(token.i)
-        fresh = False
-    return found
+        if starts or len(spans[-1]) == LONGEST:
+            spans.append([])
+        spans[-1].append(token.i)
+        starts = False
+    return spans
 
 
 @Language.factory(  # type: ignore[untyped-decorator]

@@ -29,7 +29,7 @@ E_ENDINGS = tuple(
 
 
 def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset[str]) -> str:
-    """Lemma of a word, e.g. *women* NNS -> *woman*, *slanting* VBG -> *slant*.
+    """Return the lemma of a word, e.g. *women* NNS -> *woman*, *slanting* VBG -> *slant*.
 
     Args:
         word: As written.
@@ -41,18 +41,18 @@ def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset
     if pos == "PROPN":
         return word
     low = word.lower().replace("\u2019", "'")
-    known = forms.get(f"{tag} {low}")
-    if known is not None:
-        return known
+    irregular = forms.get(f"{tag} {low}")
+    if irregular is not None:
+        return irregular
     candidates = [
         low[: len(low) - len(ending)] + new
         for ending, new in RULES.get(tag, ())
         if low.endswith(ending) and len(low) > len(ending) + 1
     ]
     candidates += [stem[:-1] for stem in candidates if _doubled(stem)]
-    found = [candidate for candidate in candidates if candidate in words]
-    if found:
-        return found[0]
+    regular = [candidate for candidate in candidates if candidate in words]
+    if regular:
+        return regular[0]
     return _guess(low, tag, candidates)
 
 
@@ -62,7 +62,7 @@ def _doubled(stem: str) -> bool:
 
 
 def _guess(low: str, tag: str, candidates: list[str]) -> str:
-    """The likeliest candidate where none is a known word."""
+    """Return the likeliest candidate where none is a known word."""
     if not candidates:
         return low
     if tag in ("NNS", "VBZ"):
@@ -77,20 +77,20 @@ def _guess(low: str, tag: str, candidates: list[str]) -> str:
 
 
 class TableLemmatizer:
-    """Sets the lemma of each token from its fine tag."""
+    """Lemmatizer by fine tag."""
 
     def __init__(self, forms: dict[str, str], words: frozenset[str]):
         self.forms = forms
         self.words = words
 
     def __call__(self, doc: Doc) -> Doc:
-        """Sets lemmas in place."""
+        """Set lemmas in place."""
         for token in doc:
             token.lemma_ = lemma(token.text, token.pos_, token.tag_, self.forms, self.words)
         return doc
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Writes the two tables as JSON."""
+        """Write the two tables as JSON."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         tables = {"forms": self.forms, "words": " ".join(sorted(self.words))}
@@ -98,7 +98,7 @@ class TableLemmatizer:
                                             encoding="utf-8")  # fmt: skip
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> TableLemmatizer:
-        """Reads what ``to_disk`` wrote."""
+        """Read the file of ``to_disk``."""
         tables = json.loads((Path(path) / "tables.json").read_text(encoding="utf-8"))
         self.forms, self.words = tables["forms"], frozenset(tables["words"].split())
         return self

@@ -24,7 +24,7 @@ from posh_reward.graph.parser.parse import (
     load_parser,
     parse,
     parser_version,
-    tokenized,
+    tokenize,
 )
 from posh_reward.graph.parser.spanning import is_tree, tree
 from posh_reward.graph.reader import MAX_CHARACTERS
@@ -180,7 +180,7 @@ SLOWEST = 15
 
 def seconds(text: str) -> float:
     start = time.process_time()
-    tokenized(load_parser(), text)
+    tokenize(load_parser(), text)
     return time.process_time() - start
 
 
@@ -201,7 +201,7 @@ def test_no_text_takes_much_longer_than_an_ordinary_one(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_spell_the_text(family: str) -> None:
     text = FAMILIES[family](3 * LONGEST_RUN + 7)
-    doc = tokenized(load_parser(), text)
+    doc = tokenize(load_parser(), text)
     assert doc.text == text
     assert all(text[token.idx :].startswith(token.text) for token in doc)
 
@@ -212,17 +212,17 @@ def test_tokens_spell_the_text(family: str) -> None:
 )
 def test_short_runs_get_the_tokens_of_spacy(text: str) -> None:
     nlp = load_parser()
-    assert [t.text for t in tokenized(nlp, text)] == [t.text for t in nlp.make_doc(text)]
+    assert [t.text for t in tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
 
 
 def test_words_stay_whole_where_spaces_after_commas_are_missing() -> None:
     nlp, text = load_parser(), "a-woman,a-man,their-dogs," * 20
-    assert [t.text for t in tokenized(nlp, text)] == [t.text for t in nlp.make_doc(text)]
+    assert [t.text for t in tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
 
 
 def test_a_long_run_changes_nothing_in_the_words_around_it() -> None:
     nlp, around = load_parser(), "A woman can't sit here."
-    doc = tokenized(nlp, f"{around} {'!' * 1000} {around}")
+    doc = tokenize(nlp, f"{around} {'!' * 1000} {around}")
     known = [(token.text, token.norm_, token.whitespace_) for token in nlp.make_doc(f"{around} ")]
     assert [(t.text, t.norm_, t.whitespace_) for t in doc[: len(known)]] == known
     assert [(t.text, t.norm_) for t in doc[-len(known) :]] == [pair[:2] for pair in known]
