@@ -198,7 +198,7 @@ class BiaffineParser:
             yield from batch
 
     def predict(self, texts: Sequence[Sequence[str]]) -> list[Array]:
-        """Return (words, 3) per sentence: head (a root is its own), index of label, index of tag."""
+        """Return (words, 3) per sentence: head (a root is its own), label, tag, as indices."""
         # Sentences of like length together: a step of the LSTM serves as many as have that word.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         results: dict[int, Array] = {}
