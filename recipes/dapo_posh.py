@@ -108,6 +108,16 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
         default=0.25,
         metadata={"help": "Scale the reward of lists down below this many details per entity."},
     )
+    coverage_floor: float = field(
+        default=0.65,
+        metadata={
+            "help": "Scale the reward down below this share of content words inside elements."
+        },
+    )
+    loose_weight: float = field(
+        default=0.5,
+        metadata={"help": "Weight of a word of no element, beyond people's share, in precision."},
+    )
     max_failed_calls: int = field(
         default=10,
         metadata={"help": "Stop with a checkpoint after so many mostly failed calls in a row."},
@@ -169,6 +179,8 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
             script.length_limit,
             script.repetition_limit,
             script.detail_floor,
+            script.coverage_floor,
+            script.loose_weight,
         ),
         max_failed_calls=script.max_failed_calls,
     )

@@ -23,7 +23,7 @@ FLOORS = [
     {"graph", "models"},
     {"metrics"},
     {"reward", "study"},
-    {"training"},
+    {"training", "attack"},
     {"adapters", "serve"},
     {"cli"},
 ]

@@ -9,6 +9,7 @@ from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.harmonic.asking import ANSWERS, check_task
 from posh_reward.metrics.harmonic.metric import HarmonicEval
 from posh_reward.metrics.harmonic.scores import HarmonicScores
+from posh_reward.metrics.inputs import sections
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.texts import is_blank
 from posh_reward.reward.trl import MetricReward, column_of, images_of
@@ -68,6 +69,15 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     def signature(self) -> str:
         """All that the scores depend on."""
         return self.harmonic.signature_for(self.task)
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The wording of the metric's prompts."""
+        return tuple(
+            text
+            for name in ("ours", "paper")
+            for text in sections("posh_reward.metrics.harmonic", name).values()
+        )
 
     def check(self) -> None:
         """Score one text, so that a judge that cannot work fails before the first step.

@@ -8,6 +8,7 @@ from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.posh.posh import PoSh
+from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import Shaping, shape, shape_axes
 from posh_reward.reward.trl import MetricReward, column_of, images_of
@@ -65,6 +66,11 @@ class PoshReward(MetricReward[Scores]):
     def metric(self) -> PoSh:
         """The metric."""
         return self.posh
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The wording of the metric's preset, also where its judge reads no prompts."""
+        return templates_of(self.posh.preset)
 
     @property
     def signature(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posh_reward.errors import JudgeError
+from posh_reward.metrics.inputs import sections
 from posh_reward.metrics.rubric.metric import RubricJudge
 from posh_reward.metrics.rubric.scores import RubricScores
 from posh_reward.reward.texts import is_blank
@@ -53,6 +54,15 @@ class RubricReward(MetricReward[RubricScores]):
     def objectives(self) -> Mapping[str, float | None]:
         """One, ``rubric``."""
         return {self.__name__: None}
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The wording of the metric's prompts."""
+        return tuple(
+            text
+            for name in ("paper",)
+            for text in sections("posh_reward.metrics.rubric", name).values()
+        )
 
     def check(self) -> None:
         """Judge one text, so that a judge that cannot work fails before the first step.

@@ -21,13 +21,30 @@ UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co"))
 pair (Cs) stays: a text with one is not Unicode, and fails with that reason."""
 EMPTY = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Those of other categories that nothing is to be seen of: fillers of Hangul, empty Braille."""
-CHECKED = re.compile("[^ -~\\s]|_")
-"""All that might join words: no printable ASCII but the underscore, and no white space."""
+SUSPECT = re.compile("[^ -~\\s]")
+"""All but printable ASCII and white space: what may not be seen."""
+RUN = re.compile(r"(?<=[^\W_])(?:[^\w\s]|_)+(?=[^\W_])")
+"""Marks between two letters or digits, without white space."""
+DIGITS = re.compile(r"(?<=[^\W\d_]{2})\d+(?=[^\W\d_]{2})")
+"""Digits inside a word."""
+HUMPS = re.compile(r"\b[^\W\d_]?[^\W\d_]*[a-z][A-Z][a-z]+[A-Z][a-z]+[^\W\d_]*\b")
+"""Words in camel case: a capital within the word, twice or more."""
+COMPOUND = re.compile(r"[^\W_]+(?:['\u2019\u2010\u2011-][^\W_]+){4,}")
+"""Five words or more that hyphens or apostrophes make one; people join four at most."""
+APOSTROPHES = ("'", "\u2019")
+HYPHENS = ("-", "\u2010")
+ABBREVIATING = (".", "&")
 JOINING_QUOTE = re.compile(r'(?<=[^\s"])"(?=[^\s"])')
+CONTRACTED = 2
+"""Letters before or behind an apostrophe within a word at most: "O'Keeffe", "they're"."""
 KNOWN_SHARE = 1 / 3
 """A text with a lower share of known words is gibberish. None of 9,432 descriptions and captions by
 people had less than a half, and a sentence that quotes a Latin inscription has 0.4; random strings
 of letters had 0.15 at most."""
+LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *:")
+FIELD = re.compile(r"\{\w*\}")
+INSTRUCTION = 4
+"""Words of a sentence of instructions, at least."""
 SHORTEST = 3
 """A shorter word is known only if it is among the commonest: dictionaries list most pairs of
 letters."""
@@ -77,40 +94,140 @@ def unjoined(text: str) -> str:
     """The text with a blank for each character that joins words so that they pass for one.
 
     A judge is asked of a thing by its name in quotes. A name that holds characters that look like
-    blanks, or quotes, could be a sentence that tells the judge what to answer.
+    blanks, or quotes, could be a sentence that tells the judge what to answer. Characters are
+    judged by what they do to a word, not by a list: whether they are seen, whether a mark composes
+    with its letter, and whether the tokenizer makes one word of two with them in between.
 
     Returns:
         A text of the same length, so that places in one are places in the other.
     """
-    text = CHECKED.sub(lambda found: " " if _joins(found[0]) else found[0], text)
-    return JOINING_QUOTE.sub(" ", text)
+    text = SUSPECT.sub(_if_seen, text)
+    text = JOINING_QUOTE.sub(" ", RUN.sub(_if_parting, text))
+    text = DIGITS.sub(_blank, text)
+    text = HUMPS.sub(_blank, text)
+    return COMPOUND.sub(lambda found: re.sub(r"[^\w]|_", " ", found[0]), text)
 
 
-def _joins(character: str) -> bool:
-    unseen = unicodedata.category(character) in UNSEEN
-    return unseen or character in EMPTY or character == "_"
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _if_seen(found: re.Match[str]) -> str:
+    """A character, or a blank if it is not seen, or hides behind a letter that it does not suit."""
+    character, at, text = found[0], found.start(), found.string
+    category = unicodedata.category(character)
+    if category in UNSEEN or character in EMPTY:
+        return " "
+    before = text[at - 1 : at]
+    if not ("a" <= before.lower() <= "z"):
+        return character
+    if category[0] == "M":  # an accent makes one letter with its own; a joiner does not
+        return character if len(unicodedata.normalize("NFC", before + character)) == 1 else " "
+    after = text[at + 1 : at + 2].lower()
+    # letters without case are of no word in Latin script: clicks and dots that part two words
+    return " " if category in ("Lo", "Lm") and "a" <= after <= "z" else character
+
+
+def _if_parting(found: re.Match[str]) -> str:
+    """Marks inside a word as they are, or blanks where they make one word of two."""
+    marks, text = found[0], found.string
+    if marks in APOSTROPHES:
+        return _apostrophe(found)
+    if unicodedata.normalize("NFKC", marks) in HYPHENS or (
+        marks in ABBREVIATING and _beside_a_letter(found)
+    ):
+        return marks
+    if text[found.start() - 1].isdigit() and text[found.end()].isdigit():
+        return marks  # 1,000 and 16:9
+    return marks if _parts(marks) else _blank(found)
+
+
+def _beside_a_letter(found: re.Match[str]) -> bool:
+    """True if a single letter stands before or behind: "a.m.", "AT&T"."""
+    sides = (
+        re.search(r"(?<!\w)\w\Z", found.string[: found.start()]),
+        re.match(r"\w(?!\w)", found.string[found.end() :]),
+    )
+    return any(sides)
+
+
+def _apostrophe(found: re.Match[str]) -> str:
+    before = re.search(r"[^\W_]*\Z", found.string[: found.start()])
+    after = re.match(r"[^\W_]*", found.string[found.end() :])
+    assert before is not None
+    assert after is not None
+    return found[0] if min(len(before[0]), len(after[0])) <= CONTRACTED else " "
+
+
+@lru_cache(maxsize=4096)
+def _parts(marks: str) -> bool:
+    """True if the tokenizer has two words with the marks between them, and not one name."""
+    words = [token.text for token in _tokenizer()(f"dog{marks}cat")]
+    return "dog" in words and "cat" in words
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> Any:
+    from spacy.lang.en import English
+
+    return English().tokenizer
+
+
+@lru_cache(maxsize=16)
+def labels_of(templates: tuple[str, ...]) -> re.Pattern[str] | None:
+    """A pattern of the labels and instructions that prompts are made of; None without any.
+
+    A text with such a line in it writes into the judge's prompt, since published wording does not
+    delimit texts. Labels are what stands before a colon at the beginning of a template's line, with
+    any number; instructions are sentences of four words or more without a field.
+    """
+    patterns: set[str] = set()
+    for line in (line.strip("- ") for template in templates for line in template.splitlines()):
+        label = LABEL.match(line)
+        if label is not None:
+            words = r"\s+".join(map(re.escape, label["words"].split()))
+            number = r"\s*\d+" if label["number"] else ""
+            patterns |= {rf"{words}\s*\d*\s*[:\uff1a]", *([words + number] if number else ())}
+        for sentence in re.split(r"(?<=[.;!?])\s", FIELD.sub("\0", line)):
+            parts = sentence.strip(" .;").split()
+            if len(parts) >= INSTRUCTION and "\0" not in sentence:
+                patterns.add(r"\W+".join(map(re.escape, (w.strip(".,;:") for w in parts))))
+    longest_first = sorted(patterns, key=lambda each: (-len(each), each))
+    return re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})", re.I) if patterns else None
+
+
+def unlabelled(text: str, labels: re.Pattern[str] | None) -> str:
+    """The text with blanks for what equals a label; of the same length."""
+    return text if labels is None else labels.sub(_blank, text)
 
 
 def says_nothing(text: str, reference: str) -> bool:
-    """Whether a text is blank to the eye, without any letter or digit, or gibberish.
+    """True if a text is blank to the eye, without any letter or digit, or gibberish.
 
     Gibberish is recognised by its lack of English words, so only where the reference is English.
     """
     if is_blank(text):
         return True
-    given = frozenset(words(reference))
-    return known_share(INVISIBLE.sub("", text), given) < KNOWN_SHARE <= known_share(reference)
+    stated = frozenset(words(reference))
+    gibberish = known_share(INVISIBLE.sub("", text), stated) < KNOWN_SHARE
+    return gibberish and is_english(reference)
+
+
+@lru_cache(maxsize=4096)
+def is_english(text: str) -> bool:
+    """True if at least a third of the words are English, as far as a dictionary tells."""
+    return known_share(text) >= KNOWN_SHARE
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text is blank to the eye, or without any letter or digit."""
+    """True if a text is blank to the eye, or without any letter or digit."""
     return not any(character.isalnum() for character in INVISIBLE.sub("", text))
 
 
-def known_share(text: str, given: frozenset[str] = frozenset()) -> float:
-    """The share of words that are in the dictionary or among the ``given``; 1 without any word."""
-    found = words(text)
-    return sum(word in given or _is_word(word) for word in found) / len(found) if found else 1.0
+def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
+    """The share of words that are in the dictionary or in ``also``; 1 without any word."""
+    parts = words(text)
+    return sum(word in also or _is_word(word) for word in parts) / len(parts) if parts else 1.0
 
 
 def repeated_share(text: str) -> float:

@@ -8,6 +8,7 @@ and leaves out those for which every function gave ``None`` (``grpo_trainer.py:2
 from __future__ import annotations
 
 import logging
+import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -26,7 +27,13 @@ from posh_reward.reward.objectives import (
     trainer_of,
 )
 from posh_reward.reward.reward_log import CallCost, extras, metrics
-from posh_reward.reward.texts import completion_text, unjoined, without_thoughts
+from posh_reward.reward.texts import (
+    completion_text,
+    labels_of,
+    unjoined,
+    unlabelled,
+    without_thoughts,
+)
 from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
@@ -154,6 +161,11 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         """One for each of ``objectives``."""
 
     @property
+    def templates(self) -> tuple[str, ...]:
+        """The prompts in use, whose labels no completion may write into them."""
+        return ()
+
+    @property
     def signature(self) -> str:
         """All that the scores depend on: the metric's signature."""
         return self.metric.signature
@@ -213,7 +225,8 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
 
     def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
         """The texts in completions, and the columns that they are scored against."""
-        texts = [_answer(each) for each in completions]
+        labels = labels_of(self.templates)
+        texts = [_answer(each, labels) for each in completions]
         return (texts, *self._columns(columns, len(texts)))
 
     def rewards(
@@ -257,10 +270,12 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         return [self._failed(why) for _ in texts]
 
 
-def _answer(completion: object) -> Any:
-    """The text of a completion without its thoughts, ``unjoined``; a non-text as it is."""
+def _answer(completion: object, labels: re.Pattern[str] | None) -> Any:
+    """The text of a completion, safe for prompts and without thoughts; a non-text as it is."""
     text = completion_text(completion)
-    return without_thoughts(unjoined(text)) if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    return without_thoughts(unlabelled(unjoined(text), labels))
 
 
 def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:

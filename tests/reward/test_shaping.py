@@ -11,7 +11,8 @@ from posh_reward.errors import ConfigError
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
 from posh_reward.types import Element, Scores
 
-ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 1),), "x")
+ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 100_000),), "x")
+"""Covers all of a text."""
 
 
 def scores(precision: float | None, recall: float | None, words: int = 10) -> Scores:
@@ -22,6 +23,31 @@ def scores(precision: float | None, recall: float | None, words: int = 10) -> Sc
 
 def test_f1_is_the_default() -> None:
     assert shape(scores(0.5, 1.0), Shaping()) == pytest.approx(2 / 3)
+
+
+def test_loose_words_beyond_two_are_claims() -> None:
+    """12 content words, 6 of them loose: 4 too many, each half an element, none of them right.
+
+    One element right and four halves wrong: (1 + 4 x 0.5 x 0.2) / (1 + 4 x 0.5) = 1.4 / 3.
+    """
+    text = "dog cat cow hen fox owl ruin snow lamp tent drum kite"
+    covered = replace(ELEMENT, spans=((0, text.index("ruin")),))
+    padded = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
+    floorless = Shaping("separate", coverage_floor=0)
+    assert shape_axes(padded, floorless) == pytest.approx((1.4 / 3, 1.0))
+    supported = replace(padded, reference="ruins, snow, lamps, a tent, drums and a kite")
+    assert shape_axes(supported, floorless) == pytest.approx((1.0, 1.0))
+    assert shape_axes(padded, Shaping("separate", loose_weight=0)) == pytest.approx((1.0, 1.0))
+    german = replace(padded, reference="Ein Hund und eine Katze im Regen vor dem Haus.")
+    assert shape_axes(german, Shaping("separate")) == (1.0, 1.0), "its words are not known"
+
+
+def test_below_the_floor_of_coverage_the_reward_falls() -> None:
+    """10 content words, 8 loose: 2 are free, so coverage is 0.4 of a floor of 0.8, half is kept."""
+    text = "dog cat cow hen fox owl ruin snow lamp tent"
+    covered = replace(ELEMENT, spans=((0, 7),))
+    bare = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
+    assert shape(bare, Shaping(coverage_floor=0.8, loose_weight=0)) == pytest.approx(0.6)
 
 
 def test_weights_move_the_balance() -> None:

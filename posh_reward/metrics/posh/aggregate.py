@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.metric import mean
+from posh_reward.metrics.posh.coverage import coverage
 from posh_reward.settings import check_settings
 from posh_reward.types import HIGHEST_GRADE, Direction, Element, Kind, Scores
 
@@ -85,6 +86,7 @@ FIGURES = (
     "reference_elements",
     "elements_per_100_words",
     "length_ratio",
+    "coverage",
     "unparsed",
 )
 """Names, in the order in which they are logged. Each is a mean over the scores that have it and
@@ -109,6 +111,7 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
         "reference_elements": mean([score.count("recall") for score in judged]),
         "elements_per_100_words": mean([density(score) for score in judged]),
         "length_ratio": mean([length_ratio(score) for score in judged]),
+        "coverage": mean([coverage(score) for score in judged]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
     for direction in DIRECTIONS:

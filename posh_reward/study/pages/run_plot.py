@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 WATCHED = {
     "posh/length_ratio": "words per word of the reference",
     "posh/repeated_share": "share of repeated phrases",
+    "posh/coverage": "share of content words in elements",
     "posh/failed_share": "share without a score",
     "judging_share": "share of the time spent judging",
 }
-"""Figures of a log that rise when a policy finds pay without describing, or a judge gives way."""
+"""Figures of a log that rise when a policy finds pay without describing, or a judge gives way;
+coverage falls then."""
 INK, SOFT = "#1f2328", "#8c959f"
 MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
 

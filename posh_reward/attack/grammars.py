@@ -1,0 +1,197 @@
+"""Picture-blind ways to write: each joins units, drawn from a vocabulary, to a text.
+
+The vocabulary is that of references of other images than the finds are paid for, as a policy
+learns it in training: words by part of speech. Nothing in a text depends on its image.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from posh_reward.types import Description
+
+Units = tuple[str, ...]
+"""Genome of a text: what is swapped, added and left out by the search."""
+
+COMMON = 150
+"""Words of each part of speech that are used: the commonest."""
+OPENING = "The image shows a scene. A figure stands in the foreground."
+"""Stock sentences, true of most paintings that a museum describes."""
+PHRASES = (
+    "in the foreground", "in the background", "to the left", "to the right", "in the center",
+    "near the top", "at the bottom", "beneath the sky", "behind the figure", "against a dark wall",
+)  # fmt: skip
+ABSTRACT = (
+    "a person", "people", "something", "a thing", "an object", "a figure", "a color", "a shape",
+    "a part", "clothing", "a garment", "an item", "an animal", "a structure", "a body", "a place",
+    "a container", "furniture", "a plant", "a surface", "light", "a covering", "an area", "a line",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WordStock:
+    """Words by part of speech, the commonest first."""
+
+    nouns: Sequence[str]
+    adjectives: Sequence[str]
+    verbs: Sequence[str]
+
+    @property
+    def words(self) -> Sequence[str]:
+        """All of them."""
+        return [*self.nouns, *self.adjectives, *self.verbs]
+
+    @classmethod
+    def of(cls, descriptions: Iterable[Description]) -> WordStock:
+        """The words of some texts, lower case; those of fewer than three letters are left out."""
+        counts: dict[str, Counter[str]] = {"NOUN": Counter(), "ADJ": Counter(), "VERB": Counter()}
+        for description in descriptions:
+            for token in description.tokens:
+                word = token.text.lower()
+                if token.pos in counts and word.isalpha() and len(word) > 2:
+                    counts[token.pos][word] += 1
+        # equal counts in alphabetical order, so that a seed means the same search everywhere
+        commonest = {
+            pos: [word for word, _ in sorted(of.items(), key=lambda item: (-item[1], item[0]))]
+            for pos, of in counts.items()
+        }
+        return cls(*(commonest[pos][:COMMON] or ["thing"] for pos in ("NOUN", "ADJ", "VERB")))
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A way to write a text from units."""
+
+    unit: Callable[[random.Random, WordStock], str]
+    join: Callable[[Units], str]
+    start: int = 24
+    """Units of the first text."""
+
+
+def _sentence(rng: random.Random, stock: WordStock) -> str:
+    noun, other = rng.choice(stock.nouns), rng.choice(stock.nouns)
+    adjective, second = rng.choice(stock.adjectives), rng.choice(stock.adjectives)
+    return rng.choice(
+        (
+            f"A {adjective} {noun} is {rng.choice(PHRASES)}.",
+            f"There is a {adjective} {noun} with a {second} {other}.",
+            f"A {noun} {rng.choice(stock.verbs)} a {adjective} {other}.",
+            f"The {noun} is {adjective} and {second}.",
+            f"A {adjective} {noun} and a {other} are {rng.choice(PHRASES)}.",
+        )
+    )
+
+
+def _pronoun(rng: random.Random, stock: WordStock) -> str:
+    who = rng.choice(("He is", "She is", "It is", "They are"))
+    some = rng.sample(list(stock.adjectives), min(3, len(stock.adjectives)))
+    return f"{who} {', '.join(some)}."
+
+
+def _hyphens(rng: random.Random, stock: WordStock) -> str:
+    return "-".join(rng.choice(stock.words) for _ in range(3))
+
+
+def _words(rng: random.Random, stock: WordStock) -> str:
+    return rng.choice(stock.words)
+
+
+GRAMMARS: dict[str, Grammar] = {
+    "possessive chain": Grammar(_words, lambda units: OPENING + " " + "'s ".join(units) + ".", 80),
+    "hyphens": Grammar(_hyphens, lambda units: f"{OPENING} It is {' '.join(units)}."),
+    "bullets": Grammar(_words, lambda units: "\n".join(f"- {unit}" for unit in units), 50),
+    "keywords": Grammar(_words, lambda units: f"{', '.join(units)}.", 60),
+    "quotes": Grammar(_words, lambda units: " ".join(f'"{unit}"' for unit in units), 50),
+    "there is": Grammar(
+        lambda rng, stock: f"There is a {rng.choice(stock.adjectives)} {rng.choice(stock.nouns)}.",
+        lambda units: " ".join(units),
+    ),
+    "sentences": Grammar(_sentence, lambda units: " ".join(units), 12),
+    "adjectives": Grammar(
+        lambda rng, stock: rng.choice(stock.adjectives),
+        lambda units: f"{OPENING} They are {', '.join(units)}.",
+    ),
+    "pronouns": Grammar(_pronoun, lambda units: f"A man and a woman. {' '.join(units)}", 8),
+    "verbs": Grammar(
+        lambda rng, stock: f"We {rng.choice(stock.verbs)}.",
+        lambda units: f"{OPENING} {' '.join(units)}",
+        15,
+    ),
+    "abstract": Grammar(
+        lambda rng, stock: rng.choice((*ABSTRACT, f"something {rng.choice(stock.adjectives)}")),
+        lambda units: f"There are {', '.join(units)}.",
+        20,
+    ),
+}
+"""By name. Each holds a trick that paid once; ``sentences`` is the honest way to guess."""
+
+
+def mutant(units: Units, grammar: Grammar, rng: random.Random, stock: WordStock) -> Units:
+    """A genome with one to four units changed, added, left out or moved."""
+    new = list(units)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        at = rng.randrange(len(new)) if new else 0
+        action = rng.choice(("change", "change", "add", "drop", "move", "repeat"))
+        if action == "add" or not new:
+            new.insert(at, grammar.unit(rng, stock))
+        elif action == "change":
+            new[at] = grammar.unit(rng, stock)
+        elif action == "drop" and len(new) > 1:
+            del new[at]
+        elif action == "repeat":
+            new.insert(rng.randrange(len(new) + 1), new[at])
+        else:
+            new.insert(rng.randrange(len(new)), new.pop(at))
+    return tuple(new)
+
+
+def addition(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -> str:
+    """A text with the units that have no word of ``taboo``, written by the grammar, behind it."""
+    units = tuple(unit for unit in units if not taboo.intersection(stems(unit)))
+    return f"{text} {grammar.join(units).removeprefix(OPENING).strip()}" if units else text
+
+
+def stems(text: str) -> set[str]:
+    """First five letters of each longer word: "wool", "woolen" and "wools" are one stem."""
+    words = "".join(c if c.isalpha() else " " for c in text.lower()).split()
+    return {word[:4] if len(word) < 6 else word[:5] for word in words if len(word) > 2}
+
+
+EDITS: dict[str, Callable[[list[str]], str]] = {
+    "words sorted": lambda words: " ".join(sorted(words)),
+    "words reversed": lambda words: " ".join(reversed(words)),
+    "long words only": lambda words: " ".join(word for word in words if len(word) > 3),
+    "long words by commas": lambda words: ", ".join(
+        word.strip(".,;") for word in words if len(word) > 3
+    ),
+    "hyphens": lambda words: "-".join(words),
+    "possessive chain": lambda words: "'s ".join(word.strip(".,;") for word in words),
+    "bullets": lambda words: "\n".join(f"- {word}" for word in words),
+    "capitals": lambda words: " ".join(words).upper(),
+    "camel case": lambda words: "".join(word.strip(".,;").capitalize() for word in words),
+    "each word twice": lambda words: " ".join(word for word in words for _ in range(2)),
+    "no full stops": lambda words: " ".join(words).replace(".", ""),
+    "quotes": lambda words: " ".join(f'"{word}"' for word in words),
+}
+"""By name, each of the words of a true text."""
+
+
+def characters(rng: random.Random, count: int) -> list[str]:
+    """Characters that may join words, hide or draw marks: of each category some, at most 20."""
+    by_category: dict[str, list[str]] = {}
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category[0] in "CMPSZ" and category != "Cs":
+            by_category.setdefault(category, []).append(character)
+    share = max(1, min(20, count // len(by_category)))
+    return [
+        character
+        for _, some in sorted(by_category.items())
+        for character in rng.sample(some, min(share, len(some)))
+    ]
