@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from posh_reward.study.agreement.localise import Counts, tallied
+from posh_reward.study.agreement.localisation import TokenCounts, count_tokens
 from posh_reward.types import Direction, Element, Scores, Span
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -113,11 +113,11 @@ def knowing(text: str, spans: Sequence[Span], scores: Scores, direction: Directi
     return replace(scores, elements=tuple(graded))
 
 
-def tokens_counted(texts: Sequence[Marked]) -> Counts:
+def tokens_counted(texts: Sequence[Marked]) -> TokenCounts:
     """Alerts at every threshold, as ``posh-reward agreement spans`` counts them."""
     grades = [np.array(text.grades) for text in texts]
     marks = [np.array(text.marks, dtype=bool) for text in texts]
-    return tallied(grades, marks, [True] * len(texts))
+    return count_tokens(grades, marks, [True] * len(texts))
 
 
 def macro_f1(texts: Sequence[Marked], threshold: float) -> float:

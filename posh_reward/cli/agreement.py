@@ -14,21 +14,20 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from posh_reward.study.agreement.items import Measure
-    from posh_reward.study.agreement.localise import Localiser
-    from posh_reward.study.agreement.pairs import Compared
-    from posh_reward.study.agreement.ratings import Rated
-    from posh_reward.study.agreement.report import Report
-    from posh_reward.study.agreement.run import Choices
+    from posh_reward.study.agreement.agreement_report import AgreementReport, AgreementSettings
+    from posh_reward.study.agreement.localisation import Localiser
+    from posh_reward.study.agreement.metric_scores import Measure
+    from posh_reward.study.agreement.preferences import Preferences
+    from posh_reward.study.agreement.ratings import TextRatings
     from posh_reward.study.rows.tables import Row
 
 AXES = ("mistakes", "omissions", "overall")
-IF_THERE = ("image", "uuid", "id")
+OPTIONAL = ("image", "uuid", "id")
 """Columns that a flag names by default, and that a table may lack."""
 
 
 def with_scipy(run: Callable[[argparse.Namespace], int], flags: argparse.Namespace) -> int:
-    """Runs a command, if what computes its figures is installed.
+    """Run a command, if SciPy, which computes its figures, is installed.
 
     Raises:
         MissingDependencyError: it is not.
@@ -44,106 +43,116 @@ def with_scipy(run: Callable[[argparse.Namespace], int], flags: argparse.Namespa
 
 def docent(flags: argparse.Namespace) -> int:
     """DOCENT's coarse judgments."""
-    from posh_reward.study.agreement.run import pairs_report
+    from posh_reward.study.agreement.preferences import preferences_report
 
-    return show(pairs_report(docent_judgments(flags), _choices(flags)), flags)
+    return show(preferences_report(docent_preferences(flags), _settings(flags)), flags)
 
 
-def docent_judgments(flags: argparse.Namespace) -> Compared:
-    """The pairs that the flags name."""
-    from posh_reward.study.agreement.pairs import PairColumns, compared
+def docent_preferences(flags: argparse.Namespace) -> Preferences:
+    """The pairs that the flags name, in DOCENT's columns."""
+    from posh_reward.study.agreement.preferences import PairColumns, read_preferences
 
-    return compared(_rows(flags), PairColumns(), flags.input)
+    return read_preferences(
+        _rows(flags), PairColumns(), flags.input, images=flags.images,
+        procedure=getattr(flags, "procedure", "strict"),
+    )  # fmt: skip
 
 
 def caparena(flags: argparse.Namespace) -> int:
     """CapArena's battles."""
-    from posh_reward.study.agreement.caparena import arena
-    from posh_reward.study.agreement.run import caparena_report
+    from posh_reward.study.agreement.caparena import caparena_report, read_arena
 
-    return show(caparena_report(arena(_rows(flags), flags.input), _choices(flags)), flags)
+    arena = read_arena(_rows(flags), flags.input, images=flags.images, procedure=flags.procedure)
+    return show(caparena_report(arena, _settings(flags)), flags)
 
 
 def pairs(flags: argparse.Namespace) -> int:
     """Any pairs that people compared."""
-    from posh_reward.study.agreement.run import pairs_report
+    from posh_reward.study.agreement.preferences import preferences_report
 
-    return show(pairs_report(pair_judgments(flags), _choices(flags)), flags)
+    return show(preferences_report(pair_preferences(flags), _settings(flags)), flags)
 
 
-def pair_judgments(flags: argparse.Namespace) -> Compared:
+def pair_preferences(flags: argparse.Namespace) -> Preferences:
     """The pairs that the flags name."""
-    from posh_reward.study.agreement.pairs import PairColumns, compared
+    from posh_reward.study.agreement.preferences import PairColumns, read_preferences
 
-    columns = PairColumns(
-        flags.text1, flags.text2, flags.reference, flags.image, by_axis(flags.label, "--label")
-    )
-    return compared(_rows(flags), columns, flags.input)
+    labels = by_axis(flags.label, "--label")
+    columns = PairColumns(flags.text1, flags.text2, flags.reference, flags.image, labels)
+    return read_preferences(
+        _rows(flags), columns, flags.input, images=flags.images,
+        procedure=getattr(flags, "procedure", "strict"),
+    )  # fmt: skip
 
 
 def ratings(flags: argparse.Namespace) -> int:
     """Any texts that people rated."""
-    from posh_reward.study.agreement.run import ratings_report
+    from posh_reward.study.agreement.ratings import ratings_report
 
-    return show(ratings_report(rating_judgments(flags), _choices(flags)), flags)
+    return show(ratings_report(text_ratings(flags), _settings(flags)), flags)
 
 
-def rating_judgments(flags: argparse.Namespace) -> Rated:
+def text_ratings(flags: argparse.Namespace) -> TextRatings:
     """The ratings that the flags name."""
-    from posh_reward.study.agreement.ratings import RatingColumns, rated
+    from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
-    named = rating_columns(flags)
-    columns = RatingColumns(flags.candidate, flags.references, flags.image, named, flags.raters)
-    return rated(_rows(flags), columns, flags.input)
+    columns = RatingColumns(
+        flags.candidate, flags.reference, flags.image, rating_columns(flags), flags.raters
+    )
+    return read_ratings(_rows(flags), columns, flags.input, flags.images)
 
 
 def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
     """Axis -> column of its ratings; ``rating`` for all of them unless flags name others."""
+    from posh_reward.study.agreement.author_layouts import AXIS_RATINGS
+
+    if not flags.rating and flags.layout in AXIS_RATINGS:
+        return {axis: axis for axis in AXES}
     return by_axis(flags.rating or ["rating"], "--rating")
 
 
 def mmhe(flags: argparse.Namespace) -> int:
     """HarmonicEval's judgments: four tasks, five criteria, the best of three."""
     from posh_reward.metrics.harmonic.asking import CRITERIA
-    from posh_reward.study.agreement.mmhe import MmheColumns, judged
-    from posh_reward.study.agreement.mmhe_report import mmhe_report
+    from posh_reward.study.agreement.mmhe import MmheColumns, mmhe_report, read_mmhe
 
-    named = {name: name for name in CRITERIA} | dict(flags.criterion)
-    columns = MmheColumns(flags.task, flags.candidate, flags.references, flags.image,
-                          flags.question, flags.best, named, flags.raters)  # fmt: skip
-    found = judged(_rows(flags), columns, flags.input, flags.images)
-    return show(mmhe_report(found, _choices(flags), flags.tables), flags)
+    criteria = {name: name for name in CRITERIA} | dict(flags.criterion)
+    columns = MmheColumns(flags.task, flags.candidate, flags.reference, flags.image,
+                          flags.question, flags.best, criteria, flags.raters)  # fmt: skip
+    judgments = read_mmhe(_rows(flags), columns, flags.input, flags.images)
+    return show(mmhe_report(judgments, _settings(flags), flags.tables), flags)
 
 
 def spans(flags: argparse.Namespace) -> int:
     """Texts with marked mistakes and omissions."""
-    from posh_reward.study.agreement.marks import MarkColumns, marked
-    from posh_reward.study.agreement.parts import spans_report
+    from posh_reward.study.agreement.agreement_report import AgreementSettings
+    from posh_reward.study.agreement.localisation import SpanColumns, read_marks, spans_report
 
-    columns = MarkColumns(
+    columns = SpanColumns(
         flags.generation, flags.reference, flags.mistakes, flags.omissions, flags.image
     )
-    judged = marked(_rows(flags), columns, flags.input)
-    found, missing = _localisers(flags)
-    report = spans_report(
-        judged, found, missing, against=flags.against, resamples=flags.resamples, seed=flags.seed,
+    marks = read_marks(_rows(flags), columns, flags.input)
+    localisers, missing = _localisers(flags)
+    settings = AgreementSettings(
+        missing=missing, against=flags.against, resamples=flags.resamples, seed=flags.seed,
         quiet=flags.quiet,
     )  # fmt: skip
-    return show(report, flags)
+    return show(spans_report(marks, localisers, settings), flags)
 
 
 def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
+    """Metrics that locate errors, and those that cannot work here with the remedy."""
     from posh_reward.cli.commands import metric_of
     from posh_reward.models.encoders import load_encoder
-    from posh_reward.study.agreement.baselines.embedding import EmbeddingAlerts
-    from posh_reward.study.agreement.baselines.random import Random
+    from posh_reward.study.agreement.baselines.catalogue import Random
+    from posh_reward.study.agreement.baselines.embedding_alerts import EmbeddingAlerts
     from posh_reward.study.agreement.measures import PoshMeasure
 
     posh = metric_of(flags)
-    found: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
+    localisers: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
     missing: list[tuple[str, str]] = []
     if flags.random:
-        found.append(Random())
+        localisers.append(Random())
     if flags.encoder is not None:
         try:
             encoder = load_encoder(flags.encoder)
@@ -151,136 +160,139 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
             missing += [(name, str(error)) for name in ("4GramEmbed", "SGEmbed")]
         else:
             readers = (None, posh.reader)
-            found += [EmbeddingAlerts(encoder, flags.encoder, reader) for reader in readers]
-    if not found:
+            localisers += [EmbeddingAlerts(encoder, flags.encoder, reader) for reader in readers]
+    if not localisers:
         raise InputError("no metric to measure: leave out --no-posh, or add --random")
-    return found, missing
+    return localisers, missing
 
 
 def graphs(flags: argparse.Namespace) -> int:
     """Scene graphs that people drew."""
     from posh_reward.cli.commands import metric_of
-    from posh_reward.study.agreement.parts import graphs_report
+    from posh_reward.study.agreement.graph_match import graphs_report
 
     reader = metric_of(flags).reader
-    report = graphs_report(_rows(flags), reader, flags.input, resamples=flags.resamples,
-                           seed=flags.seed)  # fmt: skip
-    return show(report, flags)
+    return show(graphs_report(_rows(flags), reader, flags.input, _resampling(flags)), flags)
 
 
 def answers(flags: argparse.Namespace) -> int:
     """Questions that people answered."""
-    from posh_reward.study.agreement.answers import answered
-    from posh_reward.study.agreement.parts import answers_report
+    from posh_reward.study.agreement.judge_answers import answers_report, read_answers
 
-    given = answered(_rows(flags), flags.answer, flags.pair, flags.input)
-    report = answers_report(given, flags.input, resamples=flags.resamples, seed=flags.seed)
-    return show(report, flags)
+    human = read_answers(_rows(flags), flags.answer, flags.pair, flags.input)
+    return show(answers_report(human, flags.input, _resampling(flags)), flags)
 
 
-def by_axis(given: list[str], flag: str) -> dict[str, str]:
+def by_axis(columns: list[str], flag: str) -> dict[str, str]:
     """``["P"]`` or ``["mistakes=P", ...]`` -> axis -> column; one column alone is for all axes.
 
     Raises:
         InputError: an axis is unknown or given twice.
     """
-    found: dict[str, str] = {}
-    for each in given:
+    column_of: dict[str, str] = {}
+    for each in columns:
         axis, equals, column = each.partition("=")
-        axes = (axis,) if equals else AXES
-        for one in axes:
-            if one not in AXES or one in found:
-                why = "is given twice" if one in found else "is unknown"
+        for one in (axis,) if equals else AXES:
+            if one not in AXES or one in column_of:
+                why = "is given twice" if one in column_of else "is unknown"
                 raise InputError(f"{flag} {each!r}: the axis {one!r} {why}: use {', '.join(AXES)}")
-            found[one] = column if equals else each
-    return found
+            column_of[one] = column if equals else each
+    return column_of
 
 
 def _rows(flags: argparse.Namespace) -> list[Row]:
-    from posh_reward.study.agreement.page import check_plot
-    from posh_reward.study.agreement.sources import check_columns, read_rows
+    from posh_reward.study.agreement.agreement_page import check_plot
+    from posh_reward.study.agreement.author_layouts import LAYOUTS
+    from posh_reward.study.agreement.judgment_files import check_columns, read_rows
 
     if flags.plot is not None:
         check_plot(flags.plot)
+    layout = getattr(flags, "layout", None)
+    if layout is not None:
+        return LAYOUTS[layout](Path(flags.input), getattr(flags, "reference_file", None))
     rows = read_rows(
         flags.input,
         split=getattr(flags, "split", "test"),
         format=flags.format,
         delimiter=flags.delimiter,
         unfold=getattr(flags, "unfold", None),
+        images=getattr(flags, "harmonic", None) is not None
+        or getattr(flags, "llm_sees", "reference") != "reference",
     )
     for flag in ("image", "pair"):
         column = getattr(flags, flag, None)
-        if column not in (None, *IF_THERE):
+        if column not in (None, *OPTIONAL):
             check_columns(rows, {f"--{flag}": column}, flags.input)
     return rows
 
 
-def _choices(flags: argparse.Namespace) -> Choices:
-    from posh_reward.study.agreement.run import Choices
+def _resampling(flags: argparse.Namespace) -> AgreementSettings:
+    from posh_reward.study.agreement.agreement_report import AgreementSettings
 
+    return AgreementSettings(resamples=flags.resamples, seed=flags.seed, quiet=flags.quiet)
+
+
+def _settings(flags: argparse.Namespace) -> AgreementSettings:
     paper = getattr(flags, "paper", "none")
     measures, missing = _measures(flags)
-    return Choices(
+    return replace(
+        _resampling(flags),
         measures=measures,
         columns=flags.column,
         missing=missing,
-        combine=getattr(flags, "combine", "join"),
+        combine=getattr(flags, "combine", "native"),
         against=flags.against,
-        resamples=flags.resamples,
-        seed=flags.seed,
         table=None if paper == "none" else int(paper),
-        quiet=flags.quiet,
     )
 
 
 def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str, str]]]:
+    """Metrics that score texts, and those that cannot work here with the remedy."""
     from posh_reward.cli.commands import metric_of
-    from posh_reward.study.agreement.baselines.llm import LlmScores
-    from posh_reward.study.agreement.baselines.load import load_baselines
+    from posh_reward.study.agreement.baselines.catalogue import load_baselines
+    from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
-    from posh_reward.study.agreement.sources import read_rows
 
     posh = metric_of(flags)
-    found: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
+    measures: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
     for each in flags.scores:
         name, equals, file = each.partition("=")
         if not (name and equals and file):
             raise InputError(f"--scores {each!r}: write NAME=FILE")
-        found.append(ScoresFile(name, read_rows(file), file))
+        measures.append(ScoresFile(name, read_rows(file), file))
     baselines, missing = load_baselines(flags.baseline, posh.reader)
-    found += baselines
+    measures += baselines
     if flags.llm is not None:
         from posh_reward.models.load_model import load_model
+        from posh_reward.study.agreement.baselines.llm_scores import LlmScores
 
-        found.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
+        measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:
         from posh_reward.metrics.harmonic.metric import HarmonicEval
-        from posh_reward.study.agreement.harmonic import HarmonicMeasure
+        from posh_reward.study.agreement.measures import HarmonicMeasure
 
         harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)
-        found.append(HarmonicMeasure(harmonic))
-    if not found and not flags.column:
+        measures.append(HarmonicMeasure(harmonic))
+    if not measures and not flags.column:
         raise InputError("no metric to measure: leave out --no-posh, or name --column, --scores, "
                          "--baseline, --llm or --harmonic")  # fmt: skip
-    return found, missing
+    return measures, missing
 
 
-def show(report: Report, flags: argparse.Namespace) -> int:
-    """Prints a report, and writes its page and its plot; returns an exit status."""
+def show(report: AgreementReport, flags: argparse.Namespace) -> int:
+    """Print a report, and write its page and its plot; return an exit status."""
     from posh_reward.cli.texts import write_text
-    from posh_reward.study.agreement.page import page_of, plot
-    from posh_reward.study.agreement.report import as_json
-    from posh_reward.study.agreement.table import text_of
+    from posh_reward.study.agreement.agreement_page import draw_plot, html_page, terminal_text
+    from posh_reward.study.agreement.agreement_report import as_json
 
     if flags.title:
         report = replace(report, title=flags.title)
-    write_text(json.dumps(as_json(report), indent=2) if flags.json else text_of(report))
+    write_text(json.dumps(as_json(report), indent=2) if flags.json else terminal_text(report))
     for line in report.lines:
         if line.signature and not flags.quiet:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
     if flags.html is not None:
-        Path(flags.html).write_text(page_of(report), encoding="utf-8")
+        Path(flags.html).write_text(html_page(report), encoding="utf-8")
     if flags.plot is not None:
-        plot(report, Path(flags.plot))
+        draw_plot(report, Path(flags.plot))
     return UNSCORED if any(line.failures for line in report.lines) else OK

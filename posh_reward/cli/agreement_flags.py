@@ -51,113 +51,116 @@ Questions that people answered by hand: direction (mistakes or omissions), grade
 whether the element is in the other text (paper, Table 9). `posh-reward score --elements` writes
 elements with direction and grade: add an answer to each, and read them with --unfold elements."""
 
+TABLES = "JSON lines, CSV, TSV, Parquet, or a dataset"
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``metrics.harmonic``, which the help does not load."""
 
 
+COMMANDS = (
+    ("docent", "DOCENT's coarse judgments", DOCENT),
+    ("caparena", "CapArena's battles", CAPARENA),
+    ("pairs", "any pairs that people compared", PAIRS),
+    ("ratings", "any texts that people rated", RATINGS),
+    ("mmhe", "HarmonicEval's judgments", MMHE),
+    ("spans", "texts with marked mistakes and omissions", SPANS),
+    ("graphs", "scene graphs that people drew", GRAPHS),
+    ("answers", "questions that people answered", ANSWERS),
+)
+"""(Name, help, description); ``agreement`` has a function of each name."""
+
+
 def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
-    """Adds the commands below ``agreement``.
+    """Add the commands below ``agreement``.
 
     Args:
         command: the parser of ``agreement``.
         metric: has the flags that describe POSH.
     """
+    add_of = {
+        "docent": (docent_input, _procedure, _paper, _metrics),
+        "caparena": (_caparena, _procedure, _paper, _metrics),
+        "pairs": (pairs_input, _procedure, _metrics),
+        "ratings": (ratings_input, _combine, _metrics),
+        "mmhe": (_mmhe, _combine, _metrics),
+        "spans": (_spans,),
+        "graphs": (_graphs,),
+        "answers": (_answers,),
+    }
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
-    for name, words, about, flags, run in (
-        (
-            "docent",
-            "DOCENT's coarse judgments",
-            DOCENT,
-            (docent_input, _paper, _metrics),
-            agreement.docent,
-        ),
-        ("caparena", "CapArena's battles", CAPARENA, (_caparena, _metrics), agreement.caparena),
-        (
-            "pairs",
-            "any pairs that people compared",
-            PAIRS,
-            (pairs_input, _metrics),
-            agreement.pairs,
-        ),
-        (
-            "ratings",
-            "any texts that people rated",
-            RATINGS,
-            (ratings_input, _combine, _metrics),
-            agreement.ratings,
-        ),
-        ("mmhe", "HarmonicEval's judgments", MMHE, (_mmhe, _metrics), agreement.mmhe),
-        ("spans", "texts with marked mistakes and omissions", SPANS, (_spans,), agreement.spans),
-        ("graphs", "scene graphs that people drew", GRAPHS, (_graphs,), agreement.graphs),
-        ("answers", "questions that people answered", ANSWERS, (_answers,), agreement.answers),
-    ):
-        parents = [] if name == "answers" else [metric]
-        each = chosen.add_parser(name, help=words, parents=parents, description=about,
-                                 epilog=EXITS,
+    for name, words, about in COMMANDS:
+        each = chosen.add_parser(name, help=words, parents=[] if name == "answers" else [metric],
+                                 description=about, epilog=EXITS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-        each.set_defaults(command=partial(agreement.with_scipy, run))
-        for add in (*flags, output):
+        each.set_defaults(command=partial(agreement.with_scipy, getattr(agreement, name)))
+        for add in (*add_of[name], output):
             add(each)
 
 
 def docent_input(command: argparse.ArgumentParser) -> None:
-    """Where DOCENT's judgments are."""
+    """Add the flags of DOCENT's judgments."""
     command.add_argument("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-coarse",
                          help="default: amitha/docent-eval-coarse, on the hub")  # fmt: skip
+    _images(command)
     _table(command, split=True)
 
 
 def _caparena(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json")
+    command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json; with --layout "
+                         "caparena-auto a model's file, or the folder of them")  # fmt: skip
+    command.add_argument("--layout", choices=("caparena-auto",), help="CapArena-Auto: the judge's "
+                         "verdict is the winner")  # fmt: skip
+    _images(command)
     _table(command)
-    _paper(command)
 
 
 def pairs_input(command: argparse.ArgumentParser) -> None:
-    """What a table of pairs is called, column by column."""
+    """Add the names of the columns of a table of pairs."""
     add = command.add_argument
-    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
-    add("--text1", metavar="COLUMN", default="text1", help="default: text1")
-    add("--text2", metavar="COLUMN", default="text2", help="default: text2")
-    add("--reference", metavar="COLUMN", default="reference", help="default: reference")
+    add("input", metavar="INPUT", help=TABLES)
+    for name in ("text1", "text2"):
+        add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
+    _reference(command, "reference", "a text")
     add("--label", metavar="[AXIS=]COLUMN", action="append", default=[], help="labels, of all axes "
         "or of mistakes, omissions or overall; may be repeated")  # fmt: skip
     _image(command)
+    _images(command)
     _table(command, split=True)
 
 
 def ratings_input(command: argparse.ArgumentParser) -> None:
-    """What a table of ratings is called, column by column."""
+    """Add the names of the columns of a table of ratings."""
     add = command.add_argument
-    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
+    add("input", metavar="INPUT", help=TABLES)
     add("--candidate", metavar="COLUMN", default="candidate", help="default: candidate")
-    add("--references", metavar="COLUMN", default="references", help="a text or a list of texts; "
-        "default: references")  # fmt: skip
+    _reference(command, "references", "a text or a list of texts")
     add("--rating", metavar="[AXIS=]COLUMN", action="append", default=[], help="ratings, of all "
         "axes or of mistakes, omissions or overall; may be repeated; default: rating")  # fmt: skip
-    add("--raters", choices=("each", "mean"), default="each", help="several ratings of a text: "
-        "count each (default), or their mean")  # fmt: skip
+    _raters(command)
     add("--unfold", metavar="COLUMN", help="a column of lists of rows, such as the candidates of "
         "an image: each becomes a row")  # fmt: skip
+    add("--layout", choices=("flickr8k", "thumb"), help="read the authors' own files: CLIPScore's "
+        "flickr8k.json, or mscoco_THumB-1.0.jsonl with --reference-file")  # fmt: skip
+    add("--reference-file", metavar="FILE", type=Path, help="THumB's mscoco_references.jsonl")
     _image(command)
+    _images(command)
     _table(command, split=True)
 
 
 def _mmhe(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("input", metavar="INPUT", help="JSON lines, CSV, TSV, Parquet, or a dataset")
-    for name in ("task", "candidate", "references", "question", "best"):
+    add("input", metavar="INPUT", help=TABLES)
+    for name in ("task", "candidate", "question", "best"):
         add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
+    _reference(command, "references", "a text or a list of texts, if there is one")
     add("--criterion", metavar="CRITERION=COLUMN", type=_criterion, action="append", default=[],
         help="ratings of a criterion; may be repeated; default: the criterion's name")  # fmt: skip
-    add("--raters", choices=("each", "mean"), default="each", help="several ratings of a text: "
-        "count each (default), or their mean")  # fmt: skip
+    _raters(command)
     add("--unfold", metavar="COLUMN", help="a column of lists of rows, such as the three texts of "
         "an image: each becomes a row")  # fmt: skip
-    add("--images", metavar="FOLDER", type=Path, help="that paths of images are relative to")
     add("--paper", dest="tables", type=_tables, default=(2, 3), metavar="N,...", help="tables of "
         "HarmonicEval's paper to print below, of 2 to 7, or none; default: 2,3")  # fmt: skip
     _image(command)
+    _images(command)
     _table(command, split=True)
 
 
@@ -184,10 +187,29 @@ def _criteria(text: str) -> tuple[str, ...]:
     return chosen
 
 
+def _reference(command: argparse.ArgumentParser, default: str, content: str) -> None:
+    command.add_argument("--reference", "--references", metavar="COLUMN", default=default,
+                         help=f"{content}; default: {default}")  # fmt: skip
+
+
+def _raters(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--raters", choices=("each", "mean"), default="each", help="several "
+                         "ratings of a text: count each (default), or their mean")  # fmt: skip
+
+
 def _combine(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--combine", choices=("join", "best", "mean"), default="join",
-                         help="several references: join them into one text of sentences "
-                         "(default), or take the best or the mean score")  # fmt: skip
+    command.add_argument("--combine", choices=("native", "join", "best", "mean"), default="native",
+                         help="several references: as each metric's library takes them (default: "
+                         "BLEU, ROUGE and METEOR take several; POSH and the others one text of "
+                         "sentences), joined for all, or the best or the mean score")  # fmt: skip
+
+
+def _procedure(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--procedure", choices=("authors", "strict"), default="authors",
+                         help="authors (default): as in the authors' programs, equal scores are a "
+                         "win for the first text where the tie threshold is 0, and medians of Elo "
+                         "are whole points; strict: equal scores are a tie, medians are exact. "
+                         "Without labels of both signs: strict")  # fmt: skip
 
 
 def _spans(command: argparse.ArgumentParser) -> None:
@@ -227,6 +249,11 @@ def _answers(command: argparse.ArgumentParser) -> None:
 def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
     command.add_argument("--image", metavar="COLUMN", default=default, help="rows of one image are "
                          f"resampled together; default: {default}, if there is one")  # fmt: skip
+
+
+def _images(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--images", metavar="FOLDER", type=Path, help="that paths and names of "
+                         "images are relative to, for metrics that see")  # fmt: skip
 
 
 def _table(command: argparse.ArgumentParser, split: bool = False) -> None:
@@ -274,7 +301,7 @@ def _metrics(command: argparse.ArgumentParser) -> None:
 
 
 def resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
-    """How intervals are computed."""
+    """Add the flags of intervals and tests."""
     add = command.add_argument_group("intervals and tests").add_argument
     if against:
         add("--against", metavar="NAME", help="the metric that the others are compared with; "
@@ -285,14 +312,14 @@ def resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
 
 
 def count(text: str) -> int:
-    """A whole number from 0."""
+    """Parse a whole number from 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
     return int(text)
 
 
 def output(command: argparse.ArgumentParser) -> None:
-    """What is written, and how."""
+    """Add the flags of the output."""
     add = command.add_argument_group("output").add_argument
     add("--title", default="", help="heading of the table")
     add("--json", action="store_true", help="print JSON instead of a table")

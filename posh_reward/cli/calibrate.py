@@ -17,8 +17,8 @@ from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
-    from posh_reward.study.calibration.calibrate import Found
-    from posh_reward.study.calibration.judged import Judged
+    from posh_reward.study.calibration.calibration_set import CalibrationSet
+    from posh_reward.study.calibration.out_of_fold import CalibrationResult
     from posh_reward.types import Scores
 
 ABOUT = """\
@@ -36,7 +36,7 @@ them."""
 
 
 def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
-    """Adds the commands below ``calibrate``.
+    """Add the commands below ``calibrate``.
 
     Args:
         command: the parser of ``calibrate``.
@@ -44,7 +44,7 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
     """
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     flags = agreement_flags
-    for name, words, about, add, judged in (
+    for name, words, about, add, read in (
         ("docent", "DOCENT's coarse judgments", flags.DOCENT, flags.docent_input, _docent),
         ("pairs", "any pairs that people compared", flags.PAIRS, flags.pairs_input, _pairs),
         ("ratings", "any texts that people rated", flags.RATINGS, flags.ratings_input, _ratings),
@@ -53,7 +53,7 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
         each = chosen.add_parser(name, help=words, parents=[metric], description=about,
                                  epilog=EXITS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-        each.set_defaults(command=partial(agreement.with_scipy, partial(calibrate, judged)))
+        each.set_defaults(command=partial(agreement.with_scipy, partial(calibrate, read)))
         add(each)
         _fitting(each)
         flags.resampling(each, against=False)
@@ -81,112 +81,109 @@ def _fitting(command: argparse.ArgumentParser) -> None:
     add("--folds", type=agreement_flags.count, default=5, metavar="N", help="default: 5")
 
 
-def calibrate(read: Callable[[argparse.Namespace], Judged], flags: argparse.Namespace) -> int:
-    """Fits, tests, prints and, if it is worth it, saves."""
-    from posh_reward.study.agreement.page import check_plot
-    from posh_reward.study.calibration.calibrate import How, said
-    from posh_reward.study.calibration.calibrate import calibrate as fitted
-    from posh_reward.study.calibration.saving import check_output
+def calibrate(
+    read: Callable[[argparse.Namespace], CalibrationSet], flags: argparse.Namespace
+) -> int:
+    """Fit, test, print and, if it is worth it, save."""
+    from posh_reward.study.agreement.agreement_page import check_plot
+    from posh_reward.study.calibration import out_of_fold
+    from posh_reward.study.calibration.settings_output import check_output
 
     if flags.output is not None:
         check_output(Path(flags.output), flags.overwrite)
     if flags.plot is not None:
         check_plot(flags.plot)
-    judged = read(flags)
-    scores, signature = _scores(judged, flags)
-    found = fitted(judged, scores, How(flags.folds, flags.resamples, flags.seed, flags.quiet))
-    words = said(found)
-    report = replace(found.report, notes=[*words, *found.report.notes], extra=_numbers(found))
-    shown = agreement.show(report, flags)
-    saved = _save(found, flags, [judged.title, *words, f"Graded by {signature}"])
-    return shown if saved else UNSCORED
+    data = read(flags)
+    scores, signature = _scores(data, flags)
+    settings = out_of_fold.CalibrationSettings(
+        flags.folds, flags.resamples, flags.seed, flags.quiet
+    )
+    result = out_of_fold.calibrate(data, scores, settings)
+    words = out_of_fold.verdict_lines(result)
+    report = replace(result.report, notes=[*words, *result.report.notes], extra=_numbers(result))
+    status = agreement.show(report, flags)
+    complete = _save(result, flags, [data.title, *words, f"Graded by {signature}"])
+    return status if complete else UNSCORED
 
 
-def _numbers(found: Found) -> dict[str, object]:
-    precision, recall = found.calibration.precision_and_recall
+def _numbers(result: CalibrationResult) -> dict[str, object]:
+    precision, recall = result.calibration.precision_and_recall
     return {
         "calibration": {
-            "weights": asdict(found.calibration.weights),
+            "weights": asdict(result.calibration.weights),
             "precision_weight": precision,
             "recall_weight": recall,
-            "intervals": found.ranges,
-            "gain": asdict(found.gain),
-            "agreement": asdict(found.agreement),
-            "figure": found.figure,
-            "images": found.images,
-            "settled": found.settled,
+            "intervals": result.ranges,
+            "gain": asdict(result.gain),
+            "agreement": asdict(result.agreement),
+            "figure": result.figure,
+            "images": result.images,
+            "settled": result.settled,
         }
     }
 
 
-def _save(found: Found, flags: argparse.Namespace, notes: list[str]) -> bool:
-    """Whether everything that was to be written is."""
+def _save(result: CalibrationResult, flags: argparse.Namespace, notes: list[str]) -> bool:
+    """Write the settings; return false if they were asked for and are not worth it."""
     from posh_reward.metrics.load_metric import read_metric
-    from posh_reward.study.calibration.calibrate import disagreement
-    from posh_reward.study.calibration.saving import save
+    from posh_reward.study.calibration.out_of_fold import disagreement
+    from posh_reward.study.calibration.settings_output import save
 
     if flags.output is None:
         return True
-    if not found.settled and not flags.anyway:
-        why = disagreement(found) or "the gain is not settled. Keep equal weights"
+    if not result.settled and not flags.anyway:
+        why = disagreement(result) or "the gain is not settled. Keep equal weights"
         print(f"{flags.output!r} is not written: {why}, or pass --anyway", file=sys.stderr)
         return False
     names = ("judge", "parser", "coref", "preset")
     metric = read_metric(flags.config, **{name: getattr(flags, name) for name in names})
-    metric.pop("store", None)  # where answers are kept is the next run's business
-    print("\n".join(save(found.calibration, metric, Path(flags.output), notes)), file=sys.stderr)
+    metric.pop("store", None)  # the store of answers is the next run's business
+    print("\n".join(save(result.calibration, metric, Path(flags.output), notes)), file=sys.stderr)
     return True
 
 
-def _scores(judged: Judged, flags: argparse.Namespace) -> tuple[list[Scores], str]:
-    """Scores of all texts, and the signature of who graded them."""
+def _scores(data: CalibrationSet, flags: argparse.Namespace) -> tuple[list[Scores], str]:
+    """Scores of all texts, and the signature of the metric that graded them."""
     from posh_reward.cli.commands import metric_of
-    from posh_reward.study.agreement.bars import Bars
-    from posh_reward.study.calibration.scores import Kept, check_same, read_kept, score_missing
+    from posh_reward.study.calibration.graded_texts import GradeCache, score_missing
 
-    kept = read_kept(Path(flags.scores)) if flags.scores is not None else Kept()
+    cache = GradeCache.read(Path(flags.scores)) if flags.scores is not None else GradeCache()
     made: list[PoSh] = []
 
     def metric() -> PoSh:
         made[:] = [metric_of(flags)]
         return made[0]
 
-    bars = Bars(flags.quiet)
-    try:
-        scores = score_missing(
-            judged.pairs, kept, metric, lambda count: bars.bar("score", count, "pair")
-        )
-    finally:
-        bars.close()
+    scores = score_missing(data.pairs, cache, metric, flags.quiet)
     if not made and flags.output is not None:
         # The settings that are saved have to be those of the judge that graded. One that runs
         # elsewhere cannot be made here, nor its signature.
         with suppress(MissingDependencyError):
-            check_same(kept, metric().signature)
-    return scores, str(kept.signature)
+            cache.check_signature(metric().signature)
+    return scores, str(cache.signature)
 
 
-def _docent(flags: argparse.Namespace) -> Judged:
-    from posh_reward.study.calibration.judged import judged_pairs
+def _docent(flags: argparse.Namespace) -> CalibrationSet:
+    from posh_reward.study.calibration.calibration_set import preference_set
 
-    return judged_pairs(agreement.docent_judgments(flags))
-
-
-def _pairs(flags: argparse.Namespace) -> Judged:
-    from posh_reward.study.calibration.judged import judged_pairs
-
-    return judged_pairs(agreement.pair_judgments(flags))
+    return preference_set(agreement.docent_preferences(flags))
 
 
-def _ratings(flags: argparse.Namespace) -> Judged:
-    from posh_reward.study.calibration.judged import judged_ratings
+def _pairs(flags: argparse.Namespace) -> CalibrationSet:
+    from posh_reward.study.calibration.calibration_set import preference_set
 
-    return judged_ratings(agreement.rating_judgments(flags), agreement.rating_columns(flags))
+    return preference_set(agreement.pair_preferences(flags))
 
 
-def _packets(flags: argparse.Namespace) -> Judged:
+def _ratings(flags: argparse.Namespace) -> CalibrationSet:
+    from posh_reward.study.calibration.calibration_set import rating_set
+
+    return rating_set(agreement.text_ratings(flags), agreement.rating_columns(flags))
+
+
+def _packets(flags: argparse.Namespace) -> CalibrationSet:
     from posh_reward.cli.packets import answer_files, check_raters
-    from posh_reward.study.calibration.judged import answered_pairs, judged_pairs
+    from posh_reward.study.calibration.calibration_set import packet_preferences, preference_set
     from posh_reward.study.packets.answer_files import collect
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.results_text import files_that_do_not_count
@@ -199,4 +196,4 @@ def _packets(flags: argparse.Namespace) -> Judged:
     answers = [answer for answer in collected.answers if answer.rater not in flags.leave_out]
     if not any(answer.marks is None for answer in answers):
         raise InputError("no answer compares two texts: see what was refused, or --leave-out")
-    return judged_pairs(answered_pairs(answers, key))
+    return preference_set(packet_preferences(answers, key))

@@ -34,7 +34,7 @@ kept in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would ru
 written to CSV with an apostrophe before it."""
 EXPLAIN = f"""\
 Scores one pair and shows it in the terminal. A text may come from a file (@caption.txt) or from
-standard input (@-); to begin a text with an at sign, write @@.
+standard input (@-); to begin a text with an at sign, write .
 
 {MEANING}"""
 REPORT = f"""\

@@ -15,7 +15,7 @@ def text(given: str) -> str:
     Raises:
         InputError: the file cannot be read as UTF-8.
     """
-    if not given.startswith("@") or given.startswith("@@"):
+    if not given.startswith("@") or given.startswith(""):
         return given.removeprefix("@")
     try:
         if given[1:] == STANDARD:
@@ -23,7 +23,7 @@ def text(given: str) -> str:
         return Path(given[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"cannot read {given[1:]!r} ({error}); a text that begins with @ is written @@"
+            f"cannot read {given[1:]!r} ({error}); a text that begins with @ is written "
         ) from None
 
 

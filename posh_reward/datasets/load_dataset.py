@@ -137,12 +137,13 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
     return dataset.select([row for row in range(len(dataset)) if row not in broken])
 
 
-def load_rows(name: str, split: str = "test") -> list[dict[str, Any]]:
-    """All rows of one split of any dataset, such as people's judgments, without its images.
+def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[dict[str, Any]]:
+    """All rows of one split of any dataset, such as people's judgments.
 
     Args:
         name: a local path, as ``load_images`` takes, or a dataset on the hub.
         split: the split's name.
+        images: keep its images, as mappings with the ``bytes`` and ``path`` of their files.
 
     Raises:
         ConfigError: the dataset cannot be loaded.
@@ -150,8 +151,12 @@ def load_rows(name: str, split: str = "test") -> list[dict[str, Any]]:
     from datasets import Image
 
     dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
-    images = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
-    return list(dataset.remove_columns(images))
+    columns = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
+    if not images:
+        return list(dataset.remove_columns(columns))
+    for column in columns:
+        dataset = dataset.cast_column(column, Image(decode=False))
+    return list(dataset)
 
 
 def broken_images(dataset: Dataset) -> dict[int, str]:

@@ -12,7 +12,7 @@ from posh_reward.metrics.load_metric import load_metric
 from posh_reward.reward.instance import make_reward
 from posh_reward.settings import read_settings
 from posh_reward.study.calibration.fit import EQUAL
-from posh_reward.study.calibration.saving import save
+from posh_reward.study.calibration.settings_output import save
 from tests.cli.running import Row, rows_in, run, write_rows
 from tests.study.agreement.judged import docent_rows
 from tests.study.calibration.simulated import simulated, written

@@ -3,44 +3,118 @@
 Pairs with a text by a human are left out. Descriptions: accuracy over better, tie and worse,
 overall and in each cluster, with one tie threshold for all. Models: rank correlations of their Elo
 ratings from a metric's outcomes with those from people's.
-
-Medians over 1,000 draws of the battles rank the models, as in the paper. The intervals come from
-one pass through the battles of each resample of images, which is noisier than the median of many:
-they are rather too wide than too narrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import nan
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement import elo
-from posh_reward.study.agreement.compare import Figure, Sheet, SimpleMeasure, on_rows
+from posh_reward.study.agreement.agreement_report import (
+    AgreementReport,
+    AgreementSettings,
+    make_report,
+    score_columns,
+)
+from posh_reward.study.agreement.compare import Figure, Judgments, SimpleMeasure, on_rows
 from posh_reward.study.agreement.correlation import kendall, spearman
-from posh_reward.study.agreement.items import Item
-from posh_reward.study.agreement.pairs import differences
-from posh_reward.study.agreement.pairwise import accuracy, predicted_outcomes
-from posh_reward.study.agreement.sources import check_columns, image_of, text_of
+from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
+from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
+from posh_reward.study.agreement.preferences import (
+    Procedure,
+    accuracy,
+    predicted_outcomes,
+    score_differences,
+)
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
+
+K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0
+"""Of Elo, as CapArena has it."""
+DRAWS, SEED = 1000, 42
+NONE = -1
+"""In an order of battles: none at this place."""
 
 HUMAN = "human"
 TIES = ("skip", "bad", "equal")
 AXIS = "overall"
 COLUMNS = ("img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster")
 """Of ``caparena_annots_eval.json``."""
+VERDICT = "judge"
+"""Column of a judge's verdicts in CapArena's files."""
+VERDICTS = {"caption 1 is better": 1.0, "caption 2 is better": -1.0, "tie": 0.0}
+
+
+def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
+    """(draws, battles) indices of battles, drawn with replacement.
+
+    They are those of ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``, which CapArena
+    uses: NumPy froze that generator.
+    """
+    generator = np.random.RandomState(seed)
+    return np.array([generator.choice(battles, battles, replace=True) for _ in range(draws)])
+
+
+def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models: int) -> Floats:
+    """Ratings after the battles in each order, all orders at once.
+
+    Args:
+        first: (battles,) number of the first model of each battle, from 0.
+        second: (battles,) that of the second.
+        outcome: 1 if the first won, -1 if the second, 0 for a tie; (battles,), or
+            (orders, battles) where each order has outcomes of its own.
+        orders: (orders, places) indices of battles; ``NONE`` where a row is shorter.
+        models: how many there are.
+
+    Returns:
+        (orders, models).
+    """
+    ratings = np.full((len(orders), models), START)
+    rows = np.arange(len(orders))
+    outcome = np.broadcast_to(outcome, (len(orders), outcome.shape[-1]))
+    for battle in orders.T:  # one after the other: each battle's gain depends on those before it
+        a, b = first[battle], second[battle]  # (orders,)
+        expected = 1 / (1 + BASE ** ((ratings[rows, b] - ratings[rows, a]) / SCALE))
+        gain = K * ((outcome[rows, battle] + 1) / 2 - expected) * (battle != NONE)
+        ratings[rows, a] += gain
+        ratings[rows, b] -= gain
+    return ratings
+
+
+def median_ratings(
+    first: Ints, second: Ints, outcome: Floats, models: int, procedure: Procedure = "authors"
+) -> Floats:
+    """(models,) each model's median rating over ``DRAWS`` draws of the battles.
+
+    Elo depends on the order of the battles, hence the median of many draws. CapArena's program
+    takes it over those draws in which a model fights at all, and rounds it to whole points, so that
+    models may tie; strictly, a model that is not drawn stays at 1000.
+    """
+    orders = battle_orders(len(outcome))
+    ratings = elo_ratings(first, second, outcome, orders, models)
+    if procedure == "strict":
+        return np.asarray(np.median(ratings, axis=0), dtype=np.float64)
+    fights = np.zeros(ratings.shape, dtype=bool)
+    for side in (first, second):
+        fights[np.arange(len(orders))[:, None], side[orders]] = True
+    never = ~fights.any(axis=0)
+    ratings[~fights] = nan
+    ratings[:, never] = START
+    return np.floor(np.nanmedian(ratings, axis=0) + 0.5)
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Battles, with everything by battle; items 2 i and 2 i + 1 are the captions of battle i."""
+    """Battles, with everything by battle; texts 2 i and 2 i + 1 are the captions of battle i."""
 
-    items: Sequence[Item]
+    texts: Sequence[CandidateText]
     outcome: Floats
     """1 where the first caption won, -1 where the second did, 0 for ties."""
     first: Ints
@@ -51,61 +125,73 @@ class Arena:
     groups: Sequence[Hashable]
     left_out: int
     """Pairs with a human's text."""
+    procedure: Procedure = "authors"
+    verdicts: ScoreColumn | None = None
+    """Those of the column ``judge``, if there is one."""
 
     @property
-    def sheet(self) -> Sheet:
+    def judgments(self) -> Judgments:
         """The battles as rows of figures."""
-        return Sheet("CapArena", {AXIS: self.outcome}, self.groups, differences)
+        differences = partial(score_differences, procedure=self.procedure)
+        return Judgments("CapArena", {AXIS: self.outcome}, self.groups, differences)
 
     def ratings(self, outcome: Floats, rows: Ints) -> Floats:
         """(models,) median Elo ratings from some battles; ``outcome`` has all."""
-        return elo.median_ratings(
-            self.first[rows], self.second[rows], outcome[rows], len(self.models)
-        )
+        first, second = self.first[rows], self.second[rows]
+        return median_ratings(first, second, outcome[rows], len(self.models), self.procedure)
 
     def one_pass(self, outcome: Floats, orders: Ints) -> Floats:
         """(orders, models) Elo ratings after the battles in each order."""
-        return elo.ratings(self.first, self.second, outcome, orders, len(self.models))
+        return elo_ratings(self.first, self.second, outcome, orders, len(self.models))
 
 
-def arena(rows: Sequence[Row], name: str) -> Arena:
+def read_arena(
+    rows: Sequence[Row],
+    name: str,
+    *,
+    images: Path | None = None,
+    procedure: Procedure = "authors",
+) -> Arena:
     """The battles of CapArena's file.
 
     Raises:
         InputError: a column is missing, a cell is not a text, or a winner is unknown.
     """
     check_columns(rows, {f"a column {column!r}": column for column in COLUMNS}, name)
-    kept = [(number, row) for number, row in enumerate(rows, start=1) if not _by_human(row)]
-    if not kept:
+    battles = [
+        (place, row)
+        for place, row in enumerate(rows, start=1)
+        if HUMAN not in (row.get("source1"), row.get("source2"))
+    ]
+    if not battles:
         raise InputError(f"every pair of {name} has a text by {HUMAN!r}: there is nothing to rank")
-    items: list[Item] = []
+    texts: list[CandidateText] = []
     sources: list[tuple[str, str]] = []
     outcome, clusters, groups = [], [], []
-    for number, row in kept:
-        where = f"{name}, row {number}"
-        image, references = image_of(row, "img"), (text_of(row, "ref", where),)
+    for place, row in battles:
+        where = f"{name}, row {place}"
+        image_id, image = image_in(row, "img", images)
+        references = (text_in(row, "ref", where),)
         for side in ("1", "2"):
-            caption = text_of(row, f"caption{side}", where)
-            items.append(Item(caption, references, image, row, side))
-        sources.append((text_of(row, "source1", where), text_of(row, "source2", where)))
+            caption = text_in(row, f"caption{side}", where)
+            texts.append(CandidateText(caption, references, image_id, image, row, side))
+        sources.append((text_in(row, "source1", where), text_in(row, "source2", where)))
         outcome.append(_outcome(row, where))
         clusters.append(str(row.get("cluster")))
-        groups.append(number if image is None else image)
+        groups.append(place if image_id is None else image_id)
     models = sorted({source for both in sources for source in both})
     first, second = (np.array([models.index(s[side]) for s in sources]) for side in (0, 1))
-    return Arena(items, np.array(outcome), first, second, models, clusters, groups,
-                 len(rows) - len(kept))  # fmt: skip
-
-
-def _by_human(row: Row) -> bool:
-    return HUMAN in (row.get("source1"), row.get("source2"))
+    return Arena(
+        texts, np.array(outcome), first, second, models, clusters, groups,
+        len(rows) - len(battles), procedure, verdict_column([row for _, row in battles]),
+    )  # fmt: skip
 
 
 def _outcome(row: Row, where: str) -> float:
     winner = row.get("winner")
-    for name, won in ((row["source1"], 1.0), (row["source2"], -1.0)):
+    for name, outcome in ((row["source1"], 1.0), (row["source2"], -1.0)):
         if winner == name:
-            return won
+            return outcome
     if winner in TIES:
         return 0.0
     raise InputError(
@@ -114,9 +200,29 @@ def _outcome(row: Row, where: str) -> float:
     )
 
 
+def verdict_outcome(row: Row) -> float:
+    """A judge's verdict as CapArena's programs read it: 1, -1, 0 for a tie; nan for any other."""
+    return VERDICTS.get(str(row.get(VERDICT)).strip().rstrip(".").lower(), nan)
+
+
+def verdict_column(rows: Sequence[Row]) -> ScoreColumn | None:
+    """The verdicts of the column ``judge`` beside the metrics, None without such a column.
+
+    A verdict is an outcome, no score: it is compared with people's as it stands.
+    """
+    outcomes = np.array([verdict_outcome(row) for row in rows])
+    if np.isnan(outcomes).all():
+        return None
+    scores = np.stack([outcomes, np.zeros(len(outcomes))], axis=1).ravel()  # of both texts
+    unread = int(np.isnan(outcomes).sum())
+    failures = {"the judge gave no verdict": unread} if unread else {}
+    return ScoreColumn("judge's verdicts", {AXIS: scores}, failures, "column judge", verdicts=True)
+
+
 def arena_figures(arena: Arena) -> list[Figure]:
-    """Accuracy of descriptions, and the rank correlations of models."""
+    """Accuracy of descriptions, rank correlations of models, accuracy in each cluster."""
     rankings = Rankings(arena)
+    clusters = np.array(arena.clusters)
     return [
         Figure(AXIS, "desc acc", on_rows(accuracy), percent=True),
         *(
@@ -124,66 +230,69 @@ def arena_figures(arena: Arena) -> list[Figure]:
                    many=partial(rankings.agreements, correlation))
             for name, correlation in (("rho", spearman), ("tau", kendall))
         ),
+        *(
+            Figure(AXIS, f"acc in {name}", partial(_accuracy_within, clusters == name),
+                   percent=True)
+            for name in sorted(set(arena.clusters))
+        ),
     ]  # fmt: skip
 
 
-def cluster_figures(arena: Arena) -> list[Figure]:
-    """Accuracy of the descriptions of each cluster, with the tie threshold of all."""
-    clusters = np.array(arena.clusters)
-    return [
-        Figure(AXIS, f"acc in {name}", partial(_accuracy_within, clusters == name), percent=True)
-        for name in sorted(set(arena.clusters))
-    ]
-
-
 def _accuracy_within(
-    inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    scores: Floats,
-    people: Floats,
-    rows: Ints,
+    inside: NDArray[np.bool_], scores: Floats, people: Floats, rows: Ints
 ) -> float:
     right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
     chosen = right[inside[rows]]
     return float(chosen.mean()) if len(chosen) else nan
 
 
+@dataclass(frozen=True)
 class Rankings:
-    """Ratings of models from people's outcomes and from a metric's, and how they correlate.
+    """Ratings of models from people's outcomes and from a metric's, and their correlation.
 
-    Ratings take a second or so, and rho and tau need the same ones: what was computed is kept.
+    Ratings take a second or so, and rho and tau need the same ones, so they are cached.
     """
 
-    def __init__(self, arena: Arena) -> None:
-        self._arena = arena
-        self._kept: dict[bytes, tuple[Floats, Floats]] = {}
+    arena: Arena
+    cache: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def agreement(
         self, correlation: SimpleMeasure, scores: Floats, people: Floats, rows: Ints
     ) -> float:
         """The correlation of the models' median ratings."""
         key = scores.tobytes() + rows.tobytes()
-        if key not in self._kept:
+        if key not in self.cache:
             outcome = _predicted(scores, people, rows)
-            self._kept[key] = self._arena.ratings(outcome, rows), self._arena.ratings(people, rows)
-        ours, gold = self._kept[key]
-        met = _met(self._arena, rows)
+            self.cache[key] = self.arena.ratings(outcome, rows), self.arena.ratings(people, rows)
+        ours, gold = self.cache[key]
+        met = self._met(rows)
         return correlation(ours[met], gold[met])
 
     def agreements(
         self, correlation: SimpleMeasure, scores: Floats, people: Floats, draws: Sequence[Ints]
     ) -> list[float]:
-        """The correlation of their ratings after one pass through each resample."""
+        """The correlation of their ratings after one pass through each resample.
+
+        A median of a thousand passes through each of a thousand resamples would take a quarter of
+        an hour. One pass is noisier, so intervals are rather too wide than too narrow.
+        """
         if not draws:
             return []
-        orders = _padded(draws)
+        orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
+        for order, rows in zip(orders, draws, strict=True):
+            order[: len(rows)] = rows
         key = scores.tobytes() + orders.tobytes()
-        if key not in self._kept:
+        if key not in self.cache:
             outcome = np.array([_predicted(scores, people, rows) for rows in draws])
-            ours, gold = (self._arena.one_pass(each, orders) for each in (outcome, people))
-            self._kept[key] = ours, gold
-        ours, gold = self._kept[key]
-        mets = [_met(self._arena, rows) for rows in draws]
+            ours, gold = (self.arena.one_pass(each, orders) for each in (outcome, people))
+            self.cache[key] = ours, gold
+        ours, gold = self.cache[key]
+        mets = [self._met(rows) for rows in draws]
         return [correlation(a[m], b[m]) for a, b, m in zip(ours, gold, mets, strict=True)]
+
+    def _met(self, rows: Ints) -> Ints:
+        """The models that fight in some battles: the others stay at 1000 and have no rank."""
+        return np.unique(np.concatenate([self.arena.first[rows], self.arena.second[rows]]))
 
 
 def _predicted(scores: Floats, people: Floats, rows: Ints) -> Floats:
@@ -193,31 +302,62 @@ def _predicted(scores: Floats, people: Floats, rows: Ints) -> Floats:
     return outcome
 
 
-def _met(arena: Arena, rows: Ints) -> Ints:
-    """The models that fight in some battles: the others stay at 1000 and have no rank."""
-    return np.unique(np.concatenate([arena.first[rows], arena.second[rows]]))
-
-
-def _padded(draws: Sequence[Ints]) -> Ints:
-    orders = np.full((len(draws), max(map(len, draws))), elo.NONE)
-    for order, rows in zip(orders, draws, strict=True):
-        order[: len(rows)] = rows
-    return orders
-
-
-def standings(arena: Arena, predicted: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
+def standings(arena: Arena, differences: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
     """Metric -> model -> median Elo rating, people first.
 
     Args:
         arena: the battles.
-        predicted: metric -> (battles,) differences of its scores; nan where it has none.
+        differences: metric -> (battles,) differences of its scores; nan where it has none.
     """
-    everything = np.arange(len(arena.outcome))
-    found = {"people": arena.ratings(arena.outcome, everything)}
-    for name, scores in predicted.items():
+    ratings = {"people": arena.ratings(arena.outcome, np.arange(len(arena.outcome)))}
+    for name, scores in differences.items():
         rows = np.flatnonzero(~np.isnan(scores))
-        found[name] = arena.ratings(_predicted(scores, arena.outcome, rows), rows)
+        ratings[name] = arena.ratings(_predicted(scores, arena.outcome, rows), rows)
     return {
         name: dict(zip(arena.models, map(float, rating), strict=True))
-        for name, rating in found.items()
+        for name, rating in ratings.items()
     }
+
+
+def auto_scores(arena: Arena, outcome: Floats) -> dict[str, float]:
+    """CapArena-Auto's leaderboard: model -> mean over its opponents of (wins - losses) / 2.
+
+    Args:
+        arena: battles whose rows name the opponent in ``ref_model``, 200 images for each.
+        outcome: (battles,) 1 where the first caption won, -1 where the second did.
+    """
+    sums: dict[str, dict[str, float]] = {}
+    for place, won in enumerate(outcome):
+        opponent = str(arena.texts[2 * place].row.get("ref_model"))
+        first, second = arena.models[arena.first[place]], arena.models[arena.second[place]]
+        model, gain = (second, -won) if first == opponent else (first, won)
+        by_opponent = sums.setdefault(model, {})
+        by_opponent[opponent] = by_opponent.get(opponent, 0.0) + float(gain) / 2
+    return {model: sum(each.values()) / len(each) for model, each in sums.items()}
+
+
+def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementReport:
+    """Accuracy of descriptions, overall and by cluster, and the ranking of models."""
+    columns = score_columns(arena.texts, settings)
+    if arena.verdicts is not None:
+        columns.append(arena.verdicts)
+    apart = {c.name: arena.judgments.scores(c, AXIS) for c in columns if not c.missing}
+    medians = "medians as whole points" if arena.procedure == "authors" else "exact medians"
+    notes = [
+        f"{arena.left_out:,} pairs with a human's text are left out; skip, bad and equal are ties.",
+        "Model rho and tau: rankings by median Elo (K 4, scale 400, base 10, start 1000) over "
+        f"1,000 resamples of the battles, seed 42, {medians}. Their intervals, from one pass "
+        "through the battles of each resample of images, are rather too wide than too narrow.",
+    ]
+    extra: dict[str, object] = {"ratings": standings(arena, apart)}
+    if all("ref_model" in text.row for text in arena.texts):
+        outcomes = {"people": arena.outcome} | {
+            name: _predicted(each, arena.outcome, np.flatnonzero(~np.isnan(each)))
+            for name, each in apart.items()
+        }
+        extra["caparena_auto"] = {
+            name: auto_scores(arena, outcome) for name, outcome in outcomes.items()
+        }
+    title = f"CapArena: {len(arena.outcome):,} pairs, {len(arena.models)} models"
+    figures = arena_figures(arena)
+    return make_report(title, arena.judgments, columns, figures, settings, notes, extra=extra)

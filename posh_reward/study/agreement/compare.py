@@ -1,7 +1,7 @@
 """Figures of many metrics on the same rows, with paired intervals, and tested against one of them.
 
-Rows are what people said once: a pair with its label, a text with its rating. Each metric is
-measured on the rows that it has scores for; two metrics are compared on those that both have.
+A row is one judgment: a pair with its label, a text with its rating. Each metric is measured on the
+rows that it has scores for; two metrics are compared on those that both have.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from math import nan
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.items import Column
+from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.statistics import Estimate, Floats, Ints, estimate, resampled_rows
 
-FullMeasure = Callable[[Floats, Floats, Ints], float]
+RowMeasure = Callable[[Floats, Floats, Ints], float]
 """(Scores of all rows, people's numbers of all rows, rows to use) -> figure."""
 SimpleMeasure = Callable[[Floats, Floats], float]
 """(Scores, people's numbers), row by row -> figure."""
 ManyMeasure = Callable[[Floats, Floats, Sequence[Ints]], Sequence[float]]
-"""``FullMeasure`` for many choices of rows."""
+"""``RowMeasure`` for many choices of rows."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,14 @@ class Figure:
 
     axis: str
     name: str
-    measure: FullMeasure
+    measure: RowMeasure = lambda *_: nan
+    """Left out where the figure is computed elsewhere."""
     p_value: SimpleMeasure | None = None
     """Of the figure being 0."""
     many: ManyMeasure | None = None
     """The figure in each resample, where that is not ``measure`` once for each."""
     percent: bool = False
-    """Shown in percent, as the paper does."""
+    """Printed in percent, as in the paper."""
 
     @property
     def key(self) -> str:
@@ -44,26 +45,21 @@ class Figure:
         return f"{self.axis} {self.name}"
 
 
-def head(axis: str, name: str) -> Figure:
-    """The head of a column whose figures are computed elsewhere."""
-    return Figure(axis, name, lambda *_: nan)
-
-
-def on_rows(measure: SimpleMeasure) -> FullMeasure:
-    """A measure of two lists as a measure of chosen rows."""
+def on_rows(measure: SimpleMeasure) -> RowMeasure:
+    """Turn a measure of two lists into one of chosen rows."""
     return lambda scores, people, rows: measure(scores[rows], people[rows])
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """What people said, row by row."""
+class Judgments:
+    """People's numbers, row by row."""
 
     name: str
     people: Mapping[str, Floats]
-    """Axis -> (rows,) people's numbers; nan where they said nothing. Higher is better."""
+    """Axis -> (rows,) people's numbers, higher is better; nan where there is none."""
     groups: Sequence[Hashable]
     """(rows,) the image of each: rows of one image are resampled together."""
-    scores: Callable[[Column, str], Floats]
+    scores: Callable[[ScoreColumn, str], Floats]
     """A metric's number of each row on an axis: the score of a text, or a difference of two."""
 
 
@@ -79,13 +75,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class MetricLine:
     """One metric's figures, by ``Figure.key``."""
 
     name: str
     cells: Mapping[str, Cell]
     differences: Mapping[str, Estimate] = field(default_factory=dict)
-    """The metric's figure minus that of the one which all are compared with."""
+    """The metric's figure minus that of the metric which all are compared with."""
     failures: Mapping[str, int] = field(default_factory=dict)
     signature: str = ""
     missing: str = ""
@@ -93,64 +89,40 @@ class Line:
 
 
 def compare(
-    sheet: Sheet,
-    columns: Sequence[Column],
+    judgments: Judgments,
+    columns: Sequence[ScoreColumn],
     figures: Sequence[Figure],
     *,
     against: str | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    progress: Callable[[], None] | None = None,
-) -> list[Line]:
-    """One line of figures for each metric.
+    progress: Callable[[int], object] = lambda _: None,
+) -> list[MetricLine]:
+    """Measure every metric, one line of figures for each.
 
     Args:
-        sheet: what people said.
-        columns: what the metrics gave.
+        judgments: people's numbers.
+        columns: the metrics' scores.
         figures: what to measure.
         against: the metric that the others are compared with; None: the first that has scores.
         resamples: of images; 0 leaves out intervals and tests.
         seed: of the resampling.
-        progress: called after each metric.
+        progress: called with 1 after each metric.
 
     Raises:
         InputError: there is no metric of the name ``against``, or two have the same name.
     """
-    samples = Samples(list(resampled_rows(sheet.groups, resamples=resamples, seed=seed)))
+    draws = list(resampled_rows(judgments.groups, resamples=resamples, seed=seed))
     base = _base(columns, against)
+    comparison = _Comparison(judgments, draws)
     lines = []
     for column in columns:
-        lines.append(_line(sheet, column, base, figures, samples))
-        if progress is not None:
-            progress()
+        lines.append(comparison.line(column, base, figures))
+        progress(1)
     return lines
 
 
-@dataclass
-class Samples:
-    """Figures in each resample; those of the metric that all are compared with come up often."""
-
-    draws: Sequence[Ints]
-    known: dict[tuple[str, str, bytes], Floats] = field(default_factory=dict)
-    """(Metric, figure, rows that can be used) -> (resamples,) values."""
-
-    def of(self, metric: str, figure: Figure, scores: Floats, people: Floats, rows: Ints) -> Floats:
-        """(resamples,) the figure on those of ``rows`` that each resample has."""
-        key = metric, figure.key, rows.tobytes()
-        if key not in self.known:
-            self.known[key] = self._measured(figure, scores, people, rows)
-        return self.known[key]
-
-    def _measured(self, figure: Figure, scores: Floats, people: Floats, rows: Ints) -> Floats:
-        usable = np.zeros(len(people), dtype=bool)
-        usable[rows] = True
-        chosen = [drawn[usable[drawn]] for drawn in self.draws]
-        if figure.many is not None:
-            return np.asarray(figure.many(scores, people, chosen), dtype=np.float64)
-        return np.array([figure.measure(scores, people, r) for r in chosen], dtype=np.float64)
-
-
-def _base(columns: Sequence[Column], against: str | None) -> Column | None:
+def _base(columns: Sequence[ScoreColumn], against: str | None) -> ScoreColumn | None:
     names = [column.name for column in columns]
     doubled = {name for name in names if names.count(name) > 1}
     if doubled:
@@ -164,46 +136,62 @@ def _base(columns: Sequence[Column], against: str | None) -> Column | None:
     return columns[names.index(against)]
 
 
-def _line(
-    sheet: Sheet,
-    column: Column,
-    base: Column | None,
-    figures: Sequence[Figure],
-    samples: Samples,
-) -> Line:
-    if column.missing:
-        return Line(column.name, {}, missing=column.missing)
-    cells, differences = {}, {}
-    for figure in figures:
-        cells[figure.key] = _cell(sheet, figure, column, samples)
+@dataclass(frozen=True)
+class _Comparison:
+    """Judgments with their resamples; all metrics share the draws, so differences are paired."""
+
+    judgments: Judgments
+    draws: Sequence[Ints]
+    cache: dict[tuple[str, str, bytes], Floats] = field(default_factory=dict)
+    """(Metric, figure, usable rows) -> (resamples,) values: those of the base come up often."""
+
+    def line(
+        self, column: ScoreColumn, base: ScoreColumn | None, figures: Sequence[Figure]
+    ) -> MetricLine:
+        if column.missing:
+            return MetricLine(column.name, {}, missing=column.missing)
+        cells = {figure.key: self._cell(figure, column) for figure in figures}
+        differences = {}
         if base is not None and base is not column and not base.missing:
-            differences[figure.key] = _difference(sheet, figure, (column, base), samples)
-    return Line(column.name, cells, differences, column.failures, column.signature)
+            differences = {each.key: self._difference(each, (column, base)) for each in figures}
+        return MetricLine(column.name, cells, differences, column.failures, column.signature)
 
+    def _cell(self, figure: Figure, column: ScoreColumn) -> Cell:
+        people = self.judgments.people[figure.axis]
+        scores = self.judgments.scores(column, figure.axis)
+        rows = np.flatnonzero(~np.isnan(people) & ~np.isnan(scores))
+        value = figure.measure(scores, people, rows)
+        p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
+        samples = self._samples(column.name, figure, scores, people, rows)
+        return Cell(estimate(value, samples, groups=self._images(rows)), len(rows), p)
 
-def _cell(sheet: Sheet, figure: Figure, column: Column, samples: Samples) -> Cell:
-    people, scores = sheet.people[figure.axis], sheet.scores(column, figure.axis)
-    rows = np.flatnonzero(~np.isnan(people) & ~np.isnan(scores))
-    value = figure.measure(scores, people, rows)
-    p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
-    drawn = samples.of(column.name, figure, scores, people, rows)
-    return Cell(estimate(value, drawn, groups=_images(sheet, rows)), len(rows), p)
+    def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
+        """The first metric's figure minus the second's, on the rows that both have scores for."""
+        people = self.judgments.people[figure.axis]
+        scores = [self.judgments.scores(column, figure.axis) for column in columns]
+        rows = np.flatnonzero(~np.isnan(people + scores[0] + scores[1]))
+        values = [figure.measure(each, people, rows) for each in scores]
+        ours, theirs = (
+            self._samples(column.name, figure, each, people, rows)
+            for column, each in zip(columns, scores, strict=True)
+        )
+        return estimate(values[0] - values[1], ours - theirs, groups=self._images(rows))
 
+    def _images(self, rows: Ints) -> int:
+        return len({self.judgments.groups[row] for row in rows})
 
-def _images(sheet: Sheet, rows: Ints) -> int:
-    return len({sheet.groups[row] for row in rows})
-
-
-def _difference(
-    sheet: Sheet, figure: Figure, columns: tuple[Column, Column], samples: Samples
-) -> Estimate:
-    """How much higher the first metric's figure is than the second's, where both have scores."""
-    people = sheet.people[figure.axis]
-    scores = [sheet.scores(column, figure.axis) for column in columns]
-    rows = np.flatnonzero(~np.isnan(people + scores[0] + scores[1]))
-    values = [figure.measure(each, people, rows) for each in scores]
-    ours, theirs = (
-        samples.of(column.name, figure, each, people, rows)
-        for column, each in zip(columns, scores, strict=True)
-    )
-    return estimate(values[0] - values[1], ours - theirs, groups=_images(sheet, rows))
+    def _samples(
+        self, metric: str, figure: Figure, scores: Floats, people: Floats, rows: Ints
+    ) -> Floats:
+        """(resamples,) the figure on those of ``rows`` that each resample has."""
+        key = metric, figure.key, rows.tobytes()
+        if key not in self.cache:
+            usable = np.zeros(len(people), dtype=bool)
+            usable[rows] = True
+            chosen = [drawn[usable[drawn]] for drawn in self.draws]
+            if figure.many is not None:
+                values = figure.many(scores, people, chosen)
+            else:
+                values = [figure.measure(scores, people, each) for each in chosen]
+            self.cache[key] = np.asarray(values, dtype=np.float64)
+        return self.cache[key]

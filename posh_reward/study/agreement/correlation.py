@@ -14,23 +14,23 @@ from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
 from posh_reward.study.statistics import Floats, Ints
 
-Variant = Literal["b", "c"]
+TauVariant = Literal["b", "c"]
 MOST_NUMBERS = 40
 """Different numbers of people's, up to which a contingency table is faster than SciPy's tau."""
 
 
 def spearman(scores: Floats, people: Floats) -> float:
-    """Spearman's rank correlation."""
+    """Return Spearman's rank correlation."""
     if not _vary(scores, people):
         return nan
     return pearson(rankdata(scores), rankdata(people))
 
 
-def kendall(scores: Floats, people: Floats, variant: Variant = "b") -> float:
-    """Kendall's tau: b corrects for ties, c also for scales with different numbers of values.
+def kendall(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
+    """Return Kendall's tau: b corrects for ties, c also for scales of different size.
 
-    SciPy's values, several times faster where people use few different numbers: resampling asks
-    for tau ten thousand times.
+    The values are SciPy's, several times faster where people use few different numbers: resampling
+    asks for tau ten thousand times.
     """
     if not _vary(scores, people):
         return nan
@@ -42,42 +42,46 @@ def kendall(scores: Floats, people: Floats, variant: Variant = "b") -> float:
     if variant == "c":
         classes = min(table.shape)
         return float(2 * surplus * classes / (count**2 * (classes - 1)))
+    # tau_b: the surplus over the geometric mean of the pairs that each side orders strictly.
     ties = [(n * (n - 1) / 2).sum() for n in (table.sum(axis=0), table.sum(axis=1))]
     pairs = count * (count - 1) / 2
     return float(surplus / np.sqrt(pairs - ties[0]) / np.sqrt(pairs - ties[1]))
 
 
 def concordant(scores: Floats, people: Floats) -> float:
-    """How many pairs both sides put in the same strict order."""
+    """Return the number of pairs that both sides put in the same strict order."""
     if not _vary(scores, people):
         return 0.0
     pairs = len(scores) * (len(scores) - 1) / 2
-    differ = [pairs - tied(scores), pairs - tied(people)]
+    strict = [pairs - tied_pairs(scores), pairs - tied_pairs(people)]
     table = _contingency(scores, people)
     if table is None:
         tau = float(kendalltau(scores, people).statistic)
-        surplus = float(round(tau * float(np.sqrt(differ[0]) * np.sqrt(differ[1]))))
+        surplus = float(round(tau * float(np.sqrt(strict[0]) * np.sqrt(strict[1]))))
     else:
         surplus = _surplus(table)
-    ordered_by_both = sum(differ) - pairs + tied(scores, people)
-    return (ordered_by_both + surplus) / 2
+    # concordant + discordant pairs are those strict on both sides; concordant - discordant is
+    # the surplus: half their sum is the number of concordant ones.
+    strict_on_both = sum(strict) - pairs + tied_pairs(scores, people)
+    return (strict_on_both + surplus) / 2
 
 
-def tied(*columns: Floats | Ints) -> float:
-    """How many pairs are equal in all columns."""
+def tied_pairs(*columns: Floats | Ints) -> float:
+    """Return the number of pairs that are equal in all columns."""
     _, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     return float((counts * (counts - 1) / 2).sum())
 
 
 def _surplus(table: Floats) -> float:
     """Pairs in the same order, less those in the opposite order."""
-    below = np.cumsum(table, axis=0) - table  # how often each number comes with a lower score
+    # Each cell meets the rows of lower scores: those to its left agree, those to its right do not.
+    below = np.cumsum(table, axis=0) - table  # (scores, numbers)
     up_to = np.cumsum(below, axis=1)
     return float((table * ((up_to - below) - (up_to[:, -1:] - up_to))).sum())
 
 
 def _contingency(scores: Floats, people: Floats) -> Floats | None:
-    """(scores, people's numbers) how often each two meet, in rising order; None if it is large."""
+    """(scores, people's numbers) counts of each combination, rising; None if it is large."""
     rows, row_of = np.unique(scores, return_inverse=True)
     columns, column_of = np.unique(people, return_inverse=True)
     if len(columns) > MOST_NUMBERS:
@@ -88,26 +92,26 @@ def _contingency(scores: Floats, people: Floats) -> Floats | None:
 
 
 def pearson(scores: Floats, people: Floats) -> float:
-    """Pearson's correlation."""
+    """Return Pearson's correlation."""
     if not _vary(scores, people):
         return nan
     return float(np.corrcoef(scores, people)[0, 1])
 
 
 def spearman_p(scores: Floats, people: Floats) -> float:
-    """SciPy's two-sided p-value of Spearman's correlation being 0."""
+    """Return SciPy's two-sided p-value of Spearman's correlation being 0."""
     return float(spearmanr(scores, people).pvalue) if _vary(scores, people) else nan
 
 
-def kendall_p(scores: Floats, people: Floats, variant: Variant = "b") -> float:
-    """SciPy's two-sided p-value of Kendall's tau being 0."""
+def kendall_p(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
+    """Return SciPy's two-sided p-value of Kendall's tau being 0."""
     if not _vary(scores, people):
         return nan
     return float(kendalltau(scores, people, variant=variant).pvalue)
 
 
 def pearson_p(scores: Floats, people: Floats) -> float:
-    """SciPy's two-sided p-value of Pearson's correlation being 0."""
+    """Return SciPy's two-sided p-value of Pearson's correlation being 0."""
     return float(pearsonr(scores, people).pvalue) if _vary(scores, people) else nan
 
 

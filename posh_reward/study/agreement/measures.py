@@ -1,21 +1,32 @@
-"""What gives scores: POSH on the fly, and files of scores made earlier."""
+"""Metrics to measure: POSH and HarmonicEval on the fly, and files of scores made earlier."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from math import nan
+
+import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.harmonic.metric import HarmonicEval
+from posh_reward.metrics.harmonic.scores import HarmonicScores
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.study.agreement.items import Given, Pair, number
-from posh_reward.study.agreement.localise import Alerts
-from posh_reward.study.agreement.sources import check_columns
+from posh_reward.study.agreement.judgment_files import check_columns
+from posh_reward.study.agreement.localisation import Alerts
+from posh_reward.study.agreement.metric_scores import (
+    AxisScores,
+    ScoreColumn,
+    TextPair,
+    number_in,
+)
 from posh_reward.study.rows.posh_rows import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span
 
-NOT_THERE = Failure("text", "the file of scores does not have this pair")
-POSH = "POSH"
+NO_PAIR = Failure("text", "the file of scores does not have this pair")
+POSH, HARMONIC = "POSH", "HarmonicEval"
 
 
 class PoshMeasure:
@@ -38,35 +49,33 @@ class PoshMeasure:
         """POSH's own."""
         return self.posh.signature
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
-        """Precision, recall and f1 of each pair."""
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Precision, recall and f1 of each pair; several references are one text."""
         return [
-            Given(scores.precision, scores.recall, scores.f1, scores.failure)
-            for scores in self.elements(pairs)
+            AxisScores(scores.precision, scores.recall, scores.f1, scores.failure)
+            for scores in self._scores(pairs)
         ]
 
-    def alerts(self, pairs: Sequence[Pair]) -> list[Alerts | Failure]:
+    def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
         """Every element's spans with its grade, 1 to 5."""
         return [
             scores.failure
             if scores.failure is not None
             else {
-                "mistakes": _graded(scores, "precision", pair.generation),
-                "omissions": _graded(scores, "recall", pair.reference),
+                "mistakes": _spans_with_grades(scores, "precision", pair.generation),
+                "omissions": _spans_with_grades(scores, "recall", pair.reference),
             }
-            for pair, scores in zip(pairs, self.elements(pairs), strict=True)
+            for pair, scores in zip(pairs, self._scores(pairs), strict=True)
         ]
 
-    def elements(self, pairs: Sequence[Pair]) -> list[Scores]:
-        """The whole record of each pair, with its elements."""
+    def _scores(self, pairs: Sequence[TextPair]) -> list[Scores]:
         if self.posh.store is not None:
             self.posh.reader.read([pair.generation for pair in pairs], keep=True)
         return self.posh.score([p.generation for p in pairs], [p.reference for p in pairs])
 
 
-def _graded(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
-    """Spans into the text as it was given, which POSH strips."""
-    shift = len(text) - len(text.lstrip())
+def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
+    shift = len(text) - len(text.lstrip())  # POSH strips texts; spans point into the original
     return [
         ((start + shift, end + shift), element.grade)
         for element in scores.elements
@@ -75,14 +84,58 @@ def _graded(scores: Scores, direction: Direction, text: str) -> list[tuple[Span,
     ]
 
 
-class ScoresFile:
-    """Scores that were made earlier, found by generation and reference.
+class HarmonicMeasure:
+    """HarmonicEval of captions; it looks at the pair's image and not at its references.
+
+    Correctness stands for mistakes and completeness for omissions. The overall score stands for one
+    of them that is not among the criteria.
 
     Args:
-        name: what tables call them.
+        harmonic: the metric.
+    """
+
+    name = HARMONIC
+    sees = True
+
+    def __init__(self, harmonic: HarmonicEval) -> None:
+        self.harmonic = harmonic
+        self.signature = harmonic.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """One record for each pair, in order."""
+        texts, images = [p.generation for p in pairs], [p.image for p in pairs]
+        return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
+
+
+def _harmonic_axes(scores: HarmonicScores) -> AxisScores:
+    if scores.overall is None:
+        return AxisScores(failure=scores.failure)
+    means = {name: scores.overall if mean is None else mean for name, mean in scores.means.items()}
+    mistakes, omissions = (means.get(c, scores.overall) for c in ("correctness", "completeness"))
+    return AxisScores(mistakes, omissions, scores.overall)
+
+
+def criteria_column(scores: Sequence[HarmonicScores], signature: str) -> ScoreColumn:
+    """The scores of texts as a column with an axis for each criterion besides ``overall``."""
+    names = dict.fromkeys(name for each in scores for name in each.means)
+    axes = {"overall": [each.overall for each in scores]}
+    axes |= {name: [each.means.get(name) for each in scores] for name in names}
+    failures = Counter(str(each.failure) for each in scores if each.failure is not None)
+    arrays = {
+        axis: np.array([nan if value is None else value for value in values], dtype=np.float64)
+        for axis, values in axes.items()
+    }
+    return ScoreColumn(HARMONIC, arrays, dict(failures), signature)
+
+
+class ScoresFile:
+    """Scores that were made earlier, by generation and reference.
+
+    Args:
+        name: its name in tables.
         rows: ``generation``, ``reference`` and ``mistakes``, ``omissions``, ``overall``, as
             ``posh-reward score`` writes them; or ``score`` for all three.
-        source: what messages call the file.
+        source: the file's name in messages.
 
     Raises:
         InputError: a column is missing, a cell is not a number, or a pair has two scores.
@@ -91,29 +144,29 @@ class ScoresFile:
     def __init__(self, name: str, rows: Sequence[Row], source: str) -> None:
         self.name = name
         self.signature = ", ".join(dict.fromkeys(str(row.get("signature", source)) for row in rows))
-        check_columns(rows, {"a column 'generation'": "generation",
-                             "a column 'reference'": "reference"}, source)  # fmt: skip
+        needed = ("generation", "reference")
+        check_columns(rows, {f"a column {column!r}": column for column in needed}, source)
         if not any(axis in row for row in rows for axis in (*NAMES, "score")):
             raise InputError(f"{source} has none of the columns {', '.join(NAMES)} and score")
-        self._known: dict[tuple[object, object], Given] = {}
+        self._scores: dict[tuple[object, object], AxisScores] = {}
         for place, row in enumerate(rows, start=1):
             self._add(row, f"{source}, row {place}")
 
     def _add(self, row: Row, where: str) -> None:
         try:
-            shared = number(row, "score")
-            found = [number(row, axis) for axis in NAMES]
+            shared = number_in(row, "score")
+            axes = [number_in(row, axis) for axis in NAMES]
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        mistakes, omissions, overall = (shared if each is None else each for each in found)
+        mistakes, omissions, overall = (shared if each is None else each for each in axes)
         why = row.get("failure")
         failure = Failure("error", str(why)) if why else None
-        given = Given(mistakes, omissions, overall, failure)
+        scores = AxisScores(mistakes, omissions, overall, failure)
         key = row.get("generation"), row.get("reference")
-        if self._known.setdefault(key, given) != given:
+        if self._scores.setdefault(key, scores) != scores:
             raise InputError(f"{where}: this pair has other scores in an earlier row")
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
-        """Each pair's scores, if the file has them."""
-        missing = Given(failure=NOT_THERE)
-        return [self._known.get((pair.generation, pair.reference), missing) for pair in pairs]
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Each pair's scores, if the file has them; several references are one text."""
+        missing = AxisScores(failure=NO_PAIR)
+        return [self._scores.get((pair.generation, pair.reference), missing) for pair in pairs]

@@ -7,7 +7,7 @@ so the names of the columns are assumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import nan
 from pathlib import Path
@@ -18,28 +18,40 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.asking import ANSWERS, CRITERIA, Task
 from posh_reward.metrics.harmonic.metric import HarmonicEval
 from posh_reward.metrics.harmonic.scores import HarmonicScores
-from posh_reward.study.agreement.compare import Figure, Sheet
+from posh_reward.study.agreement.agreement_report import (
+    AgreementReport,
+    AgreementSettings,
+    PaperLine,
+    make_report,
+    paper_table,
+    score_columns,
+    unrated_note,
+)
+from posh_reward.study.agreement.compare import Figure, Judgments
 from posh_reward.study.agreement.correlation import kendall
-from posh_reward.study.agreement.items import Column, Item, number
-from posh_reward.study.agreement.pairs import DECIMALS
-from posh_reward.study.agreement.ratings import Raters
-from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
+from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
+from posh_reward.study.agreement.measures import HarmonicMeasure, criteria_column
+from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn
+from posh_reward.study.agreement.preferences import DECIMALS
+from posh_reward.study.agreement.ratings import Raters, mean_or_each, numbers_in
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
 TASK: dict[str, Task] = {"REG": "reg", "VQA": "vqa", "VDU": "vdu", "IC": "captioning"}
-"""What the paper and its tables call a task -> what HarmonicEval does."""
+"""The paper's name of a task -> HarmonicEval's."""
 MEAN = "Avg."
 """The mean over the tasks, as in the paper's Table 2."""
-IMAGE = "\0image"
-"""Where an item's row has its image: not the name of any column."""
 NOBODY = -1
 """Instead of a second text, in rows that rate one."""
+FOLDER = "harmonic"
+"""Of the tables of HarmonicEval's paper."""
+TABLES = (2, 3, 4, 5, 6, 7, 8)
+"""2, 4, 5, 6: accuracies. 3, 7: tau on each criterion. 8: captions of Flickr8k."""
 
 
 @dataclass(frozen=True)
 class MmheColumns:
-    """What the columns of a table of judgments are called; each row has one text."""
+    """Names of the columns of a table of judgments; each row has one text."""
 
     task: str = "task"
     """REG, VQA, VDU or IC."""
@@ -47,54 +59,46 @@ class MmheColumns:
     references: str = "references"
     """A text or a list of texts, for metrics that need them; may be missing."""
     image: str = "image"
-    """A path or an image. Texts of one image, task and question were shown together."""
+    """A path or an image. Texts of one image, task and question were on one page."""
     question: str = "question"
     """In the tasks VQA and VDU."""
     best: str = "best"
-    """Which text was chosen as the best of those shown together: true or false, a number of
-    votes, or a list with one of these for each person."""
+    """The choice of the best text on a page: true or false, a number of votes, or a list with one
+    of these for each person."""
     criteria: Mapping[str, str] = field(default_factory=lambda: {name: name for name in CRITERIA})
     """Criterion -> column of its ratings: a number, or a list with one for each person."""
     raters: Raters = "each"
 
 
 @dataclass(frozen=True)
-class Mmhe:
+class MmheJudgments:
     """Judgments, row by row: ratings of one text, or the better and the worse of two."""
 
     name: str
-    items: Sequence[Item]
+    texts: Sequence[CandidateText]
     tasks: Sequence[str]
-    """(items,) keys of ``TASK``."""
+    """(texts,) keys of ``TASK``."""
     questions: Sequence[str | None]
-    """(items,)"""
-    of: Ints
-    """(rows, 2) the items: a rated one and ``NOBODY``, or the better and the worse."""
+    """(texts,)"""
+    texts_of: Ints
+    """(rows, 2) the texts: a rated one and ``NOBODY``, or the better and the worse."""
     people: Mapping[str, Floats]
     """Criterion -> (rows,) ratings, and ``overall`` -> (rows,) 1 for each pair; nan elsewhere."""
 
     @property
-    def groups(self) -> list[Hashable]:
-        """(rows,) task and image of each."""
+    def judgments(self) -> Judgments:
+        """The judgments as rows of figures, grouped by task and image."""
         keys: list[Hashable] = [
-            (task, place if item.image is None else item.image)
-            for place, (task, item) in enumerate(zip(self.tasks, self.items, strict=True))
+            (task, place if text.image_id is None else text.image_id)
+            for place, (task, text) in enumerate(zip(self.tasks, self.texts, strict=True))
         ]
-        return [keys[first] for first, _ in self.of]
+        groups = [keys[first] for first, _ in self.texts_of]
+        return Judgments(self.name, self.people, groups, self._scores)
 
-    @property
-    def sheet(self) -> Sheet:
-        """The judgments as rows of figures."""
-        return Sheet(self.name, self.people, self.groups, self._scores)
-
-    def rows_of(self, task: str) -> Ints:
-        """(rows,) whether each is of a task."""
-        return np.array([self.tasks[first] == task for first, _ in self.of])
-
-    def _scores(self, column: Column, axis: str) -> Floats:
+    def _scores(self, column: ScoreColumn, axis: str) -> Floats:
         """A metric's number of each row; one that has no criteria gives its overall score."""
         scores = column.scores.get(axis, column.scores["overall"])
-        first, second = self.of.T
+        first, second = self.texts_of.T
         if axis != "overall":
             return np.where(second == NOBODY, scores[first], nan)
         apart = np.round(scores[first] - scores[second], DECIMALS)
@@ -102,75 +106,124 @@ class Mmhe:
 
 
 @dataclass(frozen=True)
-class _Text:
-    """One row of the table."""
-
-    item: Item
+class _MmheRow:
+    text: CandidateText
     task: str
     question: str | None
     ratings: Mapping[str, list[float]]
     """Criterion -> one number for each person."""
     votes: list[float]
-    """How much each person chose it as the best."""
+    """For each person how much it was preferred."""
+
+    @property
+    def raters(self) -> int:
+        return max(map(len, self.ratings.values()), default=0)
+
+    def rating(self, criterion: str, person: int) -> float:
+        values = self.ratings[criterion]
+        return values[person] if person < len(values) else nan
 
 
-def judged(
+def read_mmhe(
     rows: Sequence[Row], columns: MmheColumns, name: str, images: Path | None = None
-) -> Mmhe:
+) -> MmheJudgments:
     """The judgments of a table.
 
     Args:
         rows: of the table.
-        columns: what its columns are called.
-        name: what messages call the table.
+        columns: their names.
+        name: of the table in messages.
         images: folder that paths of images are relative to.
 
     Raises:
-        InputError: a column is missing, or a cell cannot be used; the message has the row.
+        InputError: a column is missing, a cell cannot be used (the message has the row), or there
+            is no pair of which one text was preferred.
     """
-    wanted = {"--task": columns.task, "--candidate": columns.candidate, "--best": columns.best}
-    wanted |= {f"--criterion {axis}=": column for axis, column in columns.criteria.items()}
-    check_columns(rows, wanted, name)
-    texts = [_text(r, columns, f"{name}, row {n}", images) for n, r in enumerate(rows, start=1)]
-    rated = [(place, n) for place, text in enumerate(texts) for n in range(_raters(text))]
-    pairs = _pairs(texts)
+    needed = {"--task": columns.task, "--candidate": columns.candidate, "--best": columns.best}
+    needed |= {f"--criterion {axis}=": column for axis, column in columns.criteria.items()}
+    check_columns(rows, needed, name)
+    read = [_row(r, columns, f"{name}, row {n}", images) for n, r in enumerate(rows, start=1)]
+    rated = [(place, person) for place, row in enumerate(read) for person in range(row.raters)]
+    pairs = _pairs(read)
+    if not pairs:
+        raise InputError(
+            f"{name} has no two texts on one page of which one was preferred: name the column of "
+            "images, which tells what was on one page, with --image"
+        )
     people = {
-        axis: np.array([_at(texts[at].ratings[axis], n) for at, n in rated] + [nan] * len(pairs))
+        axis: np.array([read[at].rating(axis, n) for at, n in rated] + [nan] * len(pairs))
         for axis in columns.criteria
     }
     people["overall"] = np.array([nan] * len(rated) + [1.0] * len(pairs))
-    return Mmhe(
+    return MmheJudgments(
         name,
-        [text.item for text in texts],
-        [text.task for text in texts],
-        [text.question for text in texts],
+        [row.text for row in read],
+        [row.task for row in read],
+        [row.question for row in read],
         np.array([(place, NOBODY) for place, _ in rated] + pairs, dtype=np.int64).reshape(-1, 2),
         people,
     )
 
 
-def mmhe_figures(mmhe: Mmhe) -> list[Figure]:
-    """Accuracy on pairs of each task and their mean; tau_b on each criterion of each task."""
-    there = [task for task in TASK if task in mmhe.tasks]
-    rows = {task: mmhe.rows_of(task) for task in there}
-    found = [Figure("overall", task, _of_task(rows[task], ordered), percent=True) for task in there]
-    if len(there) == len(TASK):
-        found.append(Figure("overall", MEAN, _mean_over(list(rows.values())), percent=True))
-    return found + [
-        Figure(axis, task, _of_task(rows[task], _tau), percent=True)
-        for axis in mmhe.people
-        if axis != "overall"
-        for task in there
+def _row(row: Row, columns: MmheColumns, where: str, images: Path | None) -> _MmheRow:
+    task = text_in(row, columns.task, where).strip().upper()
+    if task not in TASK:
+        raise InputError(f"{where}: {columns.task} is {task[:40]!r}: use one of {', '.join(TASK)}")
+    cell = row.get(columns.question)
+    question = cell if isinstance(cell, str) and cell.strip() else None
+    if TASK[task] in ANSWERS and question is None:
+        raise InputError(
+            f"{where}: task {task} needs a question in the column {columns.question!r}: name the "
+            "right one with --question"
+        )
+    listed = as_list(row.get(columns.references))
+    cells = [row.get(columns.references)] if listed is None else listed
+    references = tuple(each for each in cells if isinstance(each, str)) or ("",)
+    image_id, image = image_in(row, columns.image, images)
+    candidate = text_in(row, columns.candidate, where)
+    ratings = {
+        axis: mean_or_each(numbers_in(row, column, where), columns.raters)
+        for axis, column in columns.criteria.items()
+    }
+    text = CandidateText(candidate, references, image_id, image, row)
+    return _MmheRow(text, task, question, ratings, numbers_in(row, columns.best, where))
+
+
+def _pairs(rows: Sequence[_MmheRow]) -> list[tuple[int, int]]:
+    """For each person, every two texts of a page of which one was preferred to the other."""
+    pages: dict[Hashable, list[int]] = {}
+    for place, row in enumerate(rows):
+        image = place if row.text.image_id is None else row.text.image_id
+        pages.setdefault((row.task, image, row.question), []).append(place)
+    return [
+        (better, worse)
+        for page in pages.values()
+        for better, worse in permutations(page, 2)
+        for one, other in zip(rows[better].votes, rows[worse].votes, strict=False)
+        if one > other  # nor is nan
     ]
 
 
-def ordered(apart: Floats, people: Floats) -> float:
-    """Of pairs, how often the better text has the higher score; a tie is wrong. nan without."""
+def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
+    """Accuracy on pairs of each task and their mean; tau_b on each criterion of each task."""
+    present = [task for task in TASK if task in mmhe.tasks]
+    rows = {t: np.array([mmhe.tasks[first] == t for first, _ in mmhe.texts_of]) for t in present}
+    figures = [
+        Figure("overall", t, _of_task(rows[t], share_ordered), percent=True) for t in present
+    ]
+    if len(present) == len(TASK):
+        figures.append(Figure("overall", MEAN, _mean_over(list(rows.values())), percent=True))
+    return figures + [
+        Figure(axis, task, _of_task(rows[task], kendall), percent=True)
+        for axis in mmhe.people
+        if axis != "overall"
+        for task in present
+    ]
+
+
+def share_ordered(apart: Floats, people: Floats) -> float:
+    """Share of pairs whose better text has the higher score; a tie is wrong. nan without."""
     return float(np.mean(apart > 0)) if len(apart) else nan
-
-
-def _tau(scores: Floats, people: Floats) -> float:
-    return kendall(scores, people)
 
 
 def _of_task(
@@ -184,7 +237,7 @@ def _of_task(
 
 
 def _mean_over(tasks: Sequence[Ints]) -> Callable[[Floats, Floats, Ints], float]:
-    figures = [_of_task(task, ordered) for task in tasks]
+    figures = [_of_task(task, share_ordered) for task in tasks]
 
     def mean(scores: Floats, people: Floats, rows: Ints) -> float:
         return float(np.mean([figure(scores, people, rows) for figure in figures]))
@@ -192,86 +245,71 @@ def _mean_over(tasks: Sequence[Ints]) -> Callable[[Floats, Floats, Ints], float]
     return mean
 
 
-def harmonic_scores(mmhe: Mmhe, harmonic: HarmonicEval) -> list[HarmonicScores]:
-    """HarmonicEval of every text, each task in its own words."""
-    found: dict[int, HarmonicScores] = {}
+def mmhe_report(
+    mmhe: MmheJudgments, settings: AgreementSettings, tables: Sequence[int] = (2, 3)
+) -> AgreementReport:
+    """Accuracy on pairs for each task, and Kendall's tau on each criterion.
+
+    Args:
+        mmhe: the judgments.
+        settings: the metrics. HarmonicEval is measured on each criterion by its own score of it;
+            the others by their overall score, as in the paper.
+        tables: of the paper, to print with our figures.
+    """
+    rated = mmhe.texts_of[:, 1] == NOBODY
+    notes = [
+        "overall: of two texts of which people chose one as the best of three, how often it has "
+        "the higher score; ties are wrong. The criteria: 100 tau_b. The count of rows is that of "
+        "all tasks.",
+        *unrated_note({a: mmhe.people[a][rated] for a in CRITERIA if a in mmhe.people}, "rating"),
+    ]
+    if any(len(text.references) > 1 for text in mmhe.texts):
+        notes.append(f"Several references: {COMBINE[settings.combine]}.")
+    counts = ", ".join(f"{mmhe.tasks.count(task):,} {task}" for task in TASK if task in mmhe.tasks)
+    return make_report(
+        f"{mmhe.name}: {len(mmhe.texts):,} texts ({counts})",
+        mmhe.judgments,
+        _columns(mmhe, settings),
+        mmhe_figures(mmhe),
+        settings,
+        notes,
+        paper=harmonic_paper(tables),
+        table=", ".join(map(str, tables)) or None,
+    )
+
+
+def harmonic_paper(tables: Sequence[int]) -> list[PaperLine]:
+    """The lines of some of ``TABLES``; those of one name are one line."""
+    lines: dict[str, PaperLine] = {}
+    for table in tables:
+        for line in paper_table(table, FOLDER):
+            earlier = lines.get(line.name, line)
+            lines[line.name] = replace(line, figures={**earlier.figures, **line.figures})
+    return list(lines.values())
+
+
+def _columns(mmhe: MmheJudgments, settings: AgreementSettings) -> list[ScoreColumn]:
+    """Each metric's scores, in the order of the settings."""
+    usual = [each for each in settings.measures if not isinstance(each, HarmonicMeasure)]
+    columns = score_columns(mmhe.texts, replace(settings, measures=usual))
+    for place, each in enumerate(settings.measures):
+        if isinstance(each, HarmonicMeasure):
+            scores = harmonic_scores(mmhe, each.harmonic)
+            columns.insert(place, criteria_column(scores, each.signature))
+    return columns
+
+
+def harmonic_scores(mmhe: MmheJudgments, harmonic: HarmonicEval) -> list[HarmonicScores]:
+    """HarmonicEval of every text, each task by its own prompts."""
+    scores: dict[int, HarmonicScores] = {}
     for task in dict.fromkeys(mmhe.tasks):
         own = [place for place, each in enumerate(mmhe.tasks) if each == task]
-        asked = [mmhe.questions[place] for place in own] if TASK[task] in ANSWERS else None
-        scores = harmonic.score(
-            [mmhe.items[place].generation for place in own],
-            [mmhe.items[place].row[IMAGE] for place in own],
+        questions = [mmhe.questions[place] for place in own] if TASK[task] in ANSWERS else None
+        own_scores = harmonic.score(
+            [mmhe.texts[place].generation for place in own],
+            [mmhe.texts[place].image for place in own],
             TASK[task],
-            questions=asked,
+            questions=questions,
         )
-        found.update(zip(own, scores, strict=True))
-    return [found[place] for place in range(len(mmhe.items))]
-
-
-def _text(row: Row, columns: MmheColumns, where: str, images: Path | None) -> _Text:
-    task = text_of(row, columns.task, where).strip().upper()
-    if task not in TASK:
-        raise InputError(f"{where}: {columns.task} is {task[:40]!r}: use one of {', '.join(TASK)}")
-    said = row.get(columns.question)
-    question = said if isinstance(said, str) and said.strip() else None
-    if TASK[task] in ANSWERS and question is None:
-        raise InputError(
-            f"{where}: task {task} needs a question in the column {columns.question!r}: name the "
-            "right one with --question"
-        )
-    ratings = {
-        axis: _ratings(_numbers(row, column, where), columns.raters)
-        for axis, column in columns.criteria.items()
-    }
-    votes = _numbers(row, columns.best, where)
-    return _Text(_item(row, columns, where, images), task, question, ratings, votes)
-
-
-def _item(row: Row, columns: MmheColumns, where: str, images: Path | None) -> Item:
-    listed = as_list(row.get(columns.references))
-    texts = [row.get(columns.references)] if listed is None else listed
-    references = tuple(text for text in texts if isinstance(text, str)) or ("",)
-    image, content = image_of(row, columns.image), row.get(columns.image)
-    if images is not None and isinstance(content, str):
-        image = content = str(images / content)
-    candidate = text_of(row, columns.candidate, where)
-    return Item(candidate, references, image, {**row, IMAGE: content})
-
-
-def _ratings(given: list[float], raters: Raters) -> list[float]:
-    known = [value for value in given if value == value]
-    return [sum(known) / len(known)] if raters == "mean" and known else given
-
-
-def _numbers(row: Row, column: str, where: str) -> list[float]:
-    """A cell's numbers, one for each person; true is 1, false is 0, and nothing is nan."""
-    listed = as_list(row.get(column))
-    cells = [row.get(column)] if listed is None else listed
-    try:
-        found = [number({column: int(c) if isinstance(c, bool) else c}, column) for c in cells]
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    return [nan if value is None else value for value in found]
-
-
-def _pairs(texts: Sequence[_Text]) -> list[tuple[int, int]]:
-    """For each person, every two texts shown together of which one was chosen before the other."""
-    shown: dict[Hashable, list[int]] = {}
-    for place, text in enumerate(texts):
-        image = place if text.item.image is None else text.item.image
-        shown.setdefault((text.task, image, text.question), []).append(place)
-    return [
-        (better, worse)
-        for together in shown.values()
-        for better, worse in permutations(together, 2)
-        for one, other in zip(texts[better].votes, texts[worse].votes, strict=False)
-        if one > other  # nor is nan
-    ]
-
-
-def _raters(text: _Text) -> int:
-    return max(map(len, text.ratings.values()), default=0)
-
-
-def _at(values: Sequence[float], place: int) -> float:
-    return values[place] if place < len(values) else nan
+        scores.update(zip(own, own_scores, strict=True))
+    return [scores[place] for place in range(len(mmhe.texts))]

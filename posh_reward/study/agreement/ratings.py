@@ -6,12 +6,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import nan
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.compare import Figure, Sheet, on_rows
+from posh_reward.study.agreement.agreement_report import (
+    AgreementReport,
+    AgreementSettings,
+    make_report,
+    score_columns,
+    unrated_note,
+)
+from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
 from posh_reward.study.agreement.correlation import (
     concordant,
     kendall,
@@ -20,24 +28,34 @@ from posh_reward.study.agreement.correlation import (
     pearson_p,
     spearman,
     spearman_p,
-    tied,
+    tied_pairs,
 )
-from posh_reward.study.agreement.items import Column, Item, number
-from posh_reward.study.agreement.sources import as_list, check_columns, image_of, text_of
+from posh_reward.study.agreement.judgment_files import (
+    as_list,
+    check_columns,
+    image_in,
+    text_in,
+    texts_in,
+)
+from posh_reward.study.agreement.metric_scores import (
+    COMBINE,
+    CandidateText,
+    ScoreColumn,
+    number_in,
+)
 from posh_reward.study.rows.posh_rows import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
 Raters = Literal["each", "mean"]
-LISTED = 100
+"""Several ratings of a text: each is a row of its own, or their mean is one."""
+FEW_ROWS = 100
 """Rows of an image up to which its pairs are listed, which is faster; others are sorted."""
-RATERS: tuple[Raters, ...] = ("each", "mean")
-"""What is done with several ratings of a text: each is a row of its own; their mean is one."""
 
 
 @dataclass(frozen=True)
 class RatingColumns:
-    """What the columns of a table of ratings are called."""
+    """Names of the columns of a table of ratings."""
 
     candidate: str = "candidate"
     references: str = "references"
@@ -50,87 +68,101 @@ class RatingColumns:
 
 
 @dataclass(frozen=True)
-class Rated:
-    """Texts with people's ratings, higher is better."""
+class TextRatings:
+    """People's ratings of texts, higher is better."""
 
     name: str
-    items: Sequence[Item]
-    of: Ints
-    """(rows,) the item that each row rates."""
+    texts: Sequence[CandidateText]
+    text_of: Ints
+    """(rows,) the text that each row rates."""
     people: Mapping[str, Floats]
-    """Axis -> (rows,) ratings; nan where nobody rated."""
+    """Axis -> (rows,) ratings; nan where there is none."""
     groups: Sequence[Hashable]
     """(rows,) image of each row."""
 
     @property
-    def sheet(self) -> Sheet:
+    def judgments(self) -> Judgments:
         """The ratings as rows of figures."""
-        return Sheet(self.name, self.people, self.groups, self._scores)
+        return Judgments(self.name, self.people, self.groups, self._scores)
 
-    def _scores(self, column: Column, axis: str) -> Floats:
-        return column.scores[axis][self.of]
+    def _scores(self, column: ScoreColumn, axis: str) -> Floats:
+        return column.scores[axis][self.text_of]
 
 
-def rated(rows: Sequence[Row], columns: RatingColumns, name: str) -> Rated:
+def read_ratings(
+    rows: Sequence[Row], columns: RatingColumns, name: str, images: Path | None = None
+) -> TextRatings:
     """The rated texts of a table.
+
+    Args:
+        rows: of the table.
+        columns: their names.
+        name: of the table in messages.
+        images: folder that paths of images are relative to.
 
     Raises:
         InputError: a column is missing, a cell cannot be used, or a text has ratings of unequal
             number on two axes; the message has the row.
     """
-    wanted = {"--candidate": columns.candidate, "--references": columns.references}
-    wanted |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
-    check_columns(rows, wanted, name)
-    items: list[Item] = []
-    of: list[int] = []
+    needed = {"--candidate": columns.candidate, "--reference": columns.references}
+    needed |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
+    check_columns(rows, needed, name)
+    texts: list[CandidateText] = []
+    text_of: list[int] = []
     groups: list[Hashable] = []
     people: dict[str, list[float]] = {axis: [] for axis in columns.ratings}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
-        given = {
-            axis: _ratings(row, c, columns.raters, where) for axis, c in columns.ratings.items()
+        ratings = {
+            axis: mean_or_each(numbers_in(row, column, where), columns.raters)
+            for axis, column in columns.ratings.items()
         }
-        counts = {len(ratings) for ratings in given.values()}
+        counts = {len(each) for each in ratings.values()}
         if len(counts) > 1:
-            raise InputError(f"{where}: its axes have different numbers of ratings: {given}")
-        image = image_of(row, columns.image)
-        candidate = text_of(row, columns.candidate, where)
-        of += [len(items)] * counts.pop()
-        groups += [place if image is None else image] * (len(of) - len(groups))
-        items.append(Item(candidate, _references(row, columns.references, where), image, row))
-        for axis, ratings in given.items():
-            people[axis] += ratings
+            raise InputError(f"{where}: its axes have different numbers of ratings: {ratings}")
+        image_id, image = image_in(row, columns.image, images)
+        candidate = text_in(row, columns.candidate, where)
+        text_of += [len(texts)] * counts.pop()
+        groups += [place if image_id is None else image_id] * (len(text_of) - len(groups))
+        references = texts_in(row, columns.references, where)
+        texts.append(CandidateText(candidate, references, image_id, image, row))
+        for axis, values in ratings.items():
+            people[axis] += values
     arrays = {axis: np.array(values) for axis, values in people.items()}
-    return Rated(name, items, np.array(of, dtype=np.int64), arrays, groups)
+    return TextRatings(name, texts, np.array(text_of, dtype=np.int64), arrays, groups)
 
 
-def _references(row: Row, column: str, where: str) -> tuple[str, ...]:
-    texts = as_list(row.get(column))
-    if texts is None:
-        return (text_of(row, column, where),)
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"{where}: {column} is {str(texts)[:40]}, not a list of texts")
-    return tuple(map(str, texts))
+def numbers_in(row: Row, column: str, where: str) -> list[float]:
+    """A cell's numbers, one for each person; true is 1, false is 0, and nothing is nan.
 
-
-def _ratings(row: Row, column: str, raters: Raters, where: str) -> list[float]:
-    listed = as_list(row.get(column))
+    Raises:
+        InputError: it holds something else.
+    """
+    cells = as_list(row.get(column)) or [row.get(column)]
     try:
-        cells = [number({column: cell}, column) for cell in listed or [row.get(column)]]
+        numbers = [
+            number_in({column: int(cell) if isinstance(cell, bool) else cell}, column)
+            for cell in cells
+        ]
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+    return [nan if value is None else value for value in numbers]
+
+
+def mean_or_each(values: list[float], raters: Raters) -> list[float]:
+    """The values, or in a list the mean of those that are not nan."""
     if raters == "each":
-        return [nan if cell is None else cell for cell in cells]
-    given = [cell for cell in cells if cell is not None]
-    return [sum(given) / len(given) if given else nan]
+        return values
+    rated = [value for value in values if value == value]
+    return [sum(rated) / len(rated) if rated else nan]
 
 
-def rating_figures(rated: Rated) -> list[Figure]:
+def rating_figures(ratings: TextRatings) -> list[Figure]:
     """For each axis tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy."""
-    within = Within.of(rated.groups, rated.of)
+    within = WithinImages.of(ratings.groups, ratings.text_of)
     return [
         figure
-        for axis in rated.people
+        for axis in ratings.people
         for figure in (
             Figure(axis, "tau_b", on_rows(kendall), kendall_p),
             Figure(axis, "tau_c", on_rows(partial(kendall, variant="c")),
@@ -143,53 +175,77 @@ def rating_figures(rated: Rated) -> list[Figure]:
 
 
 @dataclass(frozen=True)
-class Within:
+class WithinImages:
     """Pairwise accuracy within images, of which one may have thousands of rows.
 
-    Of the pairs of texts of one image that people rate differently, how many the metric orders
-    alike. A metric's tie is wrong. A pair counts as often as its image was drawn.
+    Of the pairs of texts of one image that people rate differently, the share that the metric
+    orders alike. A metric's tie is wrong. A pair counts as often as its image was drawn.
     """
 
     images: Sequence[Ints]
     """The rows of each image."""
-    items: Ints
+    texts: Ints
     """(rows,) the text that each row rates; two ratings of one text are not a pair."""
 
     @classmethod
-    def of(cls, groups: Sequence[Hashable], items: Ints) -> Within:
+    def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
         """The rows of each group."""
         rows_of: dict[Hashable, list[int]] = {}
         for row, group in enumerate(groups):
             rows_of.setdefault(group, []).append(row)
-        return cls([np.array(rows) for rows in rows_of.values()], items)
+        return cls([np.array(rows) for rows in rows_of.values()], texts)
 
     def accuracy(self, scores: Floats, people: Floats, rows: Ints) -> float:
-        """The share on the given rows; nan without a pair."""
+        """The share on some rows; nan without a pair."""
         return self.accuracies(scores, people, [rows])[0]
 
     def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
-        """The share in each draw of rows; each image is counted once."""
+        """The share in each draw of rows; the pairs of an image are counted once for all draws."""
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
             usable[rows] = True
         members = [some for rows in self.images if len(some := rows[usable[rows]])]
-        counted = [self._pairs(scores[some], people[some], self.items[some]) for some in members]
-        right, asked = np.array(counted, dtype=np.float64).reshape(-1, 2).T
+        counts = [self._pairs(scores[some], people[some], self.texts[some]) for some in members]
+        right, ordered = np.array(counts, dtype=np.float64).reshape(-1, 2).T  # (images,) each
         first = np.array([some[0] for some in members], dtype=np.int64)
         shares = []
         for rows in draws:
-            drawn = np.bincount(rows, minlength=len(people))[first]
-            every = drawn @ asked
-            shares.append(float(drawn @ right / every) if every else nan)
+            # An image's rows are drawn together: its first one tells how often.
+            times = np.bincount(rows, minlength=len(people))[first]
+            total = times @ ordered
+            shares.append(float(times @ right / total) if total else nan)
         return shares
 
-    def _pairs(self, scores: Floats, people: Floats, items: Ints) -> tuple[float, float]:
+    def _pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[float, float]:
         """Pairs of one image that the metric orders as people do, and all that people order."""
-        if len(scores) <= LISTED:
-            wanted = np.sign(people[:, None] - people)
-            ordered = (wanted != 0) & (items[:, None] != items)
-            alike = ordered & (np.sign(scores[:, None] - scores) == wanted)
+        if len(scores) <= FEW_ROWS:
+            signs = np.sign(people[:, None] - people)
+            ordered = (signs != 0) & (texts[:, None] != texts)
+            alike = ordered & (np.sign(scores[:, None] - scores) == signs)
             return alike.sum() / 2, ordered.sum() / 2
-        same_text = tied(items) - tied(items, people)  # ordered by people, and not a pair
-        asked = tied(np.zeros(len(people))) - tied(people) - same_text
-        return concordant(scores, people), asked
+        # Two ratings of one text are no pair, but people may order them: taken off. The metric
+        # ties on them, so they are not among the concordant ones.
+        same_text = tied_pairs(texts) - tied_pairs(texts, people)
+        strict = tied_pairs(np.zeros(len(people))) - tied_pairs(people)
+        return concordant(scores, people), strict - same_text
+
+
+def ratings_report(ratings: TextRatings, settings: AgreementSettings) -> AgreementReport:
+    """Rank and linear correlations of each metric, and pairwise accuracy."""
+    notes = [
+        "pairs: of two texts of one image that people rate differently, how often the metric "
+        "orders them alike; its ties are wrong.",
+        *unrated_note(ratings.people, "rating"),
+    ]
+    if any(len(text.references) > 1 for text in ratings.texts):
+        notes.append(f"Several references: {COMBINE[settings.combine]}.")
+    images = len(set(ratings.groups))
+    size = f"{len(ratings.text_of):,} ratings of {len(ratings.texts):,} texts, {images:,} images"
+    return make_report(
+        f"{ratings.name}: {size}",
+        ratings.judgments,
+        score_columns(ratings.texts, settings),
+        rating_figures(ratings),
+        settings,
+        notes,
+    )

@@ -1,11 +1,10 @@
-"""Weights and balance fitted to what people said, and whether they are worth it out of fold.
+"""Weights and balance fitted to people's judgments, with their gain out of fold.
 
 ::
 
-    judged    what people rated or compared -> texts, rows, images
-    scores    texts -> graded elements, each asked about once and kept
-    sums      graded elements -> scores under any weights; the judge is not asked again
-    fit       scores and people's numbers -> weights of kinds, and the balance
-    calibrate folds, gain and interval -> a report
-    saving    a calibration -> settings for PoSh and PoshReward
+    calibration_set  ratings, preferences, packets -> texts, rows, images
+    graded_texts     texts -> graded elements, cached in a file -> scores under any weights
+    fit              scores and people's numbers -> weights of kinds, and the balance
+    out_of_fold      folds, gain and interval -> a report
+    settings_output  a calibration -> settings for PoSh and PoshReward
 """

@@ -21,13 +21,13 @@ from functools import cached_property
 import numpy as np
 
 from posh_reward.metrics.posh.aggregate import Weights
-from posh_reward.study.calibration.judged import Judged
-from posh_reward.study.calibration.sums import Sums, overall
+from posh_reward.study.calibration.calibration_set import CalibrationSet
+from posh_reward.study.calibration.graded_texts import GradeSums, overall
 from posh_reward.study.rows.posh_rows import AXES
 from posh_reward.study.statistics import Floats, Ints
 
 FACTORS: Floats = np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])
-"""What a weight, or the balance, can be: 1/4 to 4 in steps of about the square root of 2."""
+"""Values of a weight or the balance: 1/4 to 4 in steps of about the square root of 2."""
 PRIOR = 1.0
 """Standard deviation of the prior, in factors of two."""
 ROUNDING = 1e-14
@@ -37,15 +37,16 @@ AT_ONCE = 100
 
 KIND_GRID: Floats = np.array([(1.0, a, r) for a in FACTORS for r in FACTORS])
 """(kind points, kinds) weights of entity, attribute and relation."""
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 def _penalties() -> Floats:
-    """(kind points, balances) how unlikely the prior takes each to be; 0 if all is equal."""
+    """(kind points, balances) negative log of the prior; 0 if all is equal."""
+    # Only ratios of weights matter, so their logs are centred; the entity's own is always 0.
     logs = np.log2(KIND_GRID)
     kinds = np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1)
-    found: Floats = (kinds[:, None] + np.square(np.log2(FACTORS))[None, :]) / 2 / PRIOR**2
-    return found
+    penalties: Floats = (kinds[:, None] + np.square(np.log2(FACTORS))[None, :]) / 2 / PRIOR**2
+    return penalties
 
 
 PENALTY: Floats = _penalties()
@@ -65,15 +66,15 @@ class Calibration:
 
     @property
     def weights(self) -> Weights:
-        """What ``PoSh`` takes."""
+        """The ``weights`` of ``PoSh``."""
         return Weights(1.0, self.attribute, self.relation)
 
     @property
     def precision_and_recall(self) -> tuple[float, float]:
-        """What ``Shaping`` takes as weights."""
+        """The weights of ``Shaping``."""
         return self.balance, 1.0
 
-    def scores(self, sums: Sums) -> dict[str, Floats]:
+    def scores(self, sums: GradeSums) -> dict[str, Floats]:
         """Axis -> (texts,) scores."""
         means = sums.means(np.array([1.0, self.attribute, self.relation]))
         both = overall(means, np.array([self.balance]))[:, 0]
@@ -86,7 +87,7 @@ EQUAL = Calibration()
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over the rows of each image, from which any correlation over images can be had."""
+    """GradeSums over the rows of each image, from which any correlation over images can be had."""
 
     n: Floats
     """(images, 1) rows."""
@@ -103,55 +104,58 @@ class Moments:
     def evidence(self, times: Floats) -> Floats:
         """(samples, points) log likelihood, if images count ``times`` (samples, images) times."""
         xy, xx, yy = times @ self.xy, times @ self.xx, times @ self.yy
-        if self.centred:
+        if self.centred:  # n times the sums of squares around the means
             n, x, y = times @ self.n, times @ self.x, times @ self.y
             xy, xx, yy = n * xy - x * y, n * xx - x * x, n * yy - y * y
         spread = xx * yy
         varies = spread > 1e-12
         r = np.where(varies, xy / np.sqrt(np.where(varies, spread, 1)), 0).clip(-1, 1)
         images = times @ (self.n > 0)
-        found: Floats = -np.sign(r) * images / 2 * np.log1p(-np.square(r) * (1 - 1e-9))
-        return found
+        # A negative correlation counts as much against a point as a positive one for it.
+        evidence: Floats = -np.sign(r) * images / 2 * np.log1p(-np.square(r) * (1 - 1e-9))
+        return evidence
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A judged set, ready to be fitted on any choice of its images."""
+    """A calibration set, ready to be fitted on any choice of its images."""
 
-    judged: Judged
-    sums: Sums
+    data: CalibrationSet
+    sums: GradeSums
     progress: Progress = lambda _: None
-    """Told how many more points of the kinds' grid are done; there are ``len(KIND_GRID)``."""
+    """Receives the number of further points of the kinds' grid; there are ``len(KIND_GRID)``."""
 
     @cached_property
     def image_of(self) -> Ints:
         """(rows,) the number of each row's image."""
         places: dict[object, int] = {}
-        return np.array([places.setdefault(g, len(places)) for g in self.judged.sheet.groups])
+        return np.array([places.setdefault(g, len(places)) for g in self.data.judgments.groups])
 
     @property
     def images(self) -> int:
-        """How many there are."""
-        return len(set(self.judged.sheet.groups))
+        """Number of images."""
+        return len(set(self.data.judgments.groups))
 
     @cached_property
     def people(self) -> Mapping[str, Floats]:
         """Axis -> (rows,) people's numbers on a scale of their own, on which sums keep digits."""
-        centred = self.judged.of is not None
-        return {axis: standardised(y, centred) for axis, y in self.judged.sheet.people.items()}
+        centred = self.data.text_of is not None
+        return {axis: standardised(y, centred) for axis, y in self.data.judgments.people.items()}
 
     @cached_property
     def moments(self) -> Mapping[str, Moments]:
         """By axis; overall has a point for each balance, kinds first."""
-        parts: dict[str, list[tuple[Floats, ...]]] = {axis: [] for axis in self.judged.sheet.people}
+        parts: dict[str, list[tuple[Floats, ...]]] = {
+            axis: [] for axis in self.data.judgments.people
+        }
         for weights in KIND_GRID:
             means = self.sums.means(weights)
             columns = (means[:, :1], means[:, 1:], overall(means, FACTORS))
             for axis, scores in zip(AXES, columns, strict=True):
                 if axis.name in parts:
-                    parts[axis.name].append(self._summed(axis.name, self.judged.rows(scores)))
+                    parts[axis.name].append(self._summed(axis.name, self.data.rows(scores)))
             self.progress(1)
-        return {axis: self._moments(axis, found) for axis, found in parts.items()}
+        return {axis: self._moments(axis, sums) for axis, sums in parts.items()}
 
     def _summed(self, axis: str, x: Floats) -> tuple[Floats, ...]:
         """(images, columns) sums of x, x^2 and x y over the rows of each image that have both."""
@@ -162,13 +166,13 @@ class Fit:
 
     def _moments(self, axis: str, parts: list[tuple[Floats, ...]]) -> Moments:
         people = self.people[axis]
-        scored = self.judged.rows(EQUAL.scores(self.sums)[axis])
+        scored = self.data.rows(EQUAL.scores(self.sums)[axis])
         usable = ~np.isnan(people) & ~np.isnan(scored)
         y = np.where(usable, people, 0)
         rows = np.stack([usable.astype(np.float64), y, y * y], axis=1)
         n, y, yy = (self._by_image(rows[:, [place]]) for place in range(3))
         x, xx, xy = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
-        return Moments(n, y, yy, x, xx, xy, centred=self.judged.of is not None)
+        return Moments(n, y, yy, x, xx, xy, centred=self.data.text_of is not None)
 
     def _by_image(self, values: Floats) -> Floats:
         columns = [
@@ -177,12 +181,12 @@ class Fit:
         return np.stack(columns, axis=1)
 
     def best(self, times: Floats) -> list[Calibration]:
-        """The best point for each sample.
+        """Return the best point for each sample.
 
         Args:
             times: (samples, images) how often each image counts; 0 leaves it out.
         """
-        found: list[Calibration] = []
+        best: list[Calibration] = []
         for start in range(0, len(times), AT_ONCE):
             some = times[start : start + AT_ONCE]
             total = np.zeros((len(some), *PENALTY.shape))
@@ -190,8 +194,9 @@ class Fit:
                 evidence = moments.evidence(some).reshape(len(some), len(KIND_GRID), -1)
                 total += evidence / len(self.moments)
             flat = (total - PENALTY).reshape(len(some), -1)[:, NEAREST_FIRST]
-            found += [_point(int(NEAREST_FIRST[place])) for place in flat.argmax(axis=1)]
-        return found
+            # argmax takes the first of equals, which is the nearest to equal weights
+            best += [_point(int(NEAREST_FIRST[place])) for place in flat.argmax(axis=1)]
+        return best
 
 
 def standardised(values: Floats, centred: bool) -> Floats:
@@ -199,15 +204,16 @@ def standardised(values: Floats, centred: bool) -> Floats:
 
     Values that are all the same are 0, and nan stays nan.
     """
-    known = values[~np.isnan(values)]
-    largest = np.abs(known).max(initial=0)
+    defined = values[~np.isnan(values)]
+    largest = np.abs(defined).max(initial=0)
     if largest == 0:
         return values
     moved = values / largest  # the square of a large number is infinite
-    moved = moved - np.mean(known / largest) if centred else moved
+    moved = moved - np.mean(defined / largest) if centred else moved
     spread = np.sqrt(np.nanmean(np.square(moved)))
-    found: Floats = moved / spread if spread > ROUNDING else np.where(np.isnan(moved), moved, 0)
-    return found
+    if spread <= ROUNDING:
+        return np.where(np.isnan(moved), moved, 0)
+    return np.asarray(moved / spread)
 
 
 def _point(place: int) -> Calibration:

@@ -11,8 +11,7 @@ from statistics import fmean
 
 import numpy as np
 
-from posh_reward.study.agreement.reliability import counted
-from posh_reward.study.agreement.spans import Matches, span_matches
+from posh_reward.study.agreement.rater_agreement import SpanMatches, count_ratings, span_matches
 from posh_reward.study.crossed import CrossedDesign, holm, settled
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.answer_files import AnswerCollection
@@ -329,7 +328,7 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
     # Expected disagreement comes from how often each answer is given. If all raters prefer the
     # later model, that hardly varies, and full agreement would pass for chance; with both orders
     # the answers are as varied as the choices.
-    ratings = counted([*units, *([-value for value in unit] for unit in units)])
+    ratings = count_ratings([*units, *([-value for value in unit] for unit in units)])
 
     def alpha(rows: Ints) -> list[float]:
         weights = np.bincount(rows, minlength=len(units)).astype(np.float64)
@@ -382,7 +381,7 @@ def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -
     tasks: dict[tuple[str, str], list[RaterAnswer]] = defaultdict(list)
     for answer in answers:
         tasks[answer.task.item, answer.task.models[0]].append(answer)
-    some, half = Matches(), Matches()
+    some, half = SpanMatches(), SpanMatches()
     for (item, model), several in tasks.items():
         text = _text(key, item, model, side)
         for one, other in combinations(several, 2):

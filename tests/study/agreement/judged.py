@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posh_reward.study.agreement.items import Given, Pair
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 
 Row = dict[str, Any]
 LABELS = ("2_much_better", "2_slightly_better", "equal", "1_slightly_better", "1_much_better")
@@ -22,17 +22,17 @@ class Quality:
 
     def __init__(self, name: str, noise: float = 0.0) -> None:
         self.name = name
-        self.asked: list[Pair] = []
+        self.asked: list[TextPair] = []
         self._noise = noise
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         self.asked += pairs
         return [self._given(pair.generation) for pair in pairs]
 
-    def _given(self, text: str) -> Given:
+    def _given(self, text: str) -> AxisScores:
         seed = [ord(c) for c in self.name + text]
         noise = np.random.default_rng(seed).normal(0, 1) * self._noise
-        return Given.same(float(text.split()[-1]) + float(noise))
+        return AxisScores.same(float(text.split()[-1]) + float(noise))
 
 
 def text(model: int, quality: float) -> str:

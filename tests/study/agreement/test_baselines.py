@@ -14,19 +14,27 @@ from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.store import Store
-from posh_reward.study.agreement.baselines import embedding, llm, load, overlap, words
-from posh_reward.study.agreement.items import Given, Pair
+from posh_reward.study.agreement.baselines import (
+    catalogue,
+    embedding_alerts,
+    graph_overlap,
+    llm_scores,
+    word_overlap,
+)
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.types import Failure, Reply
 
-SAME = Pair("A brown dog chases a cat.", "A brown dog chases a cat.")
-OTHER = Pair("Three ships sail.", "A brown dog chases a cat.")
+SAME = TextPair("A brown dog chases a cat.", ("A brown dog chases a cat.",))
+OTHER = TextPair("Three ships sail.", ("A brown dog chases a cat.",))
 
 
-def overall(measure: Any, *pairs: Pair) -> list[float]:
+def overall(measure: Any, *pairs: TextPair) -> list[float]:
     return [given.overall for given in measure.score(pairs)]
 
 
-@pytest.mark.parametrize("make", [words.bleu, words.rouge, words.meteor, words.BagOfWords])
+@pytest.mark.parametrize(
+    "make", [word_overlap.bleu, word_overlap.rouge, word_overlap.meteor, word_overlap.BagOfWords]
+)
 def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
     same, other = overall(make(), SAME, OTHER)
     assert same > 0.99
@@ -34,42 +42,42 @@ def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
 
 
 def test_words_by_hand() -> None:
-    assert overall(words.length(), SAME) == [6]
-    [given] = words.BagOfWords().score([Pair("A red dog.", "a dog")])
-    assert given == Given(2 / 3, 1.0, 0.8)
-    assert words.BagOfWords().score([Pair("", "a dog")]) == [Given(0, 0, 0)]
-    assert overall(words.meteor(), Pair("", "a dog")) == [0]
+    assert overall(word_overlap.length(), SAME) == [6]
+    [given] = word_overlap.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
+    assert given == AxisScores(2 / 3, 1.0, 0.8)
+    assert word_overlap.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
+    assert overall(word_overlap.meteor(), TextPair("", ("a dog",))) == [0]
 
 
 def test_rouge_takes_sentences_one_by_one() -> None:
     # Sentences in another order share all words, sentence by sentence.
-    swapped = Pair("A cat sleeps. A dog runs.", "A dog runs. A cat sleeps.")
-    assert overall(words.rouge(), swapped) == [pytest.approx(1)]
+    swapped = TextPair("A cat sleeps. A dog runs.", ("A dog runs. A cat sleeps.",))
+    assert overall(word_overlap.rouge(), swapped) == [pytest.approx(1)]
 
 
 def test_meteor_knows_synonyms_and_forms() -> None:
-    meteor = words.meteor()
+    meteor = word_overlap.meteor()
     plain, synonym, strange = overall(
         meteor,
-        Pair("the sofa stands", "the sofa stands"),
-        Pair("the couch stands", "the sofa stands"),
-        Pair("the horse stands", "the sofa stands"),
+        TextPair("the sofa stands", ("the sofa stands",)),
+        TextPair("the couch stands", ("the sofa stands",)),
+        TextPair("the horse stands", ("the sofa stands",)),
     )
     assert plain >= synonym > strange + 0.2
 
 
 def test_graphs_without_a_judge() -> None:
     reader = Reader()
-    spice, capture = (overlap.GraphOverlap(reader, weighted=each) for each in (False, True))
-    synonyms = Pair("A brown dog chases a couch.", "A brown dog chases a sofa.")
+    spice, capture = (graph_overlap.GraphOverlap(reader, weighted=each) for each in (False, True))
+    synonyms = TextPair("A brown dog chases a couch.", ("A brown dog chases a sofa.",))
     # Of dog, cat, brown dog and dog chases cat the generation has the dog alone: 1 of 2 things (a
     # horse), no attribute of 1, no relation of 1.
-    part = Pair("A black dog chases a horse.", "A brown dog chases a cat.")
+    part = TextPair("A black dog chases a horse.", ("A brown dog chases a cat.",))
     assert overall(spice, SAME, synonyms, OTHER) == [1, 1, 0]
     [given] = spice.score([part])
     assert given.mistakes == given.omissions == pytest.approx(1 / 4)
     assert overall(capture, part) == [pytest.approx(5 * 0.5 / 12)]
-    [failed] = spice.score([Pair("a " * 30_000, "A dog.")])
+    [failed] = spice.score([TextPair("a " * 30_000, ("A dog.",))])
     assert failed.failure is not None
 
 
@@ -79,17 +87,17 @@ def letters(texts: Sequence[str]) -> Any:
 
 
 def test_grams_stay_within_sentences() -> None:
-    assert [text for text, _ in embedding.grams("One two. A b c d e.")] == [
+    assert [text for text, _ in embedding_alerts.grams("One two. A b c d e.")] == [
         "One two.", "A b c d", "b c d e.",
     ]  # fmt: skip
-    assert embedding.grams("  ") == []
+    assert embedding_alerts.grams("  ") == []
 
 
 @pytest.mark.parametrize("reader", [None, Reader()], ids=["4-grams", "graph"])
 def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
-    measure = embedding.EmbeddingAlerts(letters, "letters", reader)
-    pair = Pair(" A brown dog sleeps. Zyzzyx quips.", "A brown dog sleeps.")
-    alerts, empty = measure.alerts([pair, Pair("", "A dog.")])
+    measure = embedding_alerts.EmbeddingAlerts(letters, "letters", reader)
+    pair = TextPair(" A brown dog sleeps. Zyzzyx quips.", ("A brown dog sleeps.",))
+    alerts, empty = measure.alerts([pair, TextPair("", ("A dog.",))])
     assert not isinstance(alerts, Failure)
     assert not isinstance(empty, Failure)
     scores = {pair.generation[slice(*span)]: score for span, score in alerts["mistakes"]}
@@ -103,20 +111,23 @@ def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
 @pytest.mark.parametrize(
     ("reply", "given"),
     [
-        ('{"precision": 4, "recall": 2.5, "overall_quality": 3}', Given(4, 2.5, 3)),
+        ('{"precision": 4, "recall": 2.5, "overall_quality": 3}', AxisScores(4, 2.5, 3)),
         (
             "Sure:\n```json\n{'precision': 5, 'recall': 0, 'overall_quality': 1}\n```",
-            Given(5, 0, 1),
+            AxisScores(5, 0, 1),
         ),
         (
             '{"precision": 4, "recall": 2, "overall_quality": 3, "why": "the dog\'s hat"}',
-            Given(4, 2, 3),
+            AxisScores(4, 2, 3),
         ),
-        ('{"precision": 4} {"precision": 1, "recall": 1, "overall_quality": 1}', Given(1, 1, 1)),
+        (
+            '{"precision": 4} {"precision": 1, "recall": 1, "overall_quality": 1}',
+            AxisScores(1, 1, 1),
+        ),
     ],
 )
-def test_scores_are_found_in_a_reply(reply: str, given: Given) -> None:
-    assert llm.read_scores(Reply(reply)) == given
+def test_scores_are_found_in_a_reply(reply: str, given: AxisScores) -> None:
+    assert llm_scores.read_scores(Reply(reply)) == given
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,7 @@ def test_scores_are_found_in_a_reply(reply: str, given: Given) -> None:
      '{"precision": ' + "9" * 400 + ', "recall": 1, "overall_quality": 1}'],
 )  # fmt: skip
 def test_a_reply_without_scores_is_a_failure_never_a_low_score(reply: str) -> None:
-    given = llm.read_scores(Reply(reply))
+    given = llm_scores.read_scores(Reply(reply))
     assert (given.overall, given.failure and given.failure.kind) == (None, "reply")
 
 
@@ -136,22 +147,22 @@ def test_a_language_model_is_asked_by_the_papers_prompts(tmp_path: Path) -> None
 
     path = tmp_path / "a.png"
     Image.new("RGB", (2, 2)).save(path)
-    pair = Pair("A dog {reference}.", "A cat.", str(path))
+    pair = TextPair("A dog {reference}.", ("A cat.",), "a", str(path))
     answer = '{"precision": 4, "recall": 2, "overall_quality": 3}'
-    for shown in llm.SHOWN:
+    for shown in llm_scores.SOURCES:
         model = FakeModel(writer=lambda _: answer, sees=True)
         store = Store(tmp_path / f"{shown}.sqlite")
-        measure = llm.LlmScores(model, shown, store)
-        assert measure.score([pair]) == [Given(4, 2, 3)]
+        measure = llm_scores.LlmScores(model, shown, store)
+        assert measure.score([pair]) == [AxisScores(4, 2, 3)]
         [prompt] = model.prompts
         assert "Generated Detailed Description: A dog {reference}.\n" in prompt.text
         assert ("Reference Detailed Description: A cat." in prompt.text) == (shown != "image")
         assert len(prompt.images) == (shown != "reference")
         assert "keys 'precision', 'recall', and 'overall_quality'" in prompt.text
         again = FakeModel(sees=True)
-        assert llm.LlmScores(again, shown, store).score([pair]) == [Given(4, 2, 3)]
+        assert llm_scores.LlmScores(again, shown, store).score([pair]) == [AxisScores(4, 2, 3)]
         assert again.prompts == []
-    blind = llm.LlmScores(FakeModel(), "image").score([pair, Pair("a", "b")])
+    blind = llm_scores.LlmScores(FakeModel(), "image").score([pair, TextPair("a", ("b",))])
     assert "does not take images" in str(blind[0].failure)
     assert "no image" in str(blind[1].failure)
 
@@ -165,7 +176,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         return real(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", refusing)
-    found, missing = load.load_baselines(["all"], Reader())
+    found, missing = catalogue.load_baselines(["all"], Reader())
     assert [each.name for each in found] == [
         "length", "bag of words", "SPICE-like", "CAPTURE-like", "random",
     ]  # fmt: skip
@@ -177,4 +188,4 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_unknown_baseline_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="no baseline 'blue': use all, length, words, bleu"):
-        load.load_baselines(["length,blue"], Reader())
+        catalogue.load_baselines(["length,blue"], Reader())

@@ -16,16 +16,20 @@ from posh_reward import HarmonicEval, InputError
 from posh_reward.metrics.harmonic.asking import CRITERIA
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.study.agreement.harmonic import HarmonicMeasure
-from posh_reward.study.agreement.items import Given, Pair
-from posh_reward.study.agreement.mmhe import MmheColumns, judged
-from posh_reward.study.agreement.mmhe_report import TABLES, mmhe_report, paper_lines
-from posh_reward.study.agreement.report import Report
-from posh_reward.study.agreement.run import Choices
-from posh_reward.study.agreement.table import text_of
+from posh_reward.study.agreement.agreement_page import terminal_text
+from posh_reward.study.agreement.agreement_report import AgreementReport, AgreementSettings
+from posh_reward.study.agreement.measures import HarmonicMeasure
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
+from posh_reward.study.agreement.mmhe import (
+    TABLES,
+    MmheColumns,
+    harmonic_paper,
+    mmhe_report,
+    read_mmhe,
+)
 from posh_reward.types import Failure
 
-QUIET = Choices(resamples=0, quiet=True)
+QUIET = AgreementSettings(resamples=0, quiet=True)
 COLUMNS = MmheColumns()
 Row = dict[str, Any]
 
@@ -59,24 +63,24 @@ class Length:
 
     name = signature = "length"
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
-        return [Given.same(float(len(pair.generation))) for pair in pairs]
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        return [AxisScores.same(float(len(pair.generation))) for pair in pairs]
 
 
-def values(report: Report, name: str) -> dict[str, float]:
+def values(report: AgreementReport, name: str) -> dict[str, float]:
     [line] = [line for line in report.lines if line.name == name]
     return {key: cell.estimate.value for key, cell in line.cells.items()}
 
 
 def test_each_choice_of_the_best_gives_its_pairs() -> None:
-    found = judged(rows(), COLUMNS, "rows")
-    pairs = [tuple(map(int, each)) for each in found.of if each[1] >= 0]
+    found = read_mmhe(rows(), COLUMNS, "rows")
+    pairs = [tuple(map(int, each)) for each in found.texts_of if each[1] >= 0]
     assert pairs == [(0, 1), (0, 1), (0, 2), (0, 2), (3, 4), (3, 5)]
-    assert found.groups[-1] == ("VQA", "b.png")
+    assert found.judgments.groups[-1] == ("VQA", "b.png")
 
 
 def test_accuracy_and_tau_of_each_task() -> None:
-    report = mmhe_report(judged(rows(), COLUMNS, "rows"), replace(QUIET, measures=[Length()]))
+    report = mmhe_report(read_mmhe(rows(), COLUMNS, "rows"), replace(QUIET, measures=[Length()]))
     found = values(report, "length")
     assert (found["overall IC"], found["overall VQA"]) == (1.0, 0.0)
     expected = kendalltau([3, 3, 2, 2, 1, 1], [5, 4, 3, 3, 1, 2]).statistic
@@ -88,10 +92,10 @@ def test_accuracy_and_tau_of_each_task() -> None:
 
 def test_a_tie_is_wrong() -> None:
     class Same(Length):
-        def score(self, pairs: Sequence[Pair]) -> list[Given]:
-            return [Given.same(1.0) for _ in pairs]
+        def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+            return [AxisScores.same(1.0) for _ in pairs]
 
-    report = mmhe_report(judged(rows(), COLUMNS, "rows"), replace(QUIET, measures=[Same()]))
+    report = mmhe_report(read_mmhe(rows(), COLUMNS, "rows"), replace(QUIET, measures=[Same()]))
     found = values(report, "length")
     assert found["overall IC"] == 0.0
     assert isnan(found["clarity IC"])
@@ -103,19 +107,19 @@ def test_the_average_is_over_all_four_tasks() -> None:
         for task, good in (("REG", "xx"), ("VQA", "xx"), ("VDU", "xx"), ("IC", "x"))
         for text, best in (("xx", good == "xx"), ("x", good == "x"))
     ]
-    report = mmhe_report(judged(table, COLUMNS, "rows"), replace(QUIET, measures=[Length()]))
+    report = mmhe_report(read_mmhe(table, COLUMNS, "rows"), replace(QUIET, measures=[Length()]))
     assert values(report, "length")["overall Avg."] == 0.75
 
 
 def test_the_mean_of_the_raters_is_one_row() -> None:
-    found = judged(rows(), replace(COLUMNS, raters="mean"), "rows")
+    found = read_mmhe(rows(), replace(COLUMNS, raters="mean"), "rows")
     assert found.people["clarity"][:6].tolist() == [4.5, 3, 1.5, 4, 2.5, 2.5]
 
 
-def scored(grader: Any, table: list[Row], images: Path) -> Report:
+def scored(grader: Any, table: list[Row], images: Path) -> AgreementReport:
     measure = HarmonicMeasure(HarmonicEval(FakeModel(grader, sees=True)))
     choices = replace(QUIET, measures=[Length(), measure])
-    return mmhe_report(judged(table, COLUMNS, "rows", images), choices)
+    return mmhe_report(read_mmhe(table, COLUMNS, "rows", images), choices)
 
 
 @pytest.fixture
@@ -141,7 +145,7 @@ def test_harmonic_eval_is_measured_on_each_criterion_by_its_own_score(images: Pa
 def test_each_task_is_asked_in_its_own_words(images: Path) -> None:
     model = FakeModel(lambda prompt: 3.0, sees=True)
     measure = HarmonicMeasure(HarmonicEval(model))
-    mmhe_report(judged(rows(), COLUMNS, "r", images), replace(QUIET, measures=[measure]))
+    mmhe_report(read_mmhe(rows(), COLUMNS, "r", images), replace(QUIET, measures=[measure]))
     seen = [prompt for prompt in model.prompts if prompt.images]
     assert {"How many?" in p.text for p in seen if "candidate answer" in p.prefix} == {True}
     assert {"Caption: " in p.text for p in seen if "candidate caption" in p.prefix} == {True}
@@ -162,24 +166,24 @@ def test_a_criterion_that_failed_leaves_the_others_measured(images: Path) -> Non
 
 def test_the_papers_figures_stand_below() -> None:
     choices = replace(QUIET, measures=[Length()])
-    said = text_of(mmhe_report(judged(rows(), COLUMNS, "rows"), choices))
+    said = terminal_text(mmhe_report(read_mmhe(rows(), COLUMNS, "rows"), choices))
     assert "rows: 6 texts (3 VQA, 3 IC)" in said
     assert "HarmonicEval (paper, Table 2, 3)" in said
     assert "76.4" in said
-    bare = text_of(mmhe_report(judged(rows(), COLUMNS, "rows"), choices, tables=()))
+    bare = terminal_text(mmhe_report(read_mmhe(rows(), COLUMNS, "rows"), choices, tables=()))
     assert "(paper" not in bare
 
 
 def test_the_tables_are_as_printed() -> None:
-    lines = {line.name: line.figures for line in paper_lines((2, 3))}
+    lines = {line.name: line.figures for line in harmonic_paper((2, 3))}
     assert len(lines) == 9
     assert lines["HarmonicEval"]["overall Avg."] == 73.4
     assert lines["HarmonicEval"]["conciseness IC"] == 22.8
     assert lines["CIDEr"]["completeness VQA"] == -39.0
-    gamma = {line.name: line.figures for line in paper_lines((5,))}
+    gamma = {line.name: line.figures for line in harmonic_paper((5,))}
     assert gamma["gamma 0.01"]["overall REG"] == 47.2
     for table in TABLES:
-        for line in paper_lines((table,)):
+        for line in harmonic_paper((table,)):
             parts = [v for k, v in line.figures.items() if k.startswith("overall ")]
             if parts:  # the last is the mean of the others, as printed
                 assert sum(parts[:4]) / 4 == pytest.approx(parts[4], abs=0.11)
@@ -197,22 +201,22 @@ def test_the_tables_are_as_printed() -> None:
 def test_a_bad_cell_is_named_with_its_row(change: Row, message: str) -> None:
     first, *others = rows()
     with pytest.raises(InputError, match=message):
-        judged([first | change, *others], COLUMNS, "rows")
+        read_mmhe([first | change, *others], COLUMNS, "rows")
 
 
 def test_a_missing_column_is_named_with_its_flag() -> None:
     with pytest.raises(InputError, match=r"no column 'chosen'.*--best"):
-        judged(rows(), replace(COLUMNS, best="chosen"), "rows")
+        read_mmhe(rows(), replace(COLUMNS, best="chosen"), "rows")
     named = replace(COLUMNS, criteria={"clarity": "clear"})
     with pytest.raises(InputError, match=r"no column 'clear'.*--criterion clarity="):
-        judged(rows(), named, "rows")
+        read_mmhe(rows(), named, "rows")
 
 
 def test_in_a_table_of_ratings_criteria_stand_for_mistakes_and_omissions(images: Path) -> None:
     def grader(prompt: Prompt) -> float:
         return 2.0 if "Correctness" in prompt.prefix else 4.0
 
-    pairs = [Pair("a text", "", str(images / "a.png")), Pair("a text", "", None)]
+    pairs = [TextPair("a text", ("",), "a", str(images / "a.png")), TextPair("a text", ("",))]
     sees = FakeModel(grader, sees=True)
     given, failed = HarmonicMeasure(HarmonicEval(sees)).score(pairs)
     assert (given.mistakes, given.omissions) == (2.0, 4.0)

@@ -1,4 +1,4 @@
-"""Any table of rated texts: its rows, references, raters, and the figures."""
+"""Any table of read_ratings texts: its rows, references, raters, and the figures."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.inputs import joined_references
-from posh_reward.study.agreement.items import Combine, Given, Pair, measured
-from posh_reward.study.agreement.ratings import RatingColumns, Within, rated
-from posh_reward.study.agreement.run import Choices, ratings_report
-from posh_reward.study.agreement.sources import read_rows
+from posh_reward.study.agreement.agreement_report import AgreementSettings
+from posh_reward.study.agreement.judgment_files import read_rows
+from posh_reward.study.agreement.metric_scores import (
+    AxisScores,
+    Combine,
+    TextPair,
+    score_texts,
+)
+from posh_reward.study.agreement.ratings import (
+    RatingColumns,
+    WithinImages,
+    ratings_report,
+    read_ratings,
+)
 from posh_reward.study.statistics import Floats, Ints, resampled_rows
 from tests.cli.running import write_rows
 from tests.study.agreement.judged import Row
 
-QUIET = Choices(resamples=20, quiet=True)
+QUIET = AgreementSettings(resamples=20, quiet=True)
 NAMES = RatingColumns(candidate="caption", ratings={"overall": "ratings"})
 
 
@@ -30,8 +40,8 @@ class Length:
 
     name = signature = "length"
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
-        return [Given.same(len(p.generation) - len(p.reference)) for p in pairs]
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        return [AxisScores.same(len(p.generation) - len(p.reference)) for p in pairs]
 
 
 def rows() -> list[Row]:
@@ -45,16 +55,16 @@ def rows() -> list[Row]:
 
 
 def test_each_rating_is_a_row_or_their_mean_is() -> None:
-    each = rated(rows(), NAMES, "rows")
-    assert each.of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    each = read_ratings(rows(), NAMES, "rows")
+    assert each.text_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert each.people["overall"].tolist() == [3, 4, 1, 1, 1, 3, 2, 2]
     assert each.groups == ["a"] * 6 + ["b"] * 2
-    mean = rated(rows(), replace(NAMES, raters="mean"), "rows")
+    mean = read_ratings(rows(), replace(NAMES, raters="mean"), "rows")
     assert mean.people["overall"].tolist() == [3.5, 1, 2, 2]
 
 
 def test_the_figures_are_scipys() -> None:
-    judged = rated(rows(), NAMES, "rows")
+    judged = read_ratings(rows(), NAMES, "rows")
     [line] = ratings_report(judged, replace(QUIET, measures=[Length()], combine="best")).lines
     scores = np.array([3, 3, 0, 0, 1, 1, 2, 2])
     people = judged.people["overall"]
@@ -69,9 +79,9 @@ def test_the_figures_are_scipys() -> None:
 
 
 def test_pairwise_accuracy_by_hand() -> None:
-    # Of image a: texts 1, 2, 3 are rated 3.5, 1, 2. A metric that gives 3, 0, 0 orders
+    # Of image a: texts 1, 2, 3 are read_ratings 3.5, 1, 2. A metric that gives 3, 0, 0 orders
     # (1, 2) and (1, 3) right, and ties on (2, 3). Image b has no second text.
-    judged = rated(
+    judged = read_ratings(
         [{**row, "mine": mine} for row, mine in zip(rows(), (3, 0, 0, 9), strict=True)],
         replace(NAMES, raters="mean"),
         "rows",
@@ -105,7 +115,7 @@ def test_pairwise_accuracy_is_counted_as_if_pair_by_pair(images: int, levels: in
         *(r[~np.isnan(scores[r])] for r in resampled_rows(image.tolist(), resamples=5)),
     ]
     expected = [pair_by_pair(image, of, scores, people, rows) for rows in draws]
-    found = Within.of(image.tolist(), of).accuracies(scores, people, draws)
+    found = WithinImages.of(image.tolist(), of).accuracies(scores, people, draws)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
@@ -113,7 +123,7 @@ def test_one_image_may_have_thousands_of_texts() -> None:
     """Two hundred million pairs: listed, they would not fit into the memory."""
     count = 20_000
     order = np.random.default_rng(0).permutation(count).astype(float)
-    within = Within.of([0] * count, np.arange(count))
+    within = WithinImages.of([0] * count, np.arange(count))
     assert within.accuracy(order, order, np.arange(count)) == 1
     assert within.accuracy(-order, order, np.arange(count)) == 0
 
@@ -122,7 +132,7 @@ def test_one_image_may_have_thousands_of_texts() -> None:
     ("combine", "score"), [("join", 4 - len("aa. a.")), ("best", 3), ("mean", 2.5)]
 )
 def test_several_references(combine: Combine, score: float) -> None:
-    column = measured(Length(), rated(rows(), NAMES, "rows").items, combine)
+    column = score_texts(Length(), read_ratings(rows(), NAMES, "rows").texts, combine)
     assert column.scores["overall"][0] == score
 
 
@@ -154,11 +164,11 @@ def test_a_column_of_rows_is_unfolded(tmp_path: Path) -> None:
 )
 def test_a_cell_that_cannot_be_used_is_named(change: Row, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        rated([{**rows()[0], **change}], NAMES, "rows")
+        read_ratings([{**rows()[0], **change}], NAMES, "rows")
 
 
 def test_a_text_without_a_rating_is_left_out() -> None:
-    judged = rated([{**rows()[0], "ratings": None}, *rows()[1:]], NAMES, "rows")
+    judged = read_ratings([{**rows()[0], "ratings": None}, *rows()[1:]], NAMES, "rows")
     [line] = ratings_report(judged, replace(QUIET, measures=[Length()])).lines
     assert line.cells["overall r"].rows == 6
 
@@ -167,6 +177,6 @@ def test_the_mean_of_raters_is_over_those_who_rated() -> None:
     some = rows()
     some[0]["ratings"] = [3, None]
     some[1]["ratings"] = [None, float("nan")]
-    people = rated(some, replace(NAMES, raters="mean"), "set").people["overall"]
+    people = read_ratings(some, replace(NAMES, raters="mean"), "set").people["overall"]
     assert people[0] == 3
     assert np.isnan(people[1])

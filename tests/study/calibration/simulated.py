@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from posh_reward import PoSh
-from posh_reward.study.agreement.ratings import RatingColumns, rated
+from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
+from posh_reward.study.calibration.calibration_set import CalibrationSet, rating_set
 from posh_reward.study.calibration.fit import EQUAL, Calibration
-from posh_reward.study.calibration.judged import Judged, judged_ratings
-from posh_reward.study.calibration.sums import KINDS, Sums
+from posh_reward.study.calibration.graded_texts import KINDS, GradeSums
 from posh_reward.study.rows.posh_rows import scored_row
 from posh_reward.study.rows.table_items import pair_item
 from posh_reward.types import Direction, Element, Scores
@@ -30,7 +30,7 @@ def scores_of(rng: np.random.Generator, text: str, reference: str) -> Scores:
         for kind in KINDS
         for n in range(int(rng.integers(1, 6)))
     ]
-    [found] = [EQUAL.scores(Sums.of([Scores(1, 1, 1, SIGNATURE, tuple(elements))]))]
+    [found] = [EQUAL.scores(GradeSums.of([Scores(1, 1, 1, SIGNATURE, tuple(elements))]))]
     mistakes, omissions, overall = (float(column[0]) for column in found.values())
     return Scores(mistakes, omissions, overall, SIGNATURE, tuple(elements),
                   generation=text, reference=reference)  # fmt: skip
@@ -54,7 +54,7 @@ def simulated(
             names = (f"Text {text} of {image}.", f"Reference of {image}.")
             scores.append(scores_of(rng, *names))
             rows.append({"image": f"i{image}", "candidate": names[0], "references": names[1]})
-    for axis, truth in people.scores(Sums.of(scores)).items():
+    for axis, truth in people.scores(GradeSums.of(scores)).items():
         given = np.round(20 * (truth + rng.normal(0, noise, len(truth)))) / 20
         for row, rating in zip(rows, given.tolist(), strict=True):
             row[axis] = rating
@@ -64,8 +64,8 @@ def simulated(
 AXES = {axis: axis for axis in ("mistakes", "omissions", "overall")}
 
 
-def judged(rows: list[Row]) -> Judged:
-    return judged_ratings(rated(rows, RatingColumns(ratings=AXES), "simulated"))
+def judged(rows: list[Row]) -> CalibrationSet:
+    return rating_set(read_ratings(rows, RatingColumns(ratings=AXES), "simulated"))
 
 
 def written(folder: Path, rows: list[Row], scores: list[Scores]) -> tuple[Path, Path]:

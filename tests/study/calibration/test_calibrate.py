@@ -12,17 +12,21 @@ from posh_reward import PoSh
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.shaping import Shaping, shape
-from posh_reward.study.agreement.items import Pair
-from posh_reward.study.agreement.pairs import Compared, PairColumns, compared
-from posh_reward.study.calibration.calibrate import How, calibrate, folds, said
+from posh_reward.study.agreement.metric_scores import TextPair
+from posh_reward.study.agreement.preferences import PairColumns, Preferences, read_preferences
+from posh_reward.study.calibration.calibration_set import preference_set
 from posh_reward.study.calibration.fit import EQUAL, PENALTY, Calibration, Fit
-from posh_reward.study.calibration.judged import judged_pairs
-from posh_reward.study.calibration.scores import Kept, score_missing
-from posh_reward.study.calibration.sums import Sums
+from posh_reward.study.calibration.graded_texts import GradeCache, GradeSums, score_missing
+from posh_reward.study.calibration.out_of_fold import (
+    CalibrationSettings,
+    calibrate,
+    folds,
+    verdict_lines,
+)
 from posh_reward.types import Element, Failure, Scores
 from tests.study.calibration.simulated import AXES, PEOPLE, SIGNATURE, judged, simulated
 
-QUICK = How(resamples=40, quiet=True)
+QUICK = CalibrationSettings(resamples=40, quiet=True)
 GENERATION = "A small black dog sits on the left of a wooden table. A man holds a red cup."
 REFERENCE = "A small brown dog sleeps under a table. A tall man in a coat holds a cup."
 
@@ -30,7 +34,7 @@ REFERENCE = "A small brown dog sleeps under a table. A tall man in a coat holds 
 def test_scores_under_other_weights_are_those_of_the_metric() -> None:
     """Nothing is asked again, and yet it is what PoSh and Shaping would have given."""
     [scored] = PoSh(judge="fake").score([GENERATION], [REFERENCE])
-    found = PEOPLE.scores(Sums.of([scored]))
+    found = PEOPLE.scores(GradeSums.of([scored]))
     [weighted] = PoSh(judge="fake", weights=PEOPLE.weights).score([GENERATION], [REFERENCE])
     assert found["mistakes"][0] == pytest.approx(weighted.precision)
     assert found["omissions"][0] == pytest.approx(weighted.recall)
@@ -47,7 +51,7 @@ def test_what_has_no_score_has_none_under_any_weights() -> None:
         Scores.failed(Failure("text", "the reference is empty"), SIGNATURE),
         Scores(1.0, 1.0, 1.0, SIGNATURE, (dog,)),  # nothing to find in the reference: 1
     ]
-    found = PEOPLE.scores(Sums.of(scores))
+    found = PEOPLE.scores(GradeSums.of(scores))
     assert np.isnan(found["mistakes"]).tolist() == [True, True, False]
     assert np.isnan(found["omissions"]).tolist() == [False, True, False]
     assert found["omissions"][[0, 2]].tolist() == [1, 1]
@@ -60,7 +64,7 @@ def test_peoples_weights_are_found_again() -> None:
         assert low <= getattr(PEOPLE, name) <= high, name
     assert found.settled
     assert found.gain.value > 0.05
-    assert "settled" in said(found)[1]
+    assert "settled" in verdict_lines(found)[1]
     assert {line.name for line in found.report.lines} == {"equal weights", "calibrated"}
 
 
@@ -71,25 +75,25 @@ def test_the_scale_of_ratings_does_not_matter(factor: float, offset: float) -> N
     rows, scores = simulated(20)
     one = np.ones((1, 20))
     plain = judged(rows)
-    people = {axis: values * factor + offset for axis, values in plain.sheet.people.items()}
-    moved = replace(plain, sheet=replace(plain.sheet, people=people))
-    [expected] = Fit(plain, Sums.of(scores)).best(one)
+    people = {axis: values * factor + offset for axis, values in plain.judgments.people.items()}
+    moved = replace(plain, judgments=replace(plain.judgments, people=people))
+    [expected] = Fit(plain, GradeSums.of(scores)).best(one)
     assert expected != EQUAL
-    assert Fit(moved, Sums.of(scores)).best(one) == [expected]
+    assert Fit(moved, GradeSums.of(scores)).best(one) == [expected]
 
 
 def test_ratings_that_are_all_the_same_leave_weights_equal() -> None:
     rows, scores = simulated(20)
     for row in rows:
         row |= dict.fromkeys(("mistakes", "omissions", "overall"), 0.1)
-    assert Fit(judged(rows), Sums.of(scores)).best(np.ones((1, 20))) == [EQUAL]
+    assert Fit(judged(rows), GradeSums.of(scores)).best(np.ones((1, 20))) == [EQUAL]
 
 
 def test_people_who_weigh_all_alike_settle_nothing() -> None:
     rows, scores = simulated(40, EQUAL, noise=0.15)
     found = calibrate(judged(rows), scores, QUICK)
     assert not found.settled
-    assert "not settled" in said(found)[1] or "below 0" in said(found)[1]
+    assert "not settled" in verdict_lines(found)[1] or "below 0" in verdict_lines(found)[1]
 
 
 def test_ratings_that_are_noise_leave_the_weights_equal() -> None:
@@ -97,7 +101,7 @@ def test_ratings_that_are_noise_leave_the_weights_equal() -> None:
     ratings = np.random.default_rng(0).permutation([row["overall"] for row in rows]).tolist()
     noise = [{**row, **dict.fromkeys(("mistakes", "omissions", "overall"), rating)}
              for row, rating in zip(rows, ratings, strict=True)]  # fmt: skip
-    fit = Fit(judged(noise), Sums.of(scores))
+    fit = Fit(judged(noise), GradeSums.of(scores))
     [found] = fit.best(np.ones((1, fit.images)))
     assert max(found.attribute, found.relation, found.balance) <= 2
     assert min(found.attribute, found.relation, found.balance) >= 0.5
@@ -111,21 +115,21 @@ def test_weights_that_make_no_difference_stay_equal() -> None:
         for each in scores
     ]
     only = [{**row, "omissions": None, "overall": None} for row in rows]
-    fit = Fit(judged(only), Sums.of(things))
+    fit = Fit(judged(only), GradeSums.of(things))
     assert fit.best(np.ones((1, fit.images))) == [EQUAL]
     assert PENALTY.min() == 0
 
 
 def test_no_image_is_in_two_folds() -> None:
     rows, scores = simulated(11)
-    fit = Fit(judged(rows), Sums.of(scores))
+    fit = Fit(judged(rows), GradeSums.of(scores))
     assert len(fit.image_of) == 44
     assert fit.images == 11
     parts = folds(fit.images, QUICK)
     assert parts.sum(axis=0).tolist() == [1] * 11
     assert sorted(parts.sum(axis=1).tolist()) == [2, 2, 2, 2, 3]
     unnamed = [{**row, "image": None} for row in rows]  # then the reference says which image
-    assert Fit(judged(unnamed), Sums.of(scores)).images == 11
+    assert Fit(judged(unnamed), GradeSums.of(scores)).images == 11
 
 
 def test_the_same_seed_gives_the_same_calibration() -> None:
@@ -147,9 +151,11 @@ def test_pairs_without_labels_are_fitted_by_which_text_is_better() -> None:
         table.append({"better": texts[0]["candidate"], "worse": texts[1]["candidate"],
                       "reference": one["references"], "image": one["image"]})  # fmt: skip
     columns = PairColumns("better", "worse", "reference", "image", {})
-    pairs = judged_pairs(compared(table, columns, "pairs"))
-    people = {"mistakes": pairs.sheet.people["mistakes"]}
-    pairs = replace(pairs, sheet=replace(pairs.sheet, people=people), figures=pairs.figures[:3])
+    pairs = preference_set(read_preferences(table, columns, "pairs"))
+    people = {"mistakes": pairs.judgments.people["mistakes"]}
+    pairs = replace(
+        pairs, judgments=replace(pairs.judgments, people=people), figures=pairs.figures[:3]
+    )
     found = calibrate(pairs, by_text, QUICK)
     assert found.figure == "acc (mistakes)"
     assert found.calibration.relation >= 2
@@ -172,7 +178,9 @@ def test_folds_need_images() -> None:
     with pytest.raises(InputError, match="5 folds of 3 images"):
         calibrate(judged(rows), scores, QUICK)
     with pytest.raises(InputError, match="5 folds of 0 images"):
-        calibrate(judged_pairs(Compared("unrated", [], {"overall": np.array([])}, [])), [], QUICK)
+        calibrate(
+            preference_set(Preferences("unrated", [], {"overall": np.array([])}, [])), [], QUICK
+        )
     nobody = [{**row, "mistakes": None, "omissions": None, "overall": None} for row in rows]
     with pytest.raises(InputError, match="nothing to fit to"):
         calibrate(judged(nobody), scores, replace(QUICK, folds=2))
@@ -181,7 +189,7 @@ def test_folds_need_images() -> None:
 def test_texts_are_not_graded_with_a_witness_whose_images_are_not_at_hand() -> None:
     metric = PoSh(judge="fake", witness=FakeJudge())
     with pytest.raises(InputError, match="leave the witness out"):
-        score_missing([Pair("A dog.", "A cat.")], Kept(), lambda: metric, lambda _: print)
+        score_missing([TextPair("A dog.", ("A cat.",))], GradeCache(), lambda: metric)
 
 
 def test_scores_that_run_against_people_settle_nothing_however_much_weights_gain() -> None:
@@ -190,7 +198,7 @@ def test_scores_that_run_against_people_settle_nothing_however_much_weights_gain
     found = calibrate(judged(inverted), scores, QUICK)
     assert found.agreement.high < 0 < found.gain.low
     assert not found.settled
-    assert "runs against these judgments: is their scale inverted?" in said(found)[-1]
+    assert "runs against these judgments: is their scale inverted?" in verdict_lines(found)[-1]
 
 
 def test_ratings_that_are_all_alike_are_refused() -> None:

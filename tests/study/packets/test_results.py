@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.agreement.reliability import krippendorff_alpha
+from posh_reward.study.agreement.rater_agreement import krippendorff_alpha
 from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import sheets

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.reliability import krippendorff_alpha
+from posh_reward.study.agreement.rater_agreement import krippendorff_alpha
 from posh_reward.study.packets.rater_model import Opinions, opinions_with
 from posh_reward.study.packets.study_plan import (
     PAPER,

@@ -2,10 +2,9 @@
 
 ::
 
-    load       names -> baselines, or what has to be installed for them
-    words      length, BLEU-4, ROUGE-L-sum, METEOR
-    overlap    scene graphs compared without a judge, like SPICE and CAPTURE
-    embedding  4-grams and graph elements compared by an encoder, with spans
-    llm        a language model asked for three scores as JSON
-    random     scores by chance, with spans
+    catalogue        names -> baselines, or the remedy for those that cannot work here; chance
+    word_overlap     length, shared words, BLEU-4, ROUGE-L-sum, METEOR
+    graph_overlap    scene graphs compared without a judge, like SPICE and CAPTURE
+    embedding_alerts 4-grams and graph elements compared by an encoder, with spans
+    llm_scores       a language model asked for three scores as JSON
 """

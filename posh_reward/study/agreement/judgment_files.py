@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
@@ -11,6 +13,8 @@ from posh_reward.study.rows.tables import ENDINGS, STANDARD, Row, format_of, ope
 
 TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
 """Endings of files of rows. Anything else, but for ``.json``, is a dataset."""
+IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
+"""Endings to try after a name in a folder of images."""
 
 
 def read_rows(
@@ -20,6 +24,7 @@ def read_rows(
     format: str | None = None,
     delimiter: str | None = None,
     unfold: str | None = None,
+    images: bool = False,
 ) -> list[Row]:
     """All rows of a file, a saved dataset, or a dataset on the hub.
 
@@ -27,9 +32,10 @@ def read_rows(
         name: a file of rows (JSON lines, CSV, TSV, Parquet), a list of rows in ``.json``, the
             folder of a dataset, or a dataset's name on the hub; ``-`` for standard input.
         split: of a dataset.
-        format: of a file; None: what its ending says.
+        format: of a file; None: by its ending.
         delimiter: of a CSV file.
         unfold: a column that holds lists of rows: each takes over the row's other columns.
+        images: keep a dataset's images, as the bytes of their files.
 
     Raises:
         InputError: it cannot be read, has no rows, or no list in the column to unfold.
@@ -40,25 +46,39 @@ def read_rows(
         with open_table(name, format_of(name, format, delimiter)) as table:
             rows = list(table)
     elif name.lower().endswith(".json"):
-        rows = _list_of_rows(Path(name))
+        rows = read_json_list(Path(name))
     else:
-        rows = _dataset(name, split)
+        rows = _dataset(name, split, images)
     if not rows:
         raise InputError(f"{shown(name)} has no rows")
-    return rows if unfold is None else list(_unfolded(rows, unfold, shown(name)))
+    return rows if unfold is None else list(_unfold(rows, unfold, shown(name)))
 
 
-def _list_of_rows(path: Path) -> list[Row]:
+def read_json(path: Path) -> object:
+    """The content of a JSON file.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {str(path)!r}: {error}") from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+
+
+def read_json_list(path: Path) -> list[Row]:
+    """The objects of a JSON file that is a list.
+
+    Raises:
+        InputError: it cannot be read, or is something else.
+    """
+    rows = read_json(path)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{str(path)!r} is not a list of JSON objects: use .jsonl for JSON lines")
-    return found
+    return rows
 
 
-def _dataset(name: str, split: str) -> list[Row]:
+def _dataset(name: str, split: str, images: bool) -> list[Row]:
     try:
         from posh_reward.datasets.load_dataset import load_rows
     except ImportError:
@@ -66,10 +86,10 @@ def _dataset(name: str, split: str) -> list[Row]:
             f"{name!r} is a dataset, which needs `pip install datasets`; files of rows end in "
             f"{', '.join(ENDINGS)} or .json"
         ) from None
-    return load_rows(name, split)
+    return load_rows(name, split, images=images)
 
 
-def _unfolded(rows: Sequence[Row], column: str, name: str) -> Iterator[Row]:
+def _unfold(rows: Sequence[Row], column: str, name: str) -> Iterator[Row]:
     for place, row in enumerate(rows, start=1):
         outer = {key: value for key, value in row.items() if key != column}
         inner = as_list(row.get(column))
@@ -89,34 +109,29 @@ def as_list(value: object) -> list[object] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-def check_columns(rows: Sequence[Row], wanted: Mapping[str, str], name: str) -> None:
-    """Makes sure that a table has the columns.
+def check_columns(rows: Sequence[Row], needed: Mapping[str, str], name: str) -> None:
+    """Make sure that a table has the columns.
 
     Args:
         rows: of the table.
-        wanted: the flag that names each column -> the column; columns that no flag names are
+        needed: the flag that names each column -> the column; columns that no flag names are
             called "a column ...".
-        name: what messages call the table.
+        name: of the table in messages.
 
     Raises:
         InputError: no row has one of them.
     """
-    found = columns_of(rows)
-    for flag, column in wanted.items():
-        if column not in found:
+    columns: Collection[str] = dict.fromkeys(key for row in rows for key in row)
+    for flag, column in needed.items():
+        if column not in columns:
             remedy = f"name the right one with {flag}" if flag.startswith("--") else "rename it"
             raise InputError(
-                f"{name} has no column {column!r}, but {', '.join(map(repr, found))}: {remedy}"
+                f"{name} has no column {column!r}, but {', '.join(map(repr, columns))}: {remedy}"
             )
 
 
-def columns_of(rows: Sequence[Row]) -> Collection[str]:
-    """Names of all columns, in order."""
-    return dict.fromkeys(key for row in rows for key in row)
-
-
-def text_of(row: Row, column: str, where: str) -> str:
-    """A cell that has to be a text.
+def text_in(row: Row, column: str, where: str) -> str:
+    """Return a cell that has to be a text.
 
     Raises:
         InputError: it is missing, or something else.
@@ -127,9 +142,47 @@ def text_of(row: Row, column: str, where: str) -> str:
     return value
 
 
-def image_of(row: Row, column: str) -> str | None:
-    """A row's image: its path, name or number; None if the row has none."""
-    value = row.get(column)
+def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
+    """Return a cell that has to be a text, or a list of texts.
+
+    Raises:
+        InputError: it is missing, or something else.
+    """
+    texts = as_list(row.get(column))
+    if texts is None:
+        return (text_in(row, column, where),)
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{where}: {column} is {str(texts)[:40]}, not a list of texts")
+    return tuple(map(str, texts))
+
+
+def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | None, object]:
+    """A row's image: its name, by which rows are grouped, and the image itself.
+
+    Args:
+        row: of a table.
+        column: with a path, a name or number, or an image as datasets store it. Beside a name,
+            the image may stand in the column ``image``.
+        folder: that paths and names are relative to.
+
+    Returns:
+        None twice if the row has no image. A ``uuid`` without a folder is a name only.
+    """
+    value, image = row.get(column), row.get("image")
     if isinstance(value, Mapping):
-        value = value.get("path")
-    return str(value) if isinstance(value, str | int) else None
+        content = value.get("bytes")
+        digest = blake2b(content, digest_size=8).hexdigest() if content else None
+        return value.get("path") or digest, value
+    if not isinstance(value, str | int):
+        return None, None
+    name = str(value)
+    if isinstance(image, Mapping):
+        return name, image
+    if folder is not None:
+        return name, _file_in(folder, name)
+    return name, None if column == "uuid" else name
+
+
+def _file_in(folder: Path, name: str) -> str:
+    paths = [f"{folder / name}{ending}" for ending in IMAGE_ENDINGS]
+    return next((path for path in paths if os.path.isfile(path)), paths[0])

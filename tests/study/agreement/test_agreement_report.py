@@ -11,22 +11,29 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.study.agreement.caparena import arena
-from posh_reward.study.agreement.compare import Line
-from posh_reward.study.agreement.items import precomputed
-from posh_reward.study.agreement.pairs import PairColumns, compared, differences
-from posh_reward.study.agreement.pairwise import label_score
-from posh_reward.study.agreement.published import published
-from posh_reward.study.agreement.run import Choices, caparena_report, pairs_report
-from posh_reward.study.agreement.sources import read_rows
-from posh_reward.study.agreement.table import text_of
+from posh_reward.study.agreement.agreement_page import terminal_text
+from posh_reward.study.agreement.agreement_report import (
+    AgreementSettings,
+    paper_table,
+)
+from posh_reward.study.agreement.caparena import caparena_report, read_arena
+from posh_reward.study.agreement.compare import MetricLine
+from posh_reward.study.agreement.judgment_files import read_rows
+from posh_reward.study.agreement.metric_scores import column_scores
+from posh_reward.study.agreement.preferences import (
+    PairColumns,
+    label_score,
+    preferences_report,
+    read_preferences,
+    score_differences,
+)
 from posh_reward.study.statistics import Estimate
 from tests.study.agreement.judged import MODELS, Quality, caparena_rows, docent_rows
 
-QUIET = Choices(resamples=100, quiet=True)
+QUIET = AgreementSettings(resamples=100, quiet=True)
 
 
-def figure(line: Line, key: str) -> Estimate:
+def figure(line: MetricLine, key: str) -> Estimate:
     return line.cells[key].estimate
 
 
@@ -35,9 +42,9 @@ def test_docent_from_a_saved_dataset(tmp_path: Path) -> None:
     DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(tmp_path / "docent")
     read = read_rows(str(tmp_path / "docent"))
     assert read == rows
-    judged = compared(read, PairColumns(), "docent")
+    judged = read_preferences(read, PairColumns(), "docent")
     truth, noisy = Quality("truth"), Quality("noisy", 1.5)
-    report = pairs_report(judged, replace(QUIET, measures=[truth, noisy], table=3))
+    report = preferences_report(judged, replace(QUIET, measures=[truth, noisy], table=3))
     assert len(set(truth.asked)) == len(truth.asked)  # equal pairs are scored once
     best, worse = report.lines
     assert figure(best, "overall acc").value > 0.9
@@ -48,14 +55,14 @@ def test_docent_from_a_saved_dataset(tmp_path: Path) -> None:
     assert difference.high < 0
     assert difference.p < 0.05
     assert report.against == "truth"
-    assert {line.name for line in report.published} >= {"POSH", "SPICE"}
+    assert {line.name for line in report.paper} >= {"POSH", "SPICE"}
     with pytest.raises(ConfigError, match="has no split 'dev'"):
         read_rows(str(tmp_path / "docent"), split="dev")
 
 
 def test_equal_metrics_do_not_differ() -> None:
-    judged = compared(docent_rows(60), PairColumns(), "docent")
-    report = pairs_report(judged, replace(QUIET, measures=[Quality("a"), Quality("b")]))
+    judged = read_preferences(docent_rows(60), PairColumns(), "docent")
+    report = preferences_report(judged, replace(QUIET, measures=[Quality("a"), Quality("b")]))
     difference = report.lines[1].differences["mistakes tau"]
     assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
 
@@ -64,9 +71,9 @@ def test_a_pair_that_a_metric_cannot_score_is_left_out_for_it_alone() -> None:
     rows = docent_rows(40)
     for number, row in enumerate(rows):
         row["half1"], row["half2"] = (None, None) if number % 2 else (number, -number)
-    judged = compared(rows, PairColumns(), "docent")
+    judged = read_preferences(rows, PairColumns(), "docent")
     choices = replace(QUIET, measures=[Quality("a")], columns=["half"])
-    whole, half = pairs_report(judged, choices).lines
+    whole, half = preferences_report(judged, choices).lines
     assert (whole.cells["overall acc"].rows, half.cells["overall acc"].rows) == (40, 20)
     assert half.failures == {"the table has no score here": 40}
 
@@ -75,15 +82,15 @@ def test_equal_differences_are_equal_though_not_in_binary() -> None:
     rows = docent_rows(3)
     for row, (one, other) in zip(rows, [(0.9, 0.8), (0.8, 0.7), (0.3, 0.2)], strict=True):
         row["half1"], row["half2"] = one, other
-    column = precomputed("half", compared(rows, PairColumns(), "docent").items)
-    assert len(set(differences(column, "overall").tolist())) == 1
+    column = column_scores("half", read_preferences(rows, PairColumns(), "docent").texts)
+    assert len(set(score_differences(column, "overall").tolist())) == 1
 
 
 def test_rows_without_a_label_and_too_few_images_are_said() -> None:
     rows = docent_rows(6)
     rows[1]["omissions"] = None
-    judged = compared(rows, PairColumns(), "docent")
-    report = pairs_report(judged, replace(QUIET, measures=[Quality("a")]))
+    judged = read_preferences(rows, PairColumns(), "docent")
+    report = preferences_report(judged, replace(QUIET, measures=[Quality("a")]))
     assert "Rows without a label, left out: omissions 1." in report.notes
     assert "so few images (3)" in report.notes[-1]
 
@@ -91,7 +98,9 @@ def test_rows_without_a_label_and_too_few_images_are_said() -> None:
 def test_pairs_without_labels_have_the_better_text_first() -> None:
     rows = docent_rows(50)
     names = PairColumns("model1_generation", "model2_generation", labels={})
-    [line] = pairs_report(compared(rows, names, "p"), replace(QUIET, measures=[Quality("a")])).lines
+    [line] = preferences_report(
+        read_preferences(rows, names, "p"), replace(QUIET, measures=[Quality("a")])
+    ).lines
     won = [
         float(r["model1_generation"].split()[-1]) > float(r["model2_generation"].split()[-1])
         for r in rows
@@ -104,21 +113,20 @@ def test_an_unknown_label_is_named_with_its_row() -> None:
     rows = docent_rows(3)
     rows[1]["omissions"] = "better"
     with pytest.raises(InputError, match="docent, row 2, omissions: the label 'better' is unknown"):
-        compared(rows, PairColumns(), "docent")
+        read_preferences(rows, PairColumns(), "docent")
     rows[1]["omissions"] = None
-    assert np.isnan(compared(rows, PairColumns(), "docent").people["omissions"]).tolist() == [
-        False, True, False,
-    ]  # fmt: skip
+    people = read_preferences(rows, PairColumns(), "docent").people["omissions"]
+    assert np.isnan(people).tolist() == [False, True, False]
     with pytest.raises(
         InputError, match=r"no column 'text1', but .*: name the right one with --te"
     ):
-        compared(rows, PairColumns("text1"), "docent")
+        read_preferences(rows, PairColumns("text1"), "docent")
 
 
 def test_caparena_by_its_rules(tmp_path: Path) -> None:
     rows = caparena_rows(400)
     human = {**rows[0], "source1": "human", "caption1": "A text by a human"}
-    battles = arena([human, *rows], "caparena")
+    battles = read_arena([human, *rows], "caparena")
     assert (len(battles.outcome), battles.left_out, battles.models) == (400, 1, sorted(MODELS))
     close = [row["winner"] in ("equal", "bad", "skip") for row in rows]
     assert (battles.outcome == 0).tolist() == close
@@ -139,51 +147,56 @@ def test_an_unknown_winner_is_named_with_its_row() -> None:
     rows = caparena_rows(2)
     rows[1]["winner"] = "omega"
     with pytest.raises(InputError, match="caparena, row 2: the winner 'omega' is neither"):
-        arena(rows, "caparena")
+        read_arena(rows, "caparena")
     with pytest.raises(InputError, match="every pair of caparena has a text by 'human'"):
-        arena([{**rows[0], "source2": "human"}], "caparena")
+        read_arena([{**rows[0], "source2": "human"}], "caparena")
 
 
 def test_the_papers_figures() -> None:
     for table in (3, 6):
-        by_name = {line.name: line.figures for line in published(table)}
+        by_name = {line.name: line.figures for line in paper_table(table)}
         posh = by_name["POSH"]
         assert list(posh.values()) == [
             60.7, 0.519, 0.405, 62.7, 0.581, 0.451, 70.7, 0.599, 0.466, 59.2, 0.931, 0.796,
         ]  # fmt: skip
         assert "overall desc acc" not in by_name["DCScore"]
-    selected, whole = ({line.name: line.figures for line in published(n)} for n in (3, 6))
+    selected, whole = ({line.name: line.figures for line in paper_table(n)} for n in (3, 6))
     assert len(whole) == 21
     for name, figures in selected.items():
         assert figures == whole[{"GPT4o": "GPT4o (3)", "GPT5": "GPT5 (2)"}.get(name, name)]
-    assert [line.figures["omissions best"] for line in published(2)] == [0.499, 0.641, 0.658, 0.68]
-    assert published(8)[0].figures["relations tail"] == 0.926
-    assert published(9)[0].figures == {"mistakes f1": 0.941, "omissions f1": 0.754,
+    assert [line.figures["omissions best"] for line in paper_table(2)] == [
+        0.499,
+        0.641,
+        0.658,
+        0.68,
+    ]
+    assert paper_table(8)[0].figures["relations tail"] == 0.926
+    assert paper_table(9)[0].figures == {"mistakes f1": 0.941, "omissions f1": 0.754,
                                        "overall f1": 0.852}  # fmt: skip
 
 
 def test_names_and_columns_that_are_not_there() -> None:
-    judged = compared(docent_rows(4), PairColumns(), "docent")
+    judged = read_preferences(docent_rows(4), PairColumns(), "docent")
     twice = replace(QUIET, measures=[Quality("a"), Quality("a")])
     with pytest.raises(InputError, match="two metrics are called 'a'"):
-        pairs_report(judged, twice)
+        preferences_report(judged, twice)
     with pytest.raises(InputError, match="no metric 'b' to compare with, but 'a'"):
-        pairs_report(judged, replace(QUIET, measures=[Quality("a")], against="b"))
+        preferences_report(judged, replace(QUIET, measures=[Quality("a")], against="b"))
     with pytest.raises(InputError, match="the rows need a column 'spice1', or 'spice_mistakes1'"):
-        pairs_report(judged, replace(QUIET, columns=["spice"]))
+        preferences_report(judged, replace(QUIET, columns=["spice"]))
 
 
 def test_many_figures_do_not_stand_in_one_row() -> None:
     rows = [{**row, "cluster": f"c{n % 7}"} for n, row in enumerate(caparena_rows(40))]
     choices = replace(QUIET, measures=[Quality("a")], resamples=0)
-    report = caparena_report(arena(rows, "caparena"), choices)
+    report = caparena_report(read_arena(rows, "caparena"), choices)
     assert [len(figures) for _, figures in report.blocks] == [5, 5]
-    assert all(len(line) <= 100 for line in text_of(report).splitlines())
+    assert all(len(line) <= 100 for line in terminal_text(report).splitlines())
 
 
 def test_metrics_that_are_not_installed_are_named() -> None:
-    judged = compared(docent_rows(10), PairColumns(), "docent")
-    report = pairs_report(
+    judged = read_preferences(docent_rows(10), PairColumns(), "docent")
+    report = preferences_report(
         judged, replace(QUIET, measures=[Quality("a")], missing=[("BLEU-4", "pip install x")])
     )
     assert report.lines[1].missing == "pip install x"

@@ -1,4 +1,8 @@
-"""Baselines on words: one number for all axes, higher is more like the reference."""
+"""Baselines on words: one number for all axes, higher is more like the references.
+
+Several references are taken as each library takes them: BLEU clips its n-grams by the reference
+that has most of them, ROUGE and METEOR take the best reference.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,25 @@ from dataclasses import dataclass
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.lexicon.wordnet import WordNet, wordnet
-from posh_reward.study.agreement.items import Given, Pair
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 
 WORD = re.compile(r"\w+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+INSTALL = "pip install 'posh-reward[baselines]' ({})"
 
 
 @dataclass(frozen=True)
 class WordMeasure:
-    """A baseline that is a function of two texts."""
+    """A baseline that is a function of a text and its references."""
 
     name: str
     signature: str
-    of: Callable[[str, str], float]
-    """(Generation, reference) -> score."""
+    function: Callable[[str, Sequence[str]], float]
+    """(Generation, references) -> score."""
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """One number for each pair, on all axes."""
-        return [Given.same(self.of(pair.generation, pair.reference)) for pair in pairs]
+        return [AxisScores.same(self.function(pair.generation, pair.references)) for pair in pairs]
 
 
 def length() -> WordMeasure:
@@ -34,21 +39,21 @@ def length() -> WordMeasure:
 
 
 class BagOfWords:
-    """Share of the generation's words in the reference, the converse, and their harmonic mean."""
+    """Share of the generation's words in the references, the converse, and their harmonic mean."""
 
     name = "bag of words"
     signature = "distinct words, lower case"
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """Precision, recall and F1 of distinct words."""
         return [self._score(pair) for pair in pairs]
 
-    def _score(self, pair: Pair) -> Given:
+    def _score(self, pair: TextPair) -> AxisScores:
         texts = (pair.generation, pair.reference)
         ours, theirs = ({w.lower() for w in WORD.findall(text)} for text in texts)
         shared = len(ours & theirs)
         f1 = 2 * shared / ((len(ours) + len(theirs)) or 1)
-        return Given(shared / (len(ours) or 1), shared / (len(theirs) or 1), f1)
+        return AxisScores(shared / (len(ours) or 1), shared / (len(theirs) or 1), f1)
 
 
 def bleu() -> WordMeasure:
@@ -60,13 +65,13 @@ def bleu() -> WordMeasure:
     try:
         import sacrebleu
     except ImportError:
-        raise MissingDependencyError("pip install 'posh-reward[baselines]' (sacrebleu)") from None
+        raise MissingDependencyError(INSTALL.format("sacrebleu")) from None
     metric = sacrebleu.BLEU(effective_order=True)
 
-    def of(generation: str, reference: str) -> float:
-        return float(metric.sentence_score(generation, [reference]).score) / 100
+    def function(generation: str, references: Sequence[str]) -> float:
+        return float(metric.sentence_score(generation, references).score) / 100
 
-    return WordMeasure("BLEU-4", f"sacrebleu {sacrebleu.__version__}, sentence level", of)
+    return WordMeasure("BLEU-4", f"sacrebleu {sacrebleu.__version__}, sentence level", function)
 
 
 def rouge() -> WordMeasure:
@@ -78,44 +83,46 @@ def rouge() -> WordMeasure:
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
-        raise MissingDependencyError("pip install 'posh-reward[baselines]' (rouge-score)") from None
+        raise MissingDependencyError(INSTALL.format("rouge-score")) from None
     scorer = RougeScorer(["rougeLsum"], use_stemmer=True)
 
-    def of(generation: str, reference: str) -> float:
-        lines = ("\n".join(SENTENCE_END.split(text)) for text in (reference, generation))
-        return float(scorer.score(*lines)["rougeLsum"].fmeasure)
+    def function(generation: str, references: Sequence[str]) -> float:
+        first, *others = ("\n".join(SENTENCE_END.split(t)) for t in (generation, *references))
+        return float(scorer.score_multi(others, first)["rougeLsum"].fmeasure)
 
-    return WordMeasure("ROUGE-LS", "rouge-score rougeLsum, stemmed, F-measure", of)
+    return WordMeasure("ROUGE-LS", "rouge-score rougeLsum, stemmed, F-measure", function)
 
 
 def meteor() -> WordMeasure:
     """METEOR by NLTK, with the synonyms of our lexicon instead of WordNet's download.
 
     Our lexicon is WordNet 3.0, which is NLTK's too, without proper names and with dictionary forms
-    found by rules of our own. The paper's METEOR is the Java program of its authors, which weighs
-    matches otherwise: compare with care.
+    by rules of our own. The paper's METEOR is the Java program of its authors, which weighs matches
+    otherwise: compare with care.
 
     Raises:
         MissingDependencyError: NLTK is not installed.
     """
     try:
-        from nltk.translate.meteor_score import single_meteor_score
+        from nltk.translate.meteor_score import meteor_score
     except ImportError:
-        raise MissingDependencyError("pip install 'posh-reward[baselines]' (nltk)") from None
+        raise MissingDependencyError(INSTALL.format("nltk")) from None
     synonyms = Synonyms(wordnet())
 
-    def of(generation: str, reference: str) -> float:
-        theirs, ours = (WORD.findall(text) for text in (reference, generation))
+    def function(generation: str, references: Sequence[str]) -> float:
+        ours = WORD.findall(generation)
+        theirs = [words for each in references if (words := WORD.findall(each))]
         if not theirs or not ours:
             return 0.0
-        return float(single_meteor_score(theirs, ours, wordnet=synonyms))
+        return float(meteor_score(theirs, ours, wordnet=synonyms))
 
-    return WordMeasure("METEOR", "nltk, synonyms of the embedded lexicon (WordNet 3.0)", of)
+    signature = "nltk, synonyms of the embedded lexicon (WordNet 3.0)"
+    return WordMeasure("METEOR", signature, function)
 
 
 @dataclass(frozen=True)
 class Lemma:
-    """A word of a synset, as NLTK asks for it."""
+    """A word of a synset, with the interface of NLTK's."""
 
     word: str
 
@@ -126,7 +133,7 @@ class Lemma:
 
 @dataclass(frozen=True)
 class Synset:
-    """Words of one meaning, as NLTK asks for them."""
+    """Words of one meaning, with the interface of NLTK's."""
 
     words: tuple[str, ...]
 

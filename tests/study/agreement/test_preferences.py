@@ -9,19 +9,23 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement import elo
+from posh_reward.study.agreement.caparena import (
+    NONE,
+    battle_orders,
+    elo_ratings,
+    median_ratings,
+)
 from posh_reward.study.agreement.correlation import (
-    Variant,
+    TauVariant,
     kendall,
     kendall_p,
     pearson,
     spearman,
     spearman_p,
 )
-from posh_reward.study.agreement.pairwise import (
+from posh_reward.study.agreement.preferences import (
     accuracy,
     label_score,
-    outcomes,
     predicted_outcomes,
     tie_threshold,
 )
@@ -47,7 +51,6 @@ def test_the_tie_threshold_by_hand() -> None:
     assert tie_threshold(differences, 0) == 0.1
     assert tie_threshold(differences, 2) == 0.3
     assert tie_threshold(differences, 5) == inf
-    assert outcomes(differences, 0.3).tolist() == [1, 0, 1, -1, 0]
     # Two gold ties: .1 and .2 are ties; right at the first, second and fourth pair.
     people = np.array([2.0, 0.0, -1.0, -1.0, 0.0])
     assert predicted_outcomes(differences, people).tolist() == [1, 0, 1, -1, 0]
@@ -89,7 +92,7 @@ def test_correlations_with_ties_are_scipys() -> None:
     assert kendall(scores, people, "c") == pytest.approx(tau_c)
 
 
-VARIANTS: tuple[Variant, ...] = ("b", "c")
+VARIANTS: tuple[TauVariant, ...] = ("b", "c")
 
 
 @pytest.mark.parametrize("numbers", [2, 4, 100])
@@ -121,7 +124,7 @@ def test_elo_by_hand() -> None:
     outcome = np.array([1.0, 0.0])
     # The first battle moves 4 * (1 - 1/2); in the second 998 meets 1002 and they tie.
     expected = 1 / (1 + 10 ** ((1002 - 998) / 400))
-    found = elo.ratings(first, second, outcome, np.array([[0, 1], [0, elo.NONE]]), 2)
+    found = elo_ratings(first, second, outcome, np.array([[0, 1], [0, NONE]]), 2)
     gain = 4 * (0.5 - expected)
     assert found[0] == pytest.approx([1002 - gain, 998 + gain])
     assert found[1] == pytest.approx([1002, 998])
@@ -134,11 +137,11 @@ def test_elo_recovers_a_known_order() -> None:
     apart = first != second
     first, second = first[apart], second[apart]
     wins = rng.random(len(first)) < 1 / (1 + 10 ** ((strength[second] - strength[first]) / 400))
-    found = elo.median_ratings(first, second, np.where(wins, 1.0, -1.0), 5)
+    found = median_ratings(first, second, np.where(wins, 1.0, -1.0), 5)
     assert np.argsort(found).tolist() == np.argsort(strength).tolist()
     assert found.mean() == pytest.approx(1000, abs=1)
     assert 600 < np.ptp(found) < 1000
 
 
 def test_draws_are_reproducible_and_frozen() -> None:
-    assert elo.drawn_orders(5, 2).tolist() == [[3, 4, 2, 4, 4], [1, 2, 2, 2, 4]]
+    assert battle_orders(5, 2).tolist() == [[3, 4, 2, 4, 4], [1, 2, 2, 2, 4]]

@@ -14,11 +14,11 @@ from posh_reward.study.calibration.fit import Calibration
 
 YAML = ENDINGS[:2]
 REWARD = "posh_reward.reward.instance.posh"
-"""What TRL's command line calls the reward."""
+"""The reward on TRL's command line."""
 
 
 def check_output(path: Path, overwrite: bool = False) -> None:
-    """Raises ``InputError`` if a settings file cannot be called so, or would replace another."""
+    """Raise ``InputError`` for a name of another ending, or one that would replace a file."""
     if path.suffix.lower() not in YAML:
         raise InputError(f"{path.name!r} does not end in {' or '.join(YAML)}: rename the output")
     for each in (path, reward_path(path)):
@@ -29,22 +29,22 @@ def check_output(path: Path, overwrite: bool = False) -> None:
 
 
 def reward_path(path: Path) -> Path:
-    """Where the reward's settings go: ``a.yaml`` -> ``a.reward.yaml``."""
+    """The reward's settings next to the metric's: ``a.yaml`` -> ``a.reward.yaml``."""
     return path.with_name(f"{path.stem}.reward{path.suffix}")
 
 
 def save(
     calibration: Calibration, metric: Mapping[str, Any], path: Path, notes: Sequence[str]
 ) -> list[str]:
-    """Writes both files, each whole or not at all; returns how to use them, one line each.
+    """Write both files, each whole or not at all; return a line on the use of each.
 
     A file, or a link, that is already there is replaced; what a link leads to is left alone.
 
     Args:
-        calibration: what was fitted.
+        calibration: the weights and the balance.
         metric: settings of the metric whose grades it was fitted to.
-        path: where the metric's settings go.
-        notes: what was measured; the head of both files.
+        path: of the metric's settings.
+        notes: the head of both files.
 
     Raises:
         OSError: a file cannot be written.

@@ -13,12 +13,12 @@ from posh_reward.models.asker import Asker
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.prompt_images import image_of
 from posh_reward.store import Store
-from posh_reward.study.agreement.items import Given, Pair
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.types import Failure, Reply
 
-Shown = Literal["reference", "image", "both"]
-SHOWN: tuple[Shown, ...] = ("reference", "image", "both")
-"""What the model compares a generation with."""
+Source = Literal["reference", "image", "both"]
+"""The model compares a generation with the reference, the image, or both."""
+SOURCES: tuple[Source, ...] = ("reference", "image", "both")
 LONGEST_REPLY = 256
 """Tokens; the JSON takes thirty."""
 HIGHEST = 5.0
@@ -27,35 +27,37 @@ JSON_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 class LlmScores:
-    """A model's own scores of each pair.
+    """A model's own scores of each pair; several references are one text.
 
     Args:
-        model: who is asked; where images are shown it has to see.
-        shown: the reference, the image, or both.
+        model: gives the scores; with images it has to see.
+        source: that a generation is compared with.
         store: keeps its replies for other runs.
     """
 
-    def __init__(self, model: Model, shown: Shown = "reference", store: Store | None = None):
-        self.name = f"LLM ({shown})"
-        self.signature = f"{model.name}|prompt:{shown}"
+    def __init__(self, model: Model, source: Source = "reference", store: Store | None = None):
+        self.name = f"LLM ({source})"
+        self.signature = f"{model.name}|prompt:{source}"
+        self.sees = source != "reference"
         self._asker = Asker(model, store)
-        self._shown = shown
-        self._prompt = wording(__package__ or "", shown).strip()
+        self._prompt = wording(__package__ or "", source).strip()
 
-    def score(self, pairs: Sequence[Pair]) -> list[Given]:
-        """Precision, recall and overall quality, 0 to 5; a reply that cannot be read is none."""
-        prompts = [self._prompted(pair) for pair in pairs]
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Precision, recall and overall quality, 0 to 5; an unreadable reply is a failure."""
+        prompts = [self._prompt_for(pair) for pair in pairs]
         sound = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
         with self._asker.awake(sound):
             replies = iter(self._asker.write(sound, LONGEST_REPLY))
         return [
-            Given(failure=prompt) if isinstance(prompt, Failure) else read_scores(next(replies))
+            AxisScores(failure=prompt)
+            if isinstance(prompt, Failure)
+            else read_scores(next(replies))
             for prompt in prompts
         ]
 
-    def _prompted(self, pair: Pair) -> Prompt | Failure:
+    def _prompt_for(self, pair: TextPair) -> Prompt | Failure:
         texts = {"reference": pair.reference, "generation": pair.generation}
-        if self._shown == "reference":
+        if not self.sees:
             return Prompt("", filled(self._prompt, texts))
         image = image_of(pair.image)
         if isinstance(image, Failure):
@@ -63,23 +65,24 @@ class LlmScores:
         return Prompt("", filled(self._prompt, texts), (image,))
 
 
-def read_scores(reply: Reply) -> Given:
+def read_scores(reply: Reply) -> AxisScores:
     """The three scores in a reply, wherever its JSON stands; a failure if there are none."""
     if reply.text is None:
-        return Given(failure=reply.failure)
+        return AxisScores(failure=reply.failure)
     for values in _objects(reply.text):
         precision, recall, overall = (_score(values.get(key)) for key in KEYS)
         if precision is not None and recall is not None and overall is not None:
-            return Given(precision, recall, overall)
-    return Given(failure=Failure("reply", "the model's reply has no JSON with three scores 0 to 5"))
+            return AxisScores(precision, recall, overall)
+    why = "the model's reply has no JSON with three scores 0 to 5"
+    return AxisScores(failure=Failure("reply", why))
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
     """The objects in a text, innermost ones; those in Python's quotes are read, too."""
-    for found in JSON_OBJECT.findall(text):
-        for written in (found, found.replace("'", '"')):
+    for match in JSON_OBJECT.findall(text):
+        for variant in (match, match.replace("'", '"')):
             with suppress(ValueError):
-                yield json.loads(written)
+                yield json.loads(variant)
                 break
 
 

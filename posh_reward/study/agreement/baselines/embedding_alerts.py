@@ -1,4 +1,4 @@
-"""4GramEmbed and SGEmbed: what has no likeness in the other text is an error (paper, A.3.3).
+"""4GramEmbed and SGEmbed: a piece without its like in the other text is an error (paper, A.3.3).
 
 Pieces of each text (its 4-grams, or the elements of its scene graph) are embedded; a piece's score
 is its highest cosine similarity to a piece of the other text. The paper's encoder is
@@ -14,13 +14,13 @@ import numpy as np
 
 from posh_reward.graph.reader import Reader
 from posh_reward.models.encoders import Encoder, unit_vectors
-from posh_reward.study.agreement.items import Pair
-from posh_reward.study.agreement.localise import Alerts
+from posh_reward.study.agreement.localisation import Alerts
+from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Description, Failure, Span
 
 Piece = tuple[str, tuple[Span, ...]]
-"""What is embedded, and where it stands."""
+"""Text to embed, and its places."""
 
 WORD = re.compile(r"\S+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -34,66 +34,72 @@ class EmbeddingAlerts:
 
     Args:
         encoder: embeds pieces.
-        called: the encoder's name, for signatures.
+        encoder_name: for signatures.
         reader: reads scene graphs; None: the pieces are 4-grams.
     """
 
-    def __init__(self, encoder: Encoder, called: str, reader: Reader | None = None) -> None:
+    def __init__(self, encoder: Encoder, encoder_name: str, reader: Reader | None = None) -> None:
         self.name = "4GramEmbed" if reader is None else "SGEmbed"
-        self.signature = f"{self.name}|encoder:{called}"
+        self.signature = f"{self.name}|encoder:{encoder_name}"
         self.threshold = GRAM_THRESHOLD if reader is None else GRAPH_THRESHOLD
         self._encoder = encoder
         self._reader = reader
 
-    def alerts(self, pairs: Sequence[Pair]) -> list[Alerts | Failure]:
+    def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
         """Every piece's similarity to the other text."""
         generations = self._pieces([pair.generation for pair in pairs])
         references = self._pieces([pair.reference for pair in pairs])
         return [
-            next((each for each in both if isinstance(each, Failure)), None)
-            or self._compared(*(each for each in both if not isinstance(each, Failure)))
-            for both in zip(generations, references, strict=True)
+            generation
+            if isinstance(generation, Failure)
+            else reference
+            if isinstance(reference, Failure)
+            else self._similarities(generation, reference)
+            for generation, reference in zip(generations, references, strict=True)
         ]
 
     def _pieces(self, texts: Sequence[str]) -> list[list[Piece] | Failure]:
         if self._reader is None:
             return [grams(text) for text in texts]
         return [
-            read if isinstance(read, Failure) else graph_pieces(read, text)
-            for read, text in zip(self._reader.read(texts, keep=True), texts, strict=True)
+            each if isinstance(each, Failure) else graph_pieces(each, text)
+            for each, text in zip(self._reader.read(texts, keep=True), texts, strict=True)
         ]
 
-    def _compared(self, generation: list[Piece], reference: list[Piece]) -> Alerts:
+    def _similarities(self, generation: list[Piece], reference: list[Piece]) -> Alerts:
         ours, theirs = (
             unit_vectors(self._encoder, [text for text, _ in pieces])
             for pieces in (generation, reference)
         )
-        alike = ours @ theirs.T if generation and reference else np.zeros((len(ours), len(theirs)))
+        # (our pieces, their pieces) cosines; -1 for all where the other text has no piece
+        cosines = (
+            ours @ theirs.T if generation and reference else np.zeros((len(ours), len(theirs)))
+        )
         return {
-            "mistakes": _scored(generation, alike.max(axis=1, initial=-1.0)),
-            "omissions": _scored(reference, alike.max(axis=0, initial=-1.0)),
+            "mistakes": _span_scores(generation, cosines.max(axis=1, initial=-1.0)),
+            "omissions": _span_scores(reference, cosines.max(axis=0, initial=-1.0)),
         }
 
 
-def _scored(pieces: Sequence[Piece], likeness: Floats) -> list[tuple[Span, float]]:
+def _span_scores(pieces: Sequence[Piece], similarity: Floats) -> list[tuple[Span, float]]:
     return [
         (span, float(score))
-        for (_, spans), score in zip(pieces, likeness, strict=True)
+        for (_, spans), score in zip(pieces, similarity, strict=True)
         for span in spans
     ]
 
 
 def grams(text: str) -> list[Piece]:
     """Every four words in a row of each sentence; a shorter sentence as a whole."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     start = 0
     for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
         words = [match.span() for match in WORD.finditer(text, start, end)]
         for first in range(max(1, len(words) - GRAM + 1) if words else 0):
             span = words[first][0], words[first : first + GRAM][-1][1]
-            found.append((text[slice(*span)], (span,)))
+            pieces.append((text[slice(*span)], (span,)))
         start = end
-    return found
+    return pieces
 
 
 def graph_pieces(description: Description, text: str) -> list[Piece]:
@@ -101,17 +107,17 @@ def graph_pieces(description: Description, text: str) -> list[Piece]:
     shift = len(text) - len(text.lstrip())
     entities, relations = description.graph.entities, description.graph.relations
 
-    def placed(spans: Sequence[Span]) -> tuple[Span, ...]:
+    def places(spans: Sequence[Span]) -> tuple[Span, ...]:
         return tuple((start + shift, end + shift) for start, end in spans)
 
-    found = [(entity.head, placed(entity.spans)) for entity in entities]
-    found += [
-        (f"{each.text} {entity.head}", placed(each.spans))
+    pieces = [(entity.head, places(entity.spans)) for entity in entities]
+    pieces += [
+        (f"{each.text} {entity.head}", places(each.spans))
         for entity in entities
         for each in entity.attributes
     ]
-    found += [
-        (f"{entities[r.subject].head} {r.text} {entities[r.object].head}", placed(r.spans))
+    pieces += [
+        (f"{entities[r.subject].head} {r.text} {entities[r.object].head}", places(r.spans))
         for r in relations
     ]
-    return found
+    return pieces

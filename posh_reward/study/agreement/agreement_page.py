@@ -1,0 +1,183 @@
+"""A report as text for terminals, as one HTML page without scripts, and as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.study.agreement.agreement_report import (
+    LEVEL,
+    AgreementReport,
+    cell_text,
+    difference_text,
+    paper_text,
+)
+from posh_reward.study.agreement.compare import Figure, MetricLine
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 100
+"""Columns of notes in a terminal."""
+IMAGES = (".png", ".svg", ".pdf")
+INK, GRID = "#1f2328", "#eaeef2"
+
+
+def terminal_text(report: AgreementReport) -> str:
+    """The whole report: per axis a table of figures, the paper's, and the differences."""
+    parts = [report.title, fill(_legend(report), WIDTH)]
+    for axis, figures in report.blocks:
+        parts.append(_aligned(_figure_rows(report, axis, figures, terminal=True)))
+        if differences := _difference_rows(report, figures, interval=False):
+            parts.append(_aligned(differences))
+    parts += ["\n".join(_missing(report))]
+    parts += [
+        "\n".join(
+            f"{line.name}: {count:,} texts have no score: {reason}"
+            for line in report.lines
+            for reason, count in line.failures.items()
+        )
+    ]
+    parts += [fill(note, WIDTH) for note in report.notes]
+    return "\n\n".join(part for part in parts if part)
+
+
+def html_page(report: AgreementReport) -> str:
+    """The report as an HTML document that needs no other file."""
+    from posh_reward.study.pages.html import render
+
+    blocks = [
+        (axis, [_figure_rows(report, "metric", figures, terminal=False),
+                *filter(None, [_difference_rows(report, figures, interval=True)])])
+        for axis, figures in report.blocks
+    ]  # fmt: skip
+    signatures = [f"{line.name}: {line.signature}" for line in report.lines]
+    return render(
+        "agreement.html",
+        __package__ or "",
+        title=report.title,
+        lead=_legend(report),
+        blocks=blocks,
+        footer=[*report.notes, *_missing(report), *signatures],
+    )
+
+
+def _legend(report: AgreementReport) -> str:
+    text = f"Higher is better; {LEVEL} intervals by bootstrap over images. "
+    if any(figure.percent for figure in report.figures):
+        text += "Accuracies in percent. "
+    if any(figure.p_value for figure in report.figures):
+        text += "A question mark: p of 0.05 or more that it is 0. "
+    return text.strip()
+
+
+def _missing(report: AgreementReport) -> list[str]:
+    return [f"{line.name}: not measured: {line.missing}" for line in report.lines if line.missing]
+
+
+def _figure_rows(
+    report: AgreementReport, head: str, figures: Sequence[Figure], *, terminal: bool
+) -> list[list[str]]:
+    """A table of cells, heads first; the paper's lines stand below ours."""
+    rows = [[head, *(["rows"] if terminal else []), *(figure.name for figure in figures)]]
+    for line in report.lines:
+        if line.cells:
+            cells = [line.cells[figure.key] for figure in figures]
+            count = [f"{max(cell.rows for cell in cells):,}"] if terminal else []
+            texts = (cell_text(figure, c) for figure, c in zip(figures, cells, strict=True))
+            rows.append([line.name, *count, *texts])
+    source = f"paper, Table {report.table}" if terminal else "paper"
+    for paper in report.paper:
+        if any(figure.key in paper.figures for figure in figures):
+            texts = (paper_text(figure, paper.figures.get(figure.key)) for figure in figures)
+            rows.append([f"{paper.name} ({source})", *([""] if terminal else []), *texts])
+    return rows
+
+
+def _difference_rows(
+    report: AgreementReport, figures: Sequence[Figure], *, interval: bool
+) -> list[list[str]]:
+    def row(line: MetricLine) -> list[str]:
+        differences = ((figure, line.differences[figure.key]) for figure in figures)
+        return [line.name, *(difference_text(f, d, interval=interval) for f, d in differences)]
+
+    rows = [row(line) for line in report.lines if line.differences]
+    return (
+        [[f"minus {report.against}", *(figure.name for figure in figures)], *rows] if rows else []
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            f"{cell:<{width}}" if place == 0 else f"{cell:>{width}}"
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def check_plot(path: str) -> None:
+    """Make sure that a plot can be drawn, before anything is scored.
+
+    Raises:
+        InputError: the ending is not that of an image.
+        MissingDependencyError: Matplotlib is not installed.
+    """
+    if not path.lower().endswith(IMAGES):
+        raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise MissingDependencyError("plots need matplotlib: pip install matplotlib") from None
+
+
+def draw_plot(report: AgreementReport, path: Path) -> None:
+    """Draw every figure as a point with its interval; the paper's are hollow.
+
+    Args:
+        report: with the figures.
+        path: a .png, .svg or .pdf file.
+    """
+    from matplotlib.figure import Figure as Canvas
+
+    blocks = report.blocks
+    widest = max(len(figures) for _, figures in blocks)
+    names = [line.name for line in report.lines if line.cells]
+    height = 0.8 + 0.32 * (len(names) + len(report.paper))
+    size = (1.4 + 2.4 * widest, height * len(blocks))
+    canvas = Canvas(figsize=size, layout="constrained")
+    grid = canvas.subplots(len(blocks), widest, squeeze=False, sharey="row")
+    for row, (axis, figures) in zip(grid, blocks, strict=True):
+        _draw_block(row, report, axis, figures)
+    canvas.suptitle(report.title, fontsize=10, color=INK)
+    canvas.savefig(path, dpi=150)
+
+
+def _draw_block(
+    panels: Sequence[Axes], report: AgreementReport, axis: str, figures: Sequence[Figure]
+) -> None:
+    lines = [line for line in report.lines if line.cells]
+    labels = [line.name for line in lines] + [f"{p.name} (paper)" for p in report.paper]
+    for panel, figure in zip(panels, figures, strict=False):
+        scale = 100 if figure.percent else 1
+        for place, line in enumerate(lines):
+            estimate = line.cells[figure.key].estimate
+            panel.plot([scale * estimate.low, scale * estimate.high], [place] * 2, color=INK, lw=1)
+            panel.plot(scale * estimate.value, place, "o", color=INK, ms=4)
+        for place, paper in enumerate(report.paper, start=len(lines)):
+            if figure.key in paper.figures:
+                panel.plot(paper.figures[figure.key], place, "o", color=INK, ms=4, mfc="none")
+        panel.set_yticks(range(len(labels)), labels, fontsize=7)
+        panel.set_title(f"{axis}: {figure.name}", fontsize=8, color=INK)
+        panel.tick_params(labelsize=7, colors=INK)
+        panel.grid(axis="x", color=GRID)
+        panel.spines[["top", "right", "left"]].set_visible(False)
+    panels[0].invert_yaxis()
+    for panel in panels[len(figures) :]:
+        panel.axis("off")

@@ -1,0 +1,290 @@
+"""Judgments and metrics -> a report, and the figures of the papers that stand below ours."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from posh_reward.errors import InputError
+from posh_reward.study.agreement.compare import Cell, Figure, Judgments, MetricLine, compare
+from posh_reward.study.agreement.metric_scores import (
+    CandidateText,
+    Combine,
+    Measure,
+    ScoreColumn,
+    column_scores,
+    count_pairs,
+    progress_bar,
+    score_texts,
+)
+from posh_reward.study.statistics import Estimate, Floats
+
+LEVEL = "95 %"
+WIDEST = 5
+"""Figures that stand next to each other."""
+SURE = 0.05
+"""A correlation with a p-value from here on gets a question mark."""
+ENOUGH = 10
+"""Groups to resample: with 8 of them, intervals of 95 % hold the truth in 86 % of cases."""
+NO_IMAGE = (
+    "{} looks at images, and no row has one: name the column that has them with --image, or the "
+    "folder that their names are relative to with --images"
+)
+
+
+@dataclass(frozen=True)
+class AgreementSettings:
+    """Metrics to measure, and how intervals are drawn."""
+
+    measures: Sequence[Measure] = ()
+    """Metrics that score texts, in order."""
+    columns: Sequence[str] = ()
+    """Scores that the judgments' own rows have."""
+    missing: Sequence[tuple[str, str]] = ()
+    """(Metric, why it cannot work here, with the remedy)."""
+    combine: Combine = "native"
+    against: str | None = None
+    """The metric that the others are compared with; None: the first."""
+    resamples: int = 1000
+    seed: int = 0
+    table: int | None = None
+    """The paper's table to print with our figures."""
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PaperLine:
+    """One line of a paper's table."""
+
+    name: str
+    figures: Mapping[str, float]
+    """``Figure.key`` -> number as printed: accuracies in percent. Without those not reported."""
+
+
+def paper_table(table: int, folder: str = "") -> list[PaperLine]:
+    """The lines of ``tables/tableN.csv``, with the numbers as printed in the paper.
+
+    Table 6 has GPT4o and GPT5 three times: the symbols for the input of each (image, reference,
+    both) are lost in our copy of the paper, so they are numbered in its order. Table 3 is a choice
+    from it, with GPT4o (3) and GPT5 (2).
+
+    Args:
+        table: 2, 3, 6, 8 or 9 of POSH's paper.
+        folder: of another paper's tables.
+    """
+    file = resources.files(__package__).joinpath(f"tables/{folder}/table{table}.csv")
+    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    return [
+        PaperLine(row.pop("metric"), {key: float(cell) for key, cell in row.items() if cell})
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class AgreementReport:
+    """Figures of several metrics on one set of judgments."""
+
+    title: str
+    figures: Sequence[Figure]
+    lines: Sequence[MetricLine]
+    notes: Sequence[str] = ()
+    paper: Sequence[PaperLine] = ()
+    """The paper's figures of the same names."""
+    table: int | str | None = None
+    """Number of the paper's table that they are from, or several: ``2, 3``."""
+    against: str | None = None
+    """The metric that the others are compared with."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """More for JSON, such as the ratings of models."""
+
+    @property
+    def blocks(self) -> list[tuple[str, list[Figure]]]:
+        """Each axis with its figures, in order, at most ``WIDEST`` at a time."""
+        axes: dict[str, list[Figure]] = {}
+        for figure in self.figures:
+            axes.setdefault(figure.axis, []).append(figure)
+        return [
+            (axis, figures[start : start + WIDEST])
+            for axis, figures in axes.items()
+            for start in range(0, len(figures), WIDEST)
+        ]
+
+
+def score_columns(texts: Sequence[CandidateText], settings: AgreementSettings) -> list[ScoreColumn]:
+    """Score all texts by each metric; a metric that cannot work here has its remedy instead.
+
+    Raises:
+        InputError: a metric needs images, and no text has one.
+    """
+    for each in settings.measures:
+        if getattr(each, "sees", False) and all(text.image is None for text in texts):
+            raise InputError(NO_IMAGE.format(each.name))
+    columns = []
+    total = count_pairs(texts, settings.combine)
+    for each in settings.measures:
+        with progress_bar(each.name, total, "pair", settings.quiet) as progress:
+            columns.append(score_texts(each, texts, settings.combine, progress))
+    columns += [column_scores(name, texts) for name in settings.columns]
+    return columns + [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
+
+
+def make_report(
+    title: str,
+    judgments: Judgments,
+    columns: Sequence[ScoreColumn],
+    figures: Sequence[Figure],
+    settings: AgreementSettings,
+    notes: Sequence[str],
+    *,
+    paper: Sequence[PaperLine] | None = None,
+    table: int | str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> AgreementReport:
+    """Measure every metric on the judgments.
+
+    Args:
+        title: of the report.
+        judgments: people's numbers.
+        columns: the metrics' scores.
+        figures: what to measure.
+        settings: resampling, and the table of POSH's paper to print.
+        notes: for the reader; one on few images is added.
+        paper: lines of another paper, instead of POSH's.
+        table: that they are from.
+        extra: more for JSON.
+
+    Raises:
+        InputError: no metric has a score for any row.
+    """
+    with progress_bar(
+        f"{judgments.name}: figures", len(columns), "metric", settings.quiet
+    ) as progress:
+        lines = compare(
+            judgments, columns, figures, against=settings.against, resamples=settings.resamples,
+            seed=settings.seed, progress=progress,
+        )  # fmt: skip
+    check_scored(lines, judgments.name)
+    if paper is None:
+        table = settings.table
+        paper = [] if table is None else paper_table(table)
+    keys = {figure.key for figure in figures}
+    printed = [
+        PaperLine(line.name, {key: value for key, value in line.figures.items() if key in keys})
+        for line in paper
+    ]
+    against = settings.against or next((line.name for line in lines if not line.missing), None)
+    return AgreementReport(
+        title,
+        figures,
+        lines,
+        [*notes, *few_groups_note(judgments.groups)],
+        [line for line in printed if line.figures],
+        table,
+        against,
+        extra or {},
+    )
+
+
+def check_scored(lines: Sequence[MetricLine], name: str) -> None:
+    """Raise ``InputError`` if no metric has a figure on any row: an empty table is no result."""
+    measured = [line for line in lines if line.cells]
+    if measured and not any(cell.rows for line in measured for cell in line.cells.values()):
+        reasons = [why for line in measured for why in line.failures]
+        raise InputError(
+            f"{name}: nothing was scored: "
+            + (reasons[0] if reasons else "no row has both a person's number and a metric's")
+        )
+
+
+def unrated_note(people: Mapping[str, Floats], number: str) -> list[str]:
+    """A note on the rows without a person's number (a label, a rating), if there are any."""
+    counts = {axis: int(np.isnan(values).sum()) for axis, values in people.items()}
+    listed = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
+    return [f"Rows without a {number}, left out: {listed}."] if listed else []
+
+
+def few_groups_note(groups: Sequence[Hashable], unit: str = "images") -> list[str]:
+    """A note that intervals are not to be trusted, if there is too little to resample."""
+    count = len(set(groups))
+    if count >= ENOUGH:
+        return []
+    return [
+        f"Intervals are too narrow for so few {unit} ({count}): {ENOUGH} or more are needed, and "
+        "one alone has none."
+    ]
+
+
+def as_json(report: AgreementReport) -> dict[str, Any]:
+    """The report as plain data; figures that are not defined are null, accuracies 0 to 1."""
+    return {
+        "title": report.title,
+        "compared_with": report.against,
+        "metrics": [_line_json(line) for line in report.lines],
+        "paper": {
+            "table": report.table,
+            "metrics": [{"name": p.name, "figures": dict(p.figures)} for p in report.paper],
+        },
+        "notes": list(report.notes),
+        **report.extra,
+    }
+
+
+def _line_json(line: MetricLine) -> dict[str, Any]:
+    def numbers(estimate: Estimate, p: float) -> dict[str, float | None]:
+        values = {"value": estimate.value, "low": estimate.low, "high": estimate.high, "p": p}
+        return {name: None if isnan(value) else value for name, value in values.items()}
+
+    return {
+        "name": line.name,
+        "signature": line.signature,
+        "missing": line.missing or None,
+        "failures": dict(line.failures),
+        "figures": {
+            key: {**numbers(cell.estimate, cell.p), "rows": cell.rows}
+            for key, cell in line.cells.items()
+        },
+        "differences": {key: numbers(each, each.p) for key, each in line.differences.items()},
+    }
+
+
+def figure_text(figure: Figure, value: float) -> str:
+    """A figure in tables: accuracies in percent, the others with three decimals."""
+    if isnan(value):
+        return "-"
+    return f"{100 * value:.1f}" if figure.percent else f"{value:.3f}"
+
+
+def paper_text(figure: Figure, value: float | None) -> str:
+    """A number of the paper as it is printed there."""
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if figure.percent else f"{value:.3f}"
+
+
+def cell_text(figure: Figure, cell: Cell) -> str:
+    """A cell with its interval; a correlation that may well be 0 has a question mark."""
+    doubtful = cell.p >= SURE  # nan is not
+    return _interval_text(figure, cell.estimate) + ("?" if doubtful else "")
+
+
+def difference_text(figure: Figure, difference: Estimate, *, interval: bool = True) -> str:
+    """A difference with sign and p-value, and with its interval where there is room."""
+    if isnan(difference.value):
+        return "-"
+    sign = "+" if difference.value > 0 else ""
+    text = _interval_text(figure, difference) if interval else figure_text(figure, difference.value)
+    p = "" if isnan(difference.p) else f" p {difference.p:.3f}"
+    return f"{sign}{text}{p}"
+
+
+def _interval_text(figure: Figure, estimate: Estimate) -> str:
+    text = figure_text(figure, estimate.value)
+    if isnan(estimate.low):
+        return text
+    return f"{text} [{figure_text(figure, estimate.low)}, {figure_text(figure, estimate.high)}]"

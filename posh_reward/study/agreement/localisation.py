@@ -1,0 +1,395 @@
+"""Mistakes and omissions located in texts: token-level macro F1 (paper, section 5; Table 2).
+
+People mark mistakes in the generation and omissions in the reference; a metric gives spans scores,
+the lower the likelier an error. A token raises an alert if the lowest score of a span that covers
+it is below a threshold; a token that no span covers never does. Macro F1 is the mean of the F1 of
+marked and of unmarked tokens, over the tokens of all texts.
+
+- *best*: at the best of all thresholds, chosen on the very texts that are measured, as the paper;
+- *fixed*: at a threshold that was set before;
+- *held out*: each half of the images at the best threshold of the other half. The honest one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posh_reward.errors import InputError
+from posh_reward.study.agreement.agreement_report import (
+    AgreementReport,
+    AgreementSettings,
+    check_scored,
+    few_groups_note,
+    paper_table,
+)
+from posh_reward.study.agreement.compare import Cell, Figure, MetricLine
+from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
+from posh_reward.study.agreement.metric_scores import TextPair, batches, progress_bar
+from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
+from posh_reward.study.rows.tables import Row
+from posh_reward.study.statistics import Floats, Ints, estimate, resampled_rows
+from posh_reward.types import Failure, Span
+
+AXES = ("mistakes", "omissions")
+KINDS = ("best", "fixed", "held out")
+AT_ONCE = 50
+"""Resamples that are summed at a time: bounds memory."""
+
+Alerts = Mapping[str, Sequence[tuple[Span, float]]]
+"""Axis -> spans with scores, the lower the likelier an error. Spans of mistakes point into the
+generation, those of omissions into the reference."""
+
+
+@dataclass(frozen=True)
+class SpanColumns:
+    """Names of the columns of a table of texts with marked spans."""
+
+    generation: str = "generation"
+    reference: str = "reference"
+    mistakes: str = "mistakes"
+    """Spans in the generation: ``[[start, end], ...]`` or ``[{"start": ..., "end": ...}, ...]``."""
+    omissions: str = "omissions"
+    """Spans in the reference."""
+    image: str = "uuid"
+
+
+@dataclass(frozen=True)
+class SpanAnnotations:
+    """Texts with people's marks."""
+
+    name: str
+    pairs: Sequence[TextPair]
+    marks: Mapping[str, Sequence[Sequence[Span]]]
+    """Axis -> (texts,) marked spans."""
+    groups: Sequence[Hashable]
+
+    def tokens(self, axis: str, text: int) -> list[Span]:
+        """Tokens of the text that an axis is marked in."""
+        pair = self.pairs[text]
+        return token_spans(pair.generation if axis == "mistakes" else pair.reference)
+
+    def token_marks(self, axis: str, text: int) -> NDArray[np.bool_]:
+        """(tokens,) true where people marked the token."""
+        spans = self.marks[axis][text]
+        tokens = self.tokens(axis, text)
+        return np.array([any(overlaps(t, span) for span in spans) for t in tokens], dtype=bool)
+
+
+def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnnotations:
+    """The marked texts of a table.
+
+    Raises:
+        InputError: a column is missing, a cell is not a text, or spans are not within the text.
+    """
+    names = ("generation", "reference", *AXES)
+    check_columns(rows, {f"--{each}": getattr(columns, each) for each in names}, name)
+    pairs: list[TextPair] = []
+    groups: list[Hashable] = []
+    marks: dict[str, list[list[Span]]] = {axis: [] for axis in AXES}
+    for place, row in enumerate(rows, start=1):
+        where = f"{name}, row {place}"
+        generation = text_in(row, columns.generation, where)
+        reference = text_in(row, columns.reference, where)
+        image_id, image = image_in(row, columns.image)
+        pairs.append(TextPair(generation, (reference,), image_id, image))
+        groups.append(place if image_id is None else image_id)
+        for axis, text in zip(AXES, (generation, reference), strict=True):
+            marks[axis].append(_spans_in(row, getattr(columns, axis), text, where))
+    return SpanAnnotations(name, pairs, marks, groups)
+
+
+def _spans_in(row: Row, column: str, text: str, where: str) -> list[Span]:
+    cells = as_list(row.get(column))
+    if cells is None:
+        raise InputError(f"{where}: {column} is {str(row.get(column))[:40]!r}, not a list of spans")
+    spans = []
+    for cell in cells:
+        match cell:
+            case [int(start), int(end)] | {"start": int(start), "end": int(end)}:
+                pass
+            case _:
+                raise InputError(f"{where}: {column} has {str(cell)[:40]}, not [start, end]")
+        if not 0 <= start < end <= len(text):
+            raise InputError(
+                f"{where}: {column} has {start} to {end}, not within a text of {len(text)} "
+                "characters: spans are [start, end), in characters from 0"
+            )
+        spans.append((start, end))
+    return spans
+
+
+class Localiser(Protocol):
+    """A metric that locates errors."""
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """All that another run needs to reproduce its scores."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """The fixed one: spans with lower scores are errors."""
+        ...
+
+    def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
+        """Scored spans of each pair, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """One metric's tokens on one axis, counted at every threshold."""
+
+    thresholds: Floats
+    """(thresholds,) rising; the last one is above every score."""
+    hits: Floats
+    """(texts, thresholds) marked tokens with an alert."""
+    false: Floats
+    """(texts, thresholds) unmarked tokens with an alert."""
+    marked: Floats
+    """(texts,)"""
+    unmarked: Floats
+    """(texts,)"""
+    usable: Ints
+    """Texts that the metric has scores for."""
+
+    def macro_f1(self, weights: Floats) -> Floats:
+        """(samples, thresholds) macro F1 of texts that count ``weights`` (samples, texts) times."""
+        hits, false = weights @ self.hits, weights @ self.false
+        marked, unmarked = (weights @ self.marked)[:, None], (weights @ self.unmarked)[:, None]
+        return _macro_f1(hits, false, marked, unmarked)
+
+    def at(self, threshold: float) -> int:
+        """The index of the threshold that raises the same alerts."""
+        return min(int(np.searchsorted(self.thresholds, threshold)), len(self.thresholds) - 1)
+
+
+def _macro_f1(hits: Floats, false: Floats, marked: Floats, unmarked: Floats) -> Floats:
+    """Mean F1 of marked and unmarked tokens; nan where people marked all of them or none.
+
+    To find no error where there is none says nothing of how well errors are found.
+    """
+    wrong = false + marked - hits
+    both = (marked > 0) & (unmarked > 0)
+    f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, unmarked - false)]
+    macro: Floats = np.where(both, (f1s[0] + f1s[1]) / 2, np.nan)
+    return macro
+
+
+def count_alerts(
+    marks: SpanAnnotations, axis: str, alerts: Sequence[Alerts | Failure]
+) -> TokenCounts:
+    """Count one metric's alerts at every threshold."""
+    scores = [
+        _token_scores(marks.tokens(axis, text), () if isinstance(a, Failure) else a[axis])
+        for text, a in enumerate(alerts)
+    ]
+    people = [marks.token_marks(axis, text) for text in range(len(alerts))]
+    return count_tokens(scores, people, [not isinstance(each, Failure) for each in alerts])
+
+
+def count_tokens(
+    scores: Sequence[Floats], marks: Sequence[NDArray[np.bool_]], usable: Sequence[bool]
+) -> TokenCounts:
+    """Count alerts at every threshold that makes a difference.
+
+    Args:
+        scores: per text (tokens,) the lower the likelier an error; infinite where there is none.
+        marks: per text (tokens,) true where people marked the token.
+        usable: per text, false if the metric has no scores for it.
+    """
+    every = np.concatenate(scores) if scores else np.zeros(0)
+    thresholds = np.append(np.unique(every[np.isfinite(every)]), inf)
+    # Sorted once, a text's alerts below all thresholds are one search.
+    on_marks = [np.sort(s[m]) for s, m in zip(scores, marks, strict=True)]
+    elsewhere = [np.sort(s[~m]) for s, m in zip(scores, marks, strict=True)]
+    return TokenCounts(
+        thresholds,
+        np.array([np.searchsorted(each, thresholds) for each in on_marks], dtype=float),
+        np.array([np.searchsorted(each, thresholds) for each in elsewhere], dtype=float),
+        np.array([m.sum() for m in marks], dtype=float),
+        np.array([(~m).sum() for m in marks], dtype=float),
+        np.flatnonzero(usable),
+    )
+
+
+def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -> Floats:
+    """(tokens,) the lowest score of a span that covers each; infinite where none does."""
+    scores = np.full(len(tokens), inf)
+    starts, ends = (np.array([token[side] for token in tokens], dtype=int) for side in (0, 1))
+    for (start, end), score in spans:
+        covered = (starts < end) & (start < ends)
+        scores[covered] = np.minimum(scores[covered], score)
+    return scores
+
+
+@dataclass(frozen=True)
+class Localisation:
+    """One metric's alerts in all texts, counted."""
+
+    name: str
+    by_axis: Mapping[str, TokenCounts]
+    threshold: float
+    failures: Mapping[str, int] = field(default_factory=dict)
+    signature: str = ""
+
+
+def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) -> Localisation:
+    """Locate errors by a metric; each distinct pair is scored once."""
+    distinct = list(dict.fromkeys(marks.pairs))
+    alerts_of: dict[TextPair, Alerts | Failure] = {}
+    with progress_bar(localiser.name, len(distinct), "pair", quiet) as progress:
+        for batch in batches(distinct):
+            alerts_of.update(zip(batch, localiser.alerts(batch), strict=True))
+            progress(len(batch))
+    alerts = [alerts_of[pair] for pair in marks.pairs]
+    failures = Counter(str(each) for each in alerts if isinstance(each, Failure))
+    by_axis = {axis: count_alerts(marks, axis, alerts) for axis in AXES}
+    return Localisation(
+        localiser.name, by_axis, localiser.threshold, dict(failures), localiser.signature
+    )
+
+
+def localisation_lines(
+    groups: Sequence[Hashable],
+    localisations: Sequence[Localisation],
+    settings: AgreementSettings,
+) -> list[MetricLine]:
+    """One line of figures for each metric, with paired intervals and tests.
+
+    Raises:
+        InputError: there is no metric of the name ``settings.against``.
+    """
+    against = settings.against or localisations[0].name
+    base = next((each for each in localisations if each.name == against), None)
+    if base is None:
+        names = ", ".join(repr(each.name) for each in localisations)
+        raise InputError(f"there is no metric {against!r} to compare with, but {names}")
+    samples = _Samples(groups, settings)
+    lines = []
+    for each in localisations:
+        cells: dict[str, Cell] = {}
+        differences = {}
+        for axis in AXES:
+            usable = each.by_axis[axis].usable
+            images = samples.images(usable)
+            for kind, (value, drawn) in zip(KINDS, samples.of(each, axis, usable), strict=True):
+                cells[f"{axis} {kind}"] = Cell(estimate(value, drawn, groups=images), len(usable))
+            if each is base:
+                continue
+            both = np.intersect1d(usable, base.by_axis[axis].usable)
+            images = samples.images(both)
+            figures = zip(KINDS, samples.of(each, axis, both), samples.of(base, axis, both),
+                          strict=True)  # fmt: skip
+            for kind, (ours, our_samples), (theirs, their_samples) in figures:
+                differences[f"{axis} {kind}"] = estimate(
+                    ours - theirs, our_samples - their_samples, groups=images
+                )
+        lines.append(MetricLine(each.name, cells, differences, each.failures, each.signature))
+    return lines
+
+
+class _Samples:
+    """Figures of metrics on all texts and in each resample of images."""
+
+    def __init__(self, groups: Sequence[Hashable], settings: AgreementSettings) -> None:
+        self._groups = groups
+        self._draws = list(resampled_rows(groups, resamples=settings.resamples, seed=settings.seed))
+        place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+        # (texts,) 1 for texts of every other image: a threshold is chosen on one half.
+        self._half = np.array([place[group] % 2 for group in groups], dtype=float)
+        self._cache: dict[tuple[str, str, bytes], list[tuple[float, Floats]]] = {}
+
+    def images(self, texts: Ints) -> int:
+        return len({self._groups[text] for text in texts})
+
+    def of(self, metric: Localisation, axis: str, usable: Ints) -> list[tuple[float, Floats]]:
+        """Per kind the figure, and the figure in each resample, on the usable texts."""
+        key = metric.name, axis, usable.tobytes()
+        if key not in self._cache:
+            mask = np.zeros(len(self._half))
+            mask[usable] = 1
+            counts, threshold = metric.by_axis[axis], metric.threshold
+            whole = _kinds(counts, threshold, mask[None, :], self._half)
+            parts = [_kinds(counts, threshold, w * mask, self._half) for w in self._weights()]
+            self._cache[key] = [
+                (float(value[0]), np.concatenate([part[kind] for part in parts] or [np.zeros(0)]))
+                for kind, value in enumerate(whole)
+            ]
+        return self._cache[key]
+
+    def _weights(self) -> Iterator[Floats]:
+        """(resamples, texts) how often each text was drawn, some resamples at a time."""
+        texts = len(self._half)
+        for start in range(0, len(self._draws), AT_ONCE):
+            some = self._draws[start : start + AT_ONCE]
+            yield np.array([np.bincount(rows, minlength=texts) for rows in some], dtype=float)
+
+
+def _kinds(counts: TokenCounts, threshold: float, weights: Floats, half: Floats) -> list[Floats]:
+    """Per kind (samples,) macro F1."""
+    every = counts.macro_f1(weights)
+    best = [counts.macro_f1(weights * side).argmax(axis=1) for side in (half, 1 - half)]
+    held_out = _crossed(counts, weights, half, best)
+    return [every.max(axis=1), every[:, counts.at(threshold)], held_out]
+
+
+def _crossed(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence[Ints]) -> Floats:
+    """(samples,) macro F1 of all texts, each half at the threshold chosen on the other.
+
+    nan where a half has no texts to choose one on.
+    """
+    samples = np.arange(len(weights))
+    totals: dict[str, Any] = {}
+    for side, threshold in ((1 - half, best[0]), (half, best[1])):
+        own = weights * side
+        hits, false = (own @ each for each in (counts.hits, counts.false))
+        parts = {
+            "hits": hits[samples, threshold],
+            "false": false[samples, threshold],
+            "marked": own @ counts.marked,
+            "unmarked": own @ counts.unmarked,
+        }
+        totals = {name: totals.get(name, 0) + part for name, part in parts.items()}
+    crossed = _macro_f1(**totals)
+    empty = (weights @ half == 0) | (weights @ (1 - half) == 0)
+    return np.where(empty, np.nan, crossed)
+
+
+def spans_report(
+    marks: SpanAnnotations, localisers: Sequence[Localiser], settings: AgreementSettings
+) -> AgreementReport:
+    """Mistakes and omissions token by token, below them the paper's Table 2."""
+    localisations = [localise(each, marks, settings.quiet) for each in localisers]
+    lines = localisation_lines(marks.groups, localisations, settings)
+    lines += [MetricLine(name, {}, missing=why) for name, why in settings.missing]
+    check_scored(lines, marks.name)
+    texts = range(len(marks.pairs))
+    people = {axis: np.concatenate([marks.token_marks(axis, t) for t in texts]) for axis in AXES}
+    shares = ", ".join(
+        f"{axis} {tokens.mean() if len(tokens) else 0:.1%}" for axis, tokens in people.items()
+    )
+    thresholds = ", ".join(f"{each.name} {each.threshold:g}" for each in localisations)
+    notes = [
+        "Macro F1 over marked and unmarked tokens. best: at the best threshold for these very "
+        f"texts, as in the paper; fixed: at a threshold set before ({thresholds}); held out: each "
+        "half of the images at the best threshold of the other half.",
+        f"Tokens that people marked: {shares}.",
+        *few_groups_note(marks.groups),
+    ]
+    figures = [Figure(axis, kind) for axis in AXES for kind in KINDS]
+    title = f"{marks.name}: {len(marks.pairs):,} marked pairs, {len(set(marks.groups)):,} images"
+    against = settings.against or localisations[0].name
+    return AgreementReport(title, figures, lines, notes, paper_table(2), 2, against)

@@ -1,0 +1,237 @@
+"""Pairs of texts that people compared: DOCENT's coarse judgments, and files like them (A.3.2).
+
+A metric gives two texts real numbers, which are hardly ever equal, while people say "equal". So the
+least differences count as ties, as many as people saw: |differences| are sorted, the threshold is
+the one at the index that is the number of people's ties, and from it on a difference is a win.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf, nan
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from posh_reward.errors import InputError
+from posh_reward.graph.reader import is_missing
+from posh_reward.study.agreement.agreement_report import (
+    AgreementReport,
+    AgreementSettings,
+    make_report,
+    score_columns,
+    unrated_note,
+)
+from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
+from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman, spearman_p
+from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
+from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
+from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.tables import Row
+from posh_reward.study.statistics import Floats
+
+LABELS = {
+    "1_much_better": 2.0,
+    "1_slightly_better": 1.0,
+    "equal": 0.0,
+    "2_slightly_better": -1.0,
+    "2_much_better": -2.0,
+}
+"""DOCENT's labels -> s, positive if the first text is better (paper, A.3.2)."""
+Procedure = Literal["authors", "strict"]
+"""``authors``: equal scores are a win for the first text where the threshold is 0, and medians of
+Elo are whole points, as in the authors' programs. ``strict``: equal scores are always a tie."""
+DECIMALS = 12
+"""Of differences: 0.9 - 0.8 and 0.8 - 0.7 are the same one, though not in binary."""
+TINY = float(np.finfo(np.float64).tiny)
+STRICT_NOTE = "Equal scores are a tie under any threshold."
+AUTHORS_NOTE = (
+    "Equal scores are a win for the first text where the threshold is 0, as in the authors' "
+    "program; --procedure strict makes them ties."
+)
+
+
+def label_score(label: object) -> float:
+    """Return the number of a label: one of ``LABELS``, however spaced, or a number from -2 to 2.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if isinstance(label, str):
+        plain = re.sub(r"[\W_]+", "_", label.lower()).strip("_")
+        if plain in LABELS:
+            return LABELS[plain]
+    try:
+        number = float(str(label))
+    except ValueError:
+        number = nan
+    if not -2 <= number <= 2:
+        raise InputError(
+            f"the label {str(label)[:40]!r} is unknown: use one of {', '.join(LABELS)}, or a "
+            "number from -2 (the second text is much better) to 2"
+        )
+    return number
+
+
+def tie_threshold(differences: Floats, ties: int) -> float:
+    """Return the least |difference| that is a win, so that about ``ties`` of them are ties.
+
+    Infinite if all are to be ties.
+    """
+    magnitudes = np.sort(np.abs(differences))
+    return float(magnitudes[ties]) if ties < len(magnitudes) else inf
+
+
+def predicted_outcomes(differences: Floats, people: Floats) -> Floats:
+    """A metric's outcomes, with as many ties as people saw: 1 and -1 for wins, 0 for ties.
+
+    Args:
+        differences: of the metric's scores, first text minus second.
+        people: positive where people preferred the first text, 0 for ties.
+    """
+    threshold = tie_threshold(differences, int((people == 0).sum()))
+    # The sign of 0 is 0: without a difference there is no winner, even under a threshold of 0.
+    outcomes: Floats = np.sign(differences) * (np.abs(differences) >= threshold)
+    return outcomes
+
+
+def accuracy(differences: Floats, people: Floats) -> float:
+    """Share of a metric's outcomes that are people's, 0 to 1; nan without pairs."""
+    if not len(people):
+        return nan
+    return float(np.mean(predicted_outcomes(differences, people) == np.sign(people)))
+
+
+def score_differences(column: ScoreColumn, axis: str, procedure: Procedure = "strict") -> Floats:
+    """(pairs,) a metric's score of the first text minus that of the second.
+
+    The authors' programs call a difference of 0 a win for the first text if the tie threshold is 0,
+    too. A difference of ``TINY`` instead of 0 comes to just that, and keeps every order: it is
+    below any other, a win if it is the threshold itself, and a tie below a larger one.
+    """
+    scores = column.scores[axis]
+    apart: Floats = scores[::2] - scores[1::2]
+    if procedure == "strict" or column.verdicts:
+        return np.round(apart, DECIMALS)
+    return np.where(apart == 0, TINY, apart)
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """Names of the columns of a table of pairs; by default DOCENT's."""
+
+    text1: str = "model1_generation"
+    text2: str = "model2_generation"
+    reference: str = "reference"
+    image: str = "uuid"
+    """Pairs of one image are resampled together. Without such a column each row is its own."""
+    labels: Mapping[str, str] = field(
+        default_factory=lambda: dict(zip(NAMES, ("mistakes", "omissions", "overall_quality"),
+                                         strict=True))
+    )  # fmt: skip
+    """Axis -> column of labels. Empty: the first text is better in every row, on every axis."""
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """People's preferences between two texts; texts 2 i and 2 i + 1 are those of pair i."""
+
+    name: str
+    texts: Sequence[CandidateText]
+    people: Mapping[str, Floats]
+    """Axis -> (pairs,) -2 to 2, positive if the first text is better; nan without a label."""
+    groups: Sequence[Hashable]
+    procedure: Procedure = "strict"
+
+    @property
+    def judgments(self) -> Judgments:
+        """The pairs as rows of figures."""
+        differences = partial(score_differences, procedure=self.procedure)
+        return Judgments(self.name, self.people, self.groups, differences)
+
+
+def read_preferences(
+    rows: Sequence[Row],
+    columns: PairColumns,
+    name: str,
+    *,
+    images: Path | None = None,
+    procedure: Procedure = "strict",
+) -> Preferences:
+    """The pairs of a table.
+
+    Raises:
+        InputError: a column is missing, a cell is not a text, or a label is unknown; the message
+            has the row.
+    """
+    needed = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
+    needed |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
+    if columns == PairColumns():  # DOCENT's own, which has no flags for its columns
+        needed = {f"a column {column!r}": column for column in needed.values()}
+    check_columns(rows, needed, name)
+    texts: list[CandidateText] = []
+    groups: list[Hashable] = []
+    people: dict[str, list[float]] = {axis: [] for axis in columns.labels or NAMES}
+    for place, row in enumerate(rows, start=1):
+        where = f"{name}, row {place}"
+        image_id, image = image_in(row, columns.image, images)
+        references = (text_in(row, columns.reference, where),)
+        for side, column in (("1", columns.text1), ("2", columns.text2)):
+            text = text_in(row, column, where)
+            texts.append(CandidateText(text, references, image_id, image, row, side))
+        groups.append(place if image_id is None else image_id)
+        for axis, values in people.items():
+            values.append(_label(row, columns.labels.get(axis), where))
+    arrays = {axis: np.array(values) for axis, values in people.items()}
+    # Where the first text is always the better one, the authors' rule would reward equal scores.
+    one_sided = not any((values < 0).any() for values in arrays.values())
+    return Preferences(name, texts, arrays, groups, "strict" if one_sided else procedure)
+
+
+def _label(row: Row, column: str | None, where: str) -> float:
+    if column is None:
+        return 1.0
+    if is_missing(row.get(column)) or row[column] == "":
+        return nan
+    try:
+        return label_score(row[column])
+    except InputError as error:
+        raise InputError(f"{where}, {column}: {error}") from None
+
+
+def preference_figures(axes: Sequence[str]) -> list[Figure]:
+    """The paper's figures of each axis: accuracy over better, tie and worse; rho and tau."""
+    return [
+        figure
+        for axis in axes
+        for figure in (
+            Figure(axis, "acc", on_rows(accuracy), percent=True),
+            Figure(axis, "rho", on_rows(spearman), spearman_p),
+            Figure(axis, "tau", on_rows(kendall), kendall_p),
+        )
+    ]
+
+
+def preferences_report(preferences: Preferences, settings: AgreementSettings) -> AgreementReport:
+    """Accuracy, rho and tau of each metric on each axis."""
+    people = preferences.people
+    ties = ", ".join(f"{axis} {int((labels == 0).sum())}" for axis, labels in people.items())
+    notes = [
+        f"Ties, by people's labels: {ties}. A metric's least differences count as ties, as many as "
+        "people saw; rho and tau compare the difference of its scores with the label. "
+        + (AUTHORS_NOTE if preferences.procedure == "authors" else STRICT_NOTE),
+        *unrated_note(people, "label"),
+    ]
+    size = f"{len(preferences.groups):,} pairs of {len(set(preferences.groups)):,} images"
+    return make_report(
+        f"{preferences.name}: {size}",
+        preferences.judgments,
+        score_columns(preferences.texts, settings),
+        preference_figures(list(people)),
+        settings,
+        notes,
+    )

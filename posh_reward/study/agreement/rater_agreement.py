@@ -1,0 +1,184 @@
+"""Agreement between raters: Krippendorff's alpha, and relaxed F1 of spans (paper, Tables 4, 5, 7).
+
+Alpha is computed from the coincidence matrix: every unit with m ratings adds each ordered pair of
+them with the weight 1 / (m - 1). It is 1 - observed / expected disagreement.
+
+Where a mark begins and ends is a matter of taste, so spans match if they share tokens: at least
+one (F1), or at least half of them (F1@50). Spans are counted over all texts together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Literal
+
+import numpy as np
+
+from posh_reward.errors import InputError
+from posh_reward.study.statistics import Floats
+from posh_reward.types import Span
+
+Level = Literal["nominal", "ordinal", "interval"]
+TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class RatingCounts:
+    """Ratings counted once for each unit, so that resampling units only adds up counts."""
+
+    values: Floats
+    """(values,) the different ratings, rising."""
+    counts: Floats
+    """(units, values) how often each unit has each rating; every unit has two ratings or more."""
+
+    def alpha(self, drawn: Floats | None = None, level: Level = "ordinal") -> float:
+        """Krippendorff's alpha, at most 1; 0 is chance, higher is better.
+
+        Args:
+            drawn: (units,) how often each unit counts; None: once.
+            level: as in ``krippendorff_alpha``.
+
+        Returns:
+            nan if there are no units, or all ratings are equal: nothing varies.
+
+        Raises:
+            InputError: the level is unknown.
+        """
+        # A unit of m ratings has m (m - 1) ordered pairs: by 1 / (m - 1) it counts m, as it ought.
+        weights = 1 / (self.counts.sum(axis=1) - 1)  # (units,)
+        weighted = self.counts * (weights if drawn is None else weights * drawn)[:, None]
+        # (values, values); a rating is no pair with itself, so the diagonal loses its own.
+        coincidences = weighted.T @ self.counts - np.diag(weighted.sum(axis=0))
+        totals = coincidences.sum(axis=1)
+        distances = _distances(self.values, totals, level)
+        expected = (np.outer(totals, totals) * distances).sum()
+        if not expected:
+            return nan
+        return float(1 - (totals.sum() - 1) * (coincidences * distances).sum() / expected)
+
+
+def count_ratings(units: Sequence[Sequence[float | None]]) -> RatingCounts:
+    """Count the ratings of each unit; units with fewer than two are left out."""
+    present = [[float(r) for r in unit if r is not None] for unit in units]
+    present = [unit for unit in present if len(unit) > 1]
+    values, place = np.unique([r for unit in present for r in unit], return_inverse=True)
+    owner = np.repeat(np.arange(len(present)), [len(unit) for unit in present])
+    counts = np.zeros((len(present), len(values)))
+    np.add.at(counts, (owner, place), 1)
+    return RatingCounts(values.astype(np.float64), counts)
+
+
+def krippendorff_alpha(units: Sequence[Sequence[float | None]], level: Level = "ordinal") -> float:
+    """Krippendorff's alpha, at most 1; 0 is chance, higher is better.
+
+    Args:
+        units: per unit (an image, a pair) its ratings, in any order; None where a rater gave none.
+            Units with fewer than two ratings are left out.
+        level: nominal: ratings are equal or not. ordinal: their order counts, by how many ratings
+            lie between them. interval: their distance counts.
+
+    Returns:
+        nan if no unit has two ratings, or all ratings are equal: nothing varies.
+
+    Raises:
+        InputError: the level is unknown.
+    """
+    return count_ratings(units).alpha(level=level)
+
+
+def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
+    """(values, values) squared distances."""
+    if level == "nominal":
+        return 1 - np.eye(len(values))
+    if level == "interval":
+        places = values
+    elif level == "ordinal":  # a value's place among all ratings: up to the middle of its own
+        places = np.cumsum(totals) - totals / 2
+    else:
+        raise InputError(f"the level {level!r} is unknown: use nominal, ordinal or interval")
+    distances: Floats = np.square(places[:, None] - places[None, :])
+    return distances
+
+
+def token_spans(text: str) -> list[Span]:
+    """Character offsets of the tokens of a text: words, and single signs."""
+    return [match.span() for match in TOKEN.finditer(text)]
+
+
+def overlaps(one: Span, other: Span) -> bool:
+    """Tell if two spans share a character."""
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def tokens_in(span: Span, tokens: Sequence[Span]) -> frozenset[int]:
+    """Indices of the tokens that a span touches."""
+    return frozenset(index for index, token in enumerate(tokens) if overlaps(span, token))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMatches:
+    """Counts of spans of two sides that match; those of several texts add up."""
+
+    first_matches: int = 0
+    """Spans of the first side that match one of the second."""
+    first: int = 0
+    second_matches: int = 0
+    """Spans of the second side that match one of the first."""
+    second: int = 0
+
+    def __add__(self, other: SpanMatches) -> SpanMatches:
+        return SpanMatches(
+            self.first_matches + other.first_matches,
+            self.first + other.first,
+            self.second_matches + other.second_matches,
+            self.second + other.second,
+        )
+
+    @property
+    def precision(self) -> float:
+        """Share of the first side's spans that match; nan if it has none."""
+        return self.first_matches / self.first if self.first else nan
+
+    @property
+    def recall(self) -> float:
+        """Share of the second side's spans that match; nan if it has none."""
+        return self.second_matches / self.second if self.second else nan
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of both; 0 if one side has spans and none match, nan if neither has any."""
+        if not self.first and not self.second:
+            return nan
+        if not self.first_matches or not self.second_matches:
+            return 0.0
+        return 2 * self.precision * self.recall / (self.precision + self.recall)
+
+
+def span_matches(
+    text: str, first: Iterable[Span], second: Iterable[Span], share: float = 0.0
+) -> SpanMatches:
+    """Match the spans of two raters in one text.
+
+    Args:
+        text: that both marked.
+        first: one side's spans, in characters; those that touch no token are left out.
+        second: the other's, the expert's where there is one.
+        share: least part of a span's own tokens that a single span of the other side has to touch:
+            0 for one token (relaxed F1), 0.5 for F1@50.
+    """
+    tokens = token_spans(text)
+    ours, theirs = (
+        [inside for span in spans if (inside := tokens_in(span, tokens))]
+        for spans in (first, second)
+    )
+
+    def matching(some: list[frozenset[int]], others: list[frozenset[int]]) -> int:
+        return sum(
+            any(one & other and len(one & other) >= share * len(one) for other in others)
+            for one in some
+        )
+
+    return SpanMatches(matching(ours, theirs), len(ours), matching(theirs, ours), len(theirs))

@@ -1,0 +1,135 @@
+"""People's ratings and preferences as calibration needs them: texts, and rows with their images."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from statistics import fmean
+
+import numpy as np
+
+from posh_reward.study.agreement.compare import Figure, Judgments
+from posh_reward.study.agreement.metric_scores import CandidateText, TextPair
+from posh_reward.study.agreement.preferences import Preferences, preference_figures
+from posh_reward.study.agreement.ratings import TextRatings, rating_figures
+from posh_reward.study.packets.results import AXES, judgments
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
+from posh_reward.study.statistics import Floats, Ints
+
+
+@dataclass(frozen=True)
+class CalibrationSet:
+    """Texts with people's numbers."""
+
+    title: str
+    texts: Sequence[CandidateText]
+    judgments: Judgments
+    """People's numbers; its groups keep rows of one image together."""
+    figures: Sequence[Figure]
+    text_of: Ints | None
+    """(rows,) the text that each row rates; None if row i compares texts 2 i and 2 i + 1."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Axis -> column of its ratings, where they have one."""
+
+    @property
+    def single_column(self) -> str | None:
+        """The column that several axes share, if they have no other."""
+        names = set(self.columns.values())
+        return names.pop() if len(names) == 1 and len(self.columns) > 1 else None
+
+    @property
+    def axis_columns(self) -> str:
+        """The column of each axis in words, and columns of the axes' names that are not used."""
+        if not self.columns:
+            return ""
+        axes_of: dict[str, list[str]] = {}
+        for axis, column in self.columns.items():
+            axes_of.setdefault(column, []).append(axis)
+        listed = "; ".join(f"{', '.join(axes)}: column {name!r}" for name, axes in axes_of.items())
+        row = self.texts[0].row if self.texts else {}
+        unused = [axis for axis in AXES if axis in row and axis not in axes_of]
+        if not unused:
+            return listed
+        flags = " ".join(f"--rating {axis}={axis}" for axis in unused)
+        return f"{listed} (not used: {', '.join(unused)}; to use them: {flags})"
+
+    @property
+    def pairs(self) -> list[TextPair]:
+        """(texts,) pairs to grade: several references are one text of sentences."""
+        return [text.pairs("join")[0] for text in self.texts]
+
+    def rows(self, scores: Floats) -> Floats:
+        """(texts, ...) scores -> (rows, ...) scores of rated texts, or differences of two texts."""
+        if self.text_of is not None:
+            return np.asarray(scores[self.text_of])
+        return np.asarray(scores[::2] - scores[1::2])
+
+
+def rating_set(ratings: TextRatings, columns: Mapping[str, str] | None = None) -> CalibrationSet:
+    """Texts that people rated one by one.
+
+    Args:
+        ratings: the texts with their ratings.
+        columns: axis -> column that its ratings are from.
+    """
+    groups = [_image(ratings.texts[text]) for text in ratings.text_of]
+    size = f"{len(ratings.text_of):,} ratings of {len(ratings.texts):,} texts"
+    return CalibrationSet(
+        f"{ratings.name}: {size}, {len(set(groups)):,} images",
+        ratings.texts,
+        replace(ratings.judgments, groups=groups),
+        rating_figures(ratings),
+        ratings.text_of,
+        dict(columns or {}),
+    )
+
+
+def preference_set(preferences: Preferences) -> CalibrationSet:
+    """Pairs that people compared; equal scores are a tie."""
+    groups = [_image(text) for text in preferences.texts[::2]]
+    strict = replace(preferences, procedure="strict")
+    return CalibrationSet(
+        f"{preferences.name}: {len(groups):,} pairs, {len(set(groups)):,} images",
+        preferences.texts,
+        replace(strict.judgments, groups=groups),
+        preference_figures(list(preferences.people)),
+        None,
+    )
+
+
+def packet_preferences(answers: Sequence[RaterAnswer], key: PacketKey) -> Preferences:
+    """Raters' answers to a packet; a pair counts once, as the mean of its raters.
+
+    A draw from the packet's name decides which text of a pair comes first. In the key's order one
+    model always comes first, and where people prefer it in nearly all pairs, their numbers hardly
+    vary: a correlation is near 0 however well the metric agrees.
+    """
+    rows_of: dict[tuple[str, str, str], list[dict[str, float]]] = defaultdict(list)
+    for row in judgments(answers, key):
+        rows_of[row["id"], row["later"], row["earlier"]].append(row)
+    texts: list[CandidateText] = []
+    signs = []
+    for item, *models in rows_of:
+        swap = _draw_bit(key.packet, item, *sorted(models))
+        record = key.items[item]
+        texts += [
+            CandidateText(record.texts[model], (record.reference,), item)
+            for model in (models[::-1] if swap else models)
+        ]
+        signs.append(-1.0 if swap else 1.0)
+    people = {
+        axis: np.array(signs) * [fmean(row[axis] for row in rows) for rows in rows_of.values()]
+        for axis in AXES
+    }
+    return Preferences(f"packet {key.packet}", texts, people, [item for item, *_ in rows_of])
+
+
+def _draw_bit(*names: str) -> bool:
+    return bool(blake2b("\0".join(names).encode("utf-8", "surrogatepass")).digest()[0] & 1)
+
+
+def _image(text: CandidateText) -> Hashable:
+    """The key of a fold: the image or, where none is named, the references."""
+    return text.references if text.image_id is None else text.image_id
