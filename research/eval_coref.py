@@ -1,4 +1,4 @@
-"""How well a resolver links mentions.
+"""Evaluate a coreference resolver.
 
     python -m research.eval_coref planted ../shared/data/planted/planted_dev.json
     python -m research.eval_coref planted ../shared/data/planted/planted_dev.json \

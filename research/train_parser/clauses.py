@@ -11,7 +11,7 @@ class Clauses(Phrases):
     """Clauses around the phrases."""
 
     def postmodifiers(self, depth: int) -> list[Node]:
-        """What follows a noun: a place, *in a red coat*, *with ...*, a participle, a clause."""
+        """Continuations of a noun: a place, *in a red coat*, *with ...*, a participle, a clause."""
         kind = self.rng.random()
         if kind < 0.3:
             return []
@@ -112,7 +112,7 @@ class Clauses(Phrases):
         return verb
 
     def complement(self, depth: int) -> Node:
-        """What follows *is*: *pale blue*, *a small boy*, *in the distance*."""
+        """Predicates after *is*: *pale blue*, *a small boy*, *in the distance*."""
         kind = self.rng.random()
         if kind < 0.55:
             main = Node(self.one(lex.ADJECTIVES + lex.COLORS), "ADJ", "JJ", "acomp")

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from research.train_parser.conllu import ROOT, Word, copied
+from research.train_parser.conllu import ROOT, Tree, Word, base, children, copied, having
 from research.train_parser.copula import copulas
 from research.train_parser.labels import clear_label
-from research.train_parser.trees import Tree, base, children, having
 
 SUBORDINATORS = frozenset(
     "that if whether because as while when although though unless until till so once where "
@@ -97,7 +96,7 @@ def absolutes(tree: Tree) -> None:
 
 
 def _adjunct_label(dep: str) -> str:
-    """What a phrase's relation becomes when a preposition takes over as its head."""
+    """Return a phrase's relation once a preposition has taken over as its head."""
     if dep == "obl:agent":
         return "agent"
     if dep.partition(":")[0] in ("nmod", "obl", "advcl", "acl", "xcomp", "ccomp", "amod",

@@ -1,4 +1,4 @@
-"""Treebank sentences as plain trees: reading and writing CoNLL-U."""
+"""Words and trees of CoNLL-U files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Word:
     """Index of the head in the sentence, from 0; ``ROOT`` for the root."""
     dep: str
     space: bool = True
-    """Whether white space follows."""
+    """White space follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +94,21 @@ def write_conllu(path: Path, sentences: list[Sentence]) -> None:
             lines.append("\t".join([str(number), *cells, "_", misc]))
         blocks.append("\n".join(lines))
     path.write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8")
+
+
+Tree = list[Word]
+
+
+def children(tree: Tree, head: int) -> list[int]:
+    """Indices of the words whose head is ``head``, left to right."""
+    return [i for i, word in enumerate(tree) if word.head == head]
+
+
+def base(word: Word) -> str:
+    """The UD relation without its subtype: ``nsubj:pass`` -> ``nsubj``."""
+    return word.dep.partition(":")[0]
+
+
+def having(tree: Tree, *deps: str) -> Iterator[int]:
+    """Indices of the words whose UD relation, without subtype, is one of ``deps``."""
+    return (i for i, word in enumerate(tree) if base(word) in deps)

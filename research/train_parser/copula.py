@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from research.train_parser.conllu import ROOT
-from research.train_parser.trees import Tree, base, children, having
+from research.train_parser.conllu import ROOT, Tree, base, children, having
 
 OWN_PHRASE = ("det", "amod", "nummod", "compound", "nmod", "acl", "appos", "case", "flat",
               "fixed", "goeswith", "obj", "iobj", "orphan")  # fmt: skip
@@ -52,7 +51,7 @@ def _predicate_label(tree: Tree, predicate: int) -> str:
 
 
 def _of_clause(tree: Tree, i: int, cop: int, predicate: int) -> bool:
-    """Whether a dependent of the predicate belongs to the clause, so to the copula."""
+    """Test whether a dependent of the predicate belongs to the clause, so to the copula."""
     word, kind, upos = tree[i], base(tree[i]), tree[predicate].upos
     if any(tree[j].dep.endswith(":outer") for j in children(tree, predicate)):
         return word.dep.endswith(":outer") or i < cop
@@ -80,6 +79,6 @@ def _has_subject(tree: Tree, head: int) -> bool:
 
 
 def _after_adjunct(tree: Tree, i: int, predicate: int) -> bool:
-    """Whether something of the clause comes between an adjective and its complement."""
+    """Test whether something of the clause comes between an adjective and its complement."""
     kinds = {base(tree[j]) for j in children(tree, predicate) if predicate < j < i}
     return bool(kinds - {"conj", "cc", "punct", "fixed"})

@@ -14,8 +14,7 @@ from spacy.tokens import Doc
 
 from research.train_parser.align import aligned
 from research.train_parser.clearnlp import convert, punctuation
-from research.train_parser.conllu import ROOT, read_conllu
-from research.train_parser.trees import Tree
+from research.train_parser.conllu import ROOT, Tree, read_conllu
 
 
 def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:

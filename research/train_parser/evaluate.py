@@ -20,9 +20,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Token
 
 from posh_reward.graph.parser.parse import load_parser
-from research.train_parser.conllu import read_conllu
+from research.train_parser.conllu import Tree, read_conllu
 from research.train_parser.documents import as_doc, bare, grouped, treebank
-from research.train_parser.trees import Tree
 
 HERE = Path(__file__).parent
 PLANTED_GOLD = HERE / "planted_gold.conllu"

@@ -22,7 +22,7 @@ Sentence = Sequence[Word]
 
 
 @dataclass(frozen=True)
-class Example:
+class TrainingRow:
     """One sentence in numbers; heads count from 1, 0 is the root."""
 
     rows: list[tuple[int, ...]]
@@ -41,13 +41,13 @@ def outputs(sentences: Sequence[Sentence]) -> tuple[list[tuple[str, str]], list[
 
 def examples(
     sentences: Sequence[Sentence], tags: Sequence[tuple[str, str]], labels: Sequence[str]
-) -> list[Example]:
+) -> list[TrainingRow]:
     """Sentences in numbers. A pair that is too rare to learn counts as a noun."""
     tag_index = {pair: i for i, pair in enumerate(tags)}
     label_index = {label: i for i, label in enumerate(labels)}
     noun = tag_index[("NOUN", "NN")]
     return [
-        Example(
+        TrainingRow(
             [feature_rows(word.form, i == 0) for i, word in enumerate(sentence)],
             [word.form.lower() for word in sentence],
             [0 if word.head == ROOT else word.head + 1 for word in sentence],
@@ -58,11 +58,11 @@ def examples(
     ]
 
 
-def batches(data: Sequence[Example], rng: random.Random) -> Iterator[list[Example]]:
+def batches(data: Sequence[TrainingRow], rng: random.Random) -> Iterator[list[TrainingRow]]:
     """Batches of sentences of similar length, longest first in each, in random order."""
     order = sorted(data, key=lambda example: len(example.rows) + rng.random() * 4, reverse=True)
-    found: list[list[Example]] = []
-    current: list[Example] = []
+    found: list[list[TrainingRow]] = []
+    current: list[TrainingRow] = []
     for example in order:
         if current and len(current[0].rows) * (len(current) + 1) > WORDS_PER_BATCH:
             found.append(current)
@@ -83,7 +83,7 @@ def padded_rows(features: Sequence[Sequence[tuple[int, ...]]]) -> torch.Tensor:
 
 
 def tensors(
-    batch: Sequence[Example], counts: Counter[str], rng: random.Random
+    batch: Sequence[TrainingRow], counts: Counter[str], rng: random.Random
 ) -> dict[str, torch.Tensor]:
     """Arguments of ``Network.loss``, with rare forms dropped at random."""
     rows = padded_rows([example.rows for example in batch])
@@ -102,7 +102,7 @@ def tensors(
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast: ``epochs`` or, if given, ``minutes``, whichever ends first."""
+    """Length and speed: ``epochs`` or, if given, ``minutes``, whichever ends first."""
 
     epochs: int
     minutes: float | None = None
@@ -113,7 +113,7 @@ class Schedule:
 
 def fit(
     network: Network,
-    data: Sequence[Example],
+    data: Sequence[TrainingRow],
     schedule: Schedule,
     report: Callable[[Parameters], str],
 ) -> Parameters:

@@ -1,4 +1,4 @@
-"""Which ClearNLP label a word gets, once its head is the ClearNLP head."""
+"""The ClearNLP label of a word, once its head is the ClearNLP head."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Phrases:
         return head
 
     def postmodifiers(self, depth: int) -> list[Node]:
-        """What follows a noun; ``Clauses`` says what."""
+        """Continuations of a noun, by ``Clauses``."""
         raise NotImplementedError
 
     def joined(self, make: Callable[[int], Node], depth: int) -> Node:

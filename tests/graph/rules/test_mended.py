@@ -1,4 +1,4 @@
-"""What preset "mended" reads otherwise: each sentence as released, and as mended."""
+"""Preset "mended": each sentence as released, and as mended."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def told(graph: SceneGraph) -> list[Triple]:
 
 
 def times(graph: SceneGraph) -> list[tuple[str, int]]:
-    """How often each relation is told."""
+    """Text of each relation, and its pieces of evidence."""
     return [(relation.text, len(relation.sentences)) for relation in graph.relations]
 
 
