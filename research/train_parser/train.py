@@ -25,12 +25,12 @@ from spacy.language import Language
 
 from posh_reward.graph.parser.biaffine import BiaffineParser, Parameters
 from posh_reward.graph.parser.lemmas import TableLemmatizer
-from research.train_parser.pipeline_components import add_senter, confident, lemma_tables
 from research.train_parser.conllu import Tree
 from research.train_parser.documents import as_doc, grouped, museum_texts, prose, treebank
 from research.train_parser.evaluate import figures, line, parsed
 from research.train_parser.fit import Schedule, examples, fit, outputs
 from research.train_parser.network import Network
+from research.train_parser.pipeline_components import add_senter, confident, lemma_tables
 from research.train_parser.templates import Grammar
 
 VERSION = "1.0.0"
