@@ -118,7 +118,7 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
 
 def kept_agrees(examination: Examination, kept: Sequence[dict[str, Any]]) -> bool:
     """Whether each entity goes by the release's identifier and is present where it was."""
-    found = examination.found
+    found = examination.findings
     return len(found) == len(kept) and all(
         found[row["entity"]].identifier == row["identifier"]
         and found[row["entity"]].present == row["present"]

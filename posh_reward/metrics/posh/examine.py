@@ -1,29 +1,29 @@
-"""One direction of one pair: asks in three passes, and grades every element.
+"""One direction of one pair: entities in two passes, then attributes and relations.
 
-With an image as second witness two more passes follow (``witness``).
-
-``examine`` is a generator: it yields what it wants a judge to do next, and is sent the answers.
-So many examinations can run in lockstep and share each call to the judge, and none of this
-code knows about batches.
+With an image as second witness two more passes follow. A detail may be true and missing from the
+reference: POSH then calls it a mistake. So the image is asked about elements that the reference
+does not support, and the larger of the two grades counts, as in PROVE's truthfulness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh import questions
 from posh_reward.metrics.posh.questions import (
     PRESENT,
     Finding,
     Roster,
     is_containing,
     is_part_of,
-    plain,
+    normal_form,
+    parts,
+    short_identifier,
+    viewer_findings,
+    wholes,
 )
-from posh_reward.metrics.posh.search import Asking, Knowledge, Pace, answered, look_for
+from posh_reward.metrics.posh.search import Asking, Inquiry, Pace, grade, look_for
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -39,9 +39,81 @@ from posh_reward.types import (
     Verdict,
 )
 
+SUPPORTED = 3.0
+"""The image is asked about an element when the reference's grade is below this. In POSH's guide 2
+is a weak hint and 3 is partial: below 3 the reference at most hints at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Every element of one description, graded against the other."""
+
+    elements: tuple[Element, ...]
+    """In the order in which the release averages them."""
+    findings: dict[int, Finding]
+    """By entity index; those whose judgment failed are missing."""
+    unparsed: int
+    """Judge replies that held no label and were read as the lowest one."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Reason of the first failed judgment; None if the direction has a score."""
+        return next((e.failure for e in self.elements if e.grade is None), None)
+
+
+Steps = Asking[Examination]
+
+
+def examine(
+    source: Description,
+    target: Description,
+    direction: Direction,
+    *,
+    pace: Pace = "lazy",
+    mended: bool = False,
+    image: PromptImage | None = None,
+    supported: float = SUPPORTED,
+) -> Steps:
+    """Look for every element of ``source`` in ``target`` (paper, section 3, step 2).
+
+    Args:
+        source: the description whose elements are asked about.
+        target: the description that they are looked for in.
+        direction: which of the two is the generation.
+        pace: how much is asked at a time; the result does not depend on it.
+        mended: without the release's clear mistakes (docs/released_quirks.md).
+        image: is asked about elements that ``target`` does not support; None for none.
+        supported: grade of ``target`` from which on the image is not asked.
+
+    Yields:
+        Rewrites or questions that can be answered in one call, and is sent their answers.
+
+    Returns:
+        The graded elements and what each entity was found to be.
+    """
+    roster = Roster(source.graph, mended=mended)
+    viewer = viewer_findings(source.graph)
+    # In the release the viewer has no name of its own before the second pass: "boy runs toward us".
+    inquiry = Inquiry(source, target, direction, roster, dict(viewer) if mended else {})
+    yield from look_for(inquiry, wholes(roster), 1, pace)
+    inquiry.findings.update(viewer)
+    yield from look_for(inquiry, parts(roster), 2, pace)
+    elements = list(_open_elements(inquiry))
+    asked = [element for element in elements if element.question is not None]
+    idle = _uncounted(inquiry) if pace == "eager" else []
+    questions = [e.question for e in asked + idle if e.question is not None]
+    verdicts = yield from grade((3, 0), questions)
+    for element, verdict in zip(asked, verdicts, strict=not idle):  # those of idle ones come last
+        element.take(verdict)
+        inquiry.unparsed += verdict.unparsed
+    if image is not None:
+        yield from _ask_image(image, supported, inquiry, elements)
+    graded = tuple([element.close(direction) for element in elements])
+    return Examination(graded, inquiry.findings, inquiry.unparsed)
+
 
 @dataclass(slots=True)
-class Claim:
+class OpenElement:
     """An element whose grade may be open, and the question that will settle it then."""
 
     kind: Kind
@@ -56,16 +128,12 @@ class Claim:
     question: Question | None = None
     image_grade: ImageGrade | None = None
 
-    def hear(self, verdict: Verdict) -> None:
-        """Takes the answer to its question."""
+    def take(self, verdict: Verdict) -> None:
+        """Take the answer to the question."""
         self.grade, self.failure = verdict.grade, verdict.failure
 
-    def below(self, grade: float) -> bool:
-        """Whether it has a grade, and one below this."""
-        return self.grade is not None and self.grade < grade
-
-    def see(self, verdict: Verdict) -> None:
-        """Takes what the image says: the larger grade counts.
+    def take_image(self, verdict: Verdict) -> None:
+        """Take the image's answer: the larger grade counts.
 
         An image that does not tell (a failure of kind ``reply``) leaves the reference's grade. If
         it could not be asked or no answer came, the larger of the two is unknown, and so is the
@@ -78,8 +146,12 @@ class Claim:
         elif verdict.failure is not None and verdict.failure.kind != "reply":
             self.grade, self.failure = None, verdict.failure
 
-    def element(self, direction: Direction) -> Element:
-        """The element, as settled so far."""
+    def below(self, grade: float) -> bool:
+        """True with a grade that is lower; False without one."""
+        return self.grade is not None and self.grade < grade
+
+    def close(self, direction: Direction) -> Element:
+        """The element with its final grade."""
         return Element(
             direction,
             self.kind,
@@ -94,134 +166,103 @@ class Claim:
         )
 
 
-def questions_of(claims: Iterable[Claim]) -> list[Question]:
-    """The questions of those that have one."""
-    return [claim.question for claim in claims if claim.question is not None]
-
-
-def claims(known: Knowledge) -> Iterator[Claim]:
+def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
     """All elements that count: entity by entity, each with its attributes and relations.
 
-    What belongs to the viewer is left out; a relation stands once, with its first end that is
-    not the viewer's.
+    Those of the viewer are left out; a relation stands once, with its first end that is not the
+    viewer's.
     """
-    touching: list[list[int]] = [[] for _ in known.source.graph.entities]
-    for index, relation in enumerate(known.source.graph.relations):
+    graph = inquiry.source.graph
+    touching: list[list[int]] = [[] for _ in graph.entities]
+    for index, relation in enumerate(graph.relations):
         for end in sorted({relation.subject, relation.object}):
             touching[end].append(index)
     listed: set[int] = set()
-    for index, entity in enumerate(known.source.graph.entities):
+    for index, entity in enumerate(graph.entities):
         if entity.flagged:
             continue
-        yield _entity_claim(known, index)
-        yield from _attribute_claims(known, index)
+        finding = inquiry.findings.get(index)
+        name = _identifier(inquiry, index)
+        grade = finding.grade if finding else None
+        failure = inquiry.failures.get(index)
+        yield OpenElement("entity", name, entity.spans, (index,), name, None, grade, failure)
+        yield from _attributes(inquiry, index)
         for relation_index in touching[index]:
             if relation_index not in listed:
                 listed.add(relation_index)
-                yield _relation_claim(known, relation_index)
+                yield _relation(inquiry, relation_index)
 
 
-def _entity_claim(known: Knowledge, index: int) -> Claim:
-    finding = known.found.get(index)
-    name = _called(known, index)
-    grade = finding.grade if finding else None
-    spans = known.source.graph.entities[index].spans
-    return Claim(
-        "entity", name, spans, (index,), name, grade=grade, failure=known.failed.get(index)
-    )
+def _attributes(inquiry: Inquiry, index: int) -> Iterator[OpenElement]:
+    """Attributes of one entity in alphabetical order; those equal but for case are one."""
+    merged: dict[str, tuple[Span, ...]] = {}
+    entity = inquiry.source.graph.entities[index]
+    for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
+        text = normal_form(attribute.text)
+        merged[text] = merged.get(text, ()) + attribute.spans
+    ends = ((index, _identifier(inquiry, index)),)
+    for text, spans in merged.items():
+        yield _dependent(inquiry, "attribute", text, spans, ends)
 
 
-def _relation_claim(known: Knowledge, index: int) -> Claim:
-    """A relation, its ends called as they were found (the release cuts some parts' names short)."""
-    relation = known.source.graph.relations[index]
-    first, second = _called(known, relation.subject), _called(known, relation.object)
-    if not known.roster.mended and is_part_of(relation):
-        first = questions.shortened(first)
-    elif not known.roster.mended and is_containing(relation):
-        second = questions.shortened(second)
+def _relation(inquiry: Inquiry, index: int) -> OpenElement:
+    """A relation, its ends named as they were found (the release cuts some parts' names short)."""
+    relation = inquiry.source.graph.relations[index]
+    first = _identifier(inquiry, relation.subject)
+    second = _identifier(inquiry, relation.object)
+    if not inquiry.roster.mended and is_part_of(relation):
+        first = short_identifier(first)
+    elif not inquiry.roster.mended and is_containing(relation):
+        second = short_identifier(second)
     ends = ((relation.subject, first), (relation.object, second))
-    return _dependent(known, "relation", relation.text, relation.spans, ends)
-
-
-def _attribute_claims(known: Knowledge, index: int) -> Iterator[Claim]:
-    """The attributes of one entity, in alphabetical order."""
-    ends = ((index, _called(known, index)),)
-    for text, spans in _merged_attributes(known, index):
-        yield _dependent(known, "attribute", text, spans, ends)
-
-
-def _called(known: Knowledge, entity: int) -> str:
-    """What an entity was found under, or else its bare name."""
-    finding = known.found.get(entity)
-    return finding.identifier if finding else known.roster.names[entity]
-
-
-def uncounted(known: Knowledge) -> list[Claim]:
-    """What the release asks about the viewer and then leaves out of the mean."""
-    graph = known.source.graph
-    return [
-        claim
-        for index, entity in enumerate(graph.entities)
-        if entity.flagged
-        for claim in _attribute_claims(known, index)
-    ] + [
-        _relation_claim(known, index)
-        for index, relation in enumerate(graph.relations)
-        if graph.entities[relation.subject].flagged and graph.entities[relation.object].flagged
-    ]
+    return _dependent(inquiry, "relation", relation.text, relation.spans, ends)
 
 
 def _dependent(
-    known: Knowledge,
+    inquiry: Inquiry,
     kind: Kind,
     text: str,
     spans: tuple[Span, ...],
     ends: tuple[tuple[int, str], ...],
-) -> Claim:
-    """An element that is asked about only if all the entities that it belongs to are present.
+) -> OpenElement:
+    """An attribute or a relation, with a question only where all its entities are present.
 
-    Args:
-        known: what has been found out.
-        kind: attribute or relation.
-        text: its text.
-        spans: where it was read.
-        ends: the entities that it belongs to, each with what the question calls it.
+    What belongs to an absent entity cannot be there, so it has the lowest grade unasked.
+    ``ends`` are the entities, each with its name in the question.
     """
-    failure = next((known.failed[end] for end, _ in ends if end in known.failed), None)
+    failure = next((inquiry.failures[end] for end, _ in ends if end in inquiry.failures), None)
     (first, name), (other_entity, other) = ends[0], ends[1] if len(ends) > 1 else (None, None)
-    claim = Claim(kind, text, spans, tuple(end for end, _ in ends), name, other, failure=failure)
-    if failure is None and all(known.found[end].present for end, _ in ends):
-        claim.question = known.question(kind, first, name, text, other, other_entity)
+    indices = tuple(end for end, _ in ends)
+    element = OpenElement(kind, text, spans, indices, name, other, failure=failure)
+    if failure is None and all(inquiry.findings[end].present for end in indices):
+        element.question = inquiry.question(kind, first, name, text, other, other_entity)
     elif failure is None:
-        claim.grade = LOWEST_GRADE  # it cannot be there: what it belongs to is absent
-    return claim
+        element.grade = LOWEST_GRADE
+    return element
 
 
-def _merged_attributes(known: Knowledge, index: int) -> Iterator[tuple[str, tuple[Span, ...]]]:
-    """Attributes in alphabetical order; those equal but for case are one."""
-    merged: dict[str, tuple[Span, ...]] = {}
-    entity = known.source.graph.entities[index]
-    for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
-        text = plain(attribute.text)
-        merged[text] = merged.get(text, ()) + attribute.spans
-    return iter(merged.items())
+def _uncounted(inquiry: Inquiry) -> list[OpenElement]:
+    """Elements of the viewer, which the release asks about and leaves out of the mean."""
+    graph = inquiry.source.graph
+    flags = [entity.flagged for entity in graph.entities]
+    return [
+        *(e for index, flag in enumerate(flags) if flag for e in _attributes(inquiry, index)),
+        *(
+            _relation(inquiry, index)
+            for index, relation in enumerate(graph.relations)
+            if flags[relation.subject] and flags[relation.object]
+        ),
+    ]
 
 
-SUPPORTED = 3.0
-"""An element is asked of the image when the reference's grade is below this. In POSH's guide 2 is
-a weak hint and 3 is partial: below 3 the reference at most hints at it."""
-
-
-class Look(NamedTuple):
-    """Which image is asked, and about what."""
-
-    image: PromptImage
-    below: float = SUPPORTED
-    """The reference's grade below which an element is asked of the image."""
+def _identifier(inquiry: Inquiry, entity: int) -> str:
+    """The identifier under which an entity was found, or else its bare name."""
+    finding = inquiry.findings.get(entity)
+    return finding.identifier if finding else inquiry.roster.names[entity]
 
 
 def check_supported(grade: float) -> float:
-    """Returns ``grade`` if it can be the one from which on the image is not asked.
+    """Return ``grade`` if it can be the one from which on the image is not asked.
 
     Raises:
         InputError: it cannot.
@@ -231,111 +272,40 @@ def check_supported(grade: float) -> float:
     return grade
 
 
-def look_at(look: Look, known: Knowledge, claims: Sequence[Claim]) -> Asking[None]:
-    """Asks the image about the claims that the other text does not support.
+def _ask_image(
+    image: PromptImage, supported: float, inquiry: Inquiry, elements: Sequence[OpenElement]
+) -> Asking[None]:
+    """Ask the image about elements below ``supported``; raises their grades in place.
 
-    Args:
-        look: the image.
-        known: what the three passes have found out.
-        claims: all elements, with the other text's grades; their grades are raised in place.
+    Entities first, then attributes and relations of those that either witness shows: also of
+    entities that the reference lacks.
     """
-    entities = [claim for claim in claims if claim.kind == "entity"]
-    yield from _ask(look, known, [each for each in entities if each.below(look.below)], 4)
+    entities = [element for element in elements if element.kind == "entity"]
+    doubtful = [element for element in entities if element.below(supported)]
+    yield from _ask_image_pass(image, inquiry, doubtful, 4)
     absent = {each.ends[0] for each in entities if each.grade is None or each.below(PRESENT)}
-    yield from _ask(
-        look,
-        known,
-        [
-            each
-            for each in claims
-            if each.kind != "entity" and each.below(look.below) and absent.isdisjoint(each.ends)
-        ],
-        5,
-    )
+    dependents = [
+        element
+        for element in elements
+        if element.kind != "entity" and element.below(supported) and absent.isdisjoint(element.ends)
+    ]
+    yield from _ask_image_pass(image, inquiry, dependents, 5)
 
 
-def _ask(look: Look, known: Knowledge, claims: Sequence[Claim], number: int) -> Asking[None]:
-    """One pass: puts a question about each claim to the image, and hears the answers."""
-    asked = [_question(look, known, claim) for claim in claims]
-    verdicts = yield from answered((number, 0), asked)
-    for claim, verdict in zip(claims, verdicts, strict=True):
-        claim.see(verdict)
-        known.unparsed += verdict.unparsed
-
-
-def _question(look: Look, known: Knowledge, claim: Claim) -> Question:
-    first, *others = claim.ends
-    return known.question(
-        claim.kind,
-        first,
-        claim.identifier,
-        None if claim.kind == "entity" else claim.text,
-        claim.other,
-        others[0] if others else None,
-        image=look.image,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """Every element of one description, graded against the other."""
-
-    elements: tuple[Element, ...]
-    """In the order in which the release averages them."""
-    found: dict[int, Finding]
-    """By entity index, what each turned out to be; those whose judgment failed are missing."""
-    unparsed: int
-    """Judge replies that held no label and were read as the lowest one."""
-
-    @property
-    def failure(self) -> Failure | None:
-        """Why this direction has no score: the reason of its first failed judgment."""
-        return next((e.failure for e in self.elements if e.grade is None), None)
-
-
-Steps = Asking[Examination]
-
-
-def examine(
-    source: Description,
-    target: Description,
-    direction: Direction,
-    *,
-    pace: Pace = "lazy",
-    mended: bool = False,
-    look: Look | None = None,
-) -> Steps:
-    """Looks for every element of ``source`` in ``target`` (paper, section 3, step 2).
-
-    Args:
-        source: the description whose elements are asked about.
-        target: the description that they are looked for in.
-        direction: which of the two is the generation.
-        pace: how much is asked at a time; the result does not depend on it.
-        mended: without the release's clear mistakes (docs/released_quirks.md).
-        look: the image that is asked about what ``target`` does not support; None for none.
-
-    Yields:
-        Rewrites or questions that can be answered in one call, and is sent their answers.
-
-    Returns:
-        The graded elements and what each entity was found to be.
-    """
-    roster = Roster(source.graph, mended=mended)
-    viewer = questions.given(source.graph)
-    # In the release the viewer has no name of its own before the second pass: "boy runs toward us".
-    known = Knowledge(source, target, direction, roster, dict(viewer) if mended else {})
-    yield from look_for(known, questions.wholes(roster), 1, pace)
-    known.found.update(viewer)
-    yield from look_for(known, questions.parts(roster), 2, pace)
-    found = list(claims(known))
-    asked = [claim for claim in found if claim.question is not None]
-    idle = uncounted(known) if pace == "eager" else []
-    verdicts = yield from answered((3, 0), questions_of(asked) + questions_of(idle))
-    for claim, verdict in zip(asked, verdicts, strict=not idle):  # answers to idle ones come last
-        claim.hear(verdict)
-        known.unparsed += verdict.unparsed
-    if look is not None:
-        yield from look_at(look, known, found)
-    elements = tuple([claim.element(direction) for claim in found])
-    return Examination(elements, known.found, known.unparsed)
+def _ask_image_pass(
+    image: PromptImage, inquiry: Inquiry, elements: Sequence[OpenElement], number: int
+) -> Asking[None]:
+    questions = []
+    for element in elements:
+        first, *others = element.ends
+        text = None if element.kind == "entity" else element.text
+        other = others[0] if others else None
+        questions.append(
+            inquiry.question(
+                element.kind, first, element.identifier, text, element.other, other, image=image
+            )
+        )
+    verdicts = yield from grade((number, 0), questions)
+    for element, verdict in zip(elements, verdicts, strict=True):
+        element.take_image(verdict)
+        inquiry.unparsed += verdict.unparsed

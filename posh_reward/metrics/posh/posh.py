@@ -22,7 +22,7 @@ from posh_reward.metrics.posh.aggregate import (
     weights_of,
     witness_figures,
 )
-from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Look, check_supported, examine
+from posh_reward.metrics.posh.examine import SUPPORTED, Examination, check_supported, examine
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.judge import Judge, Witness, one_model, pace_of, who_wakes
 from posh_reward.metrics.posh.judges.load_judge import check_asks_alike, load_judge, witness_of
@@ -308,7 +308,7 @@ class PoSh:
                 for text, reference, image in pairs
                 for examination in (
                     examine(text, reference, "precision", pace=pace, mended=mended,
-                            look=None if image is None else Look(image, self._supported)),
+                            image=image, supported=self._supported),
                     examine(reference, text, "recall", pace=pace, mended=mended),
                 )
             ]  # fmt: skip

@@ -1,8 +1,7 @@
 """Scene graph -> questions in three passes (paper, section 3, step 2; A.1.3).
 
-An entity is asked for under *candidate identifiers*, each more telling than its bare name
-where the name is shared. Everything here is a pure function of a graph and of what earlier
-passes found out; who answers, and when, is not this module's business.
+An entity is asked for under *candidate names*, each more telling than its bare name where the
+name is shared. Pure functions of a graph and of earlier passes' findings.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ CONTAINING = frozenset(
 )
 """Relations that make their object a part of their subject."""
 
-FORGOTTEN_CONTAINING = frozenset({"held", "worn"})
-"""Those that the release leaves out: "a man *held* a cup" does not make the cup a part."""
+MENDED_CONTAINING = frozenset({"held", "worn"})
+"""More of them, with preset ``mended``: as released "a man *held* a cup" makes no part."""
 
 NO_NAMES = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves "
@@ -30,37 +29,36 @@ NO_NAMES = frozenset(
 )
 """Mentions that are never offered as another name."""
 
-FORGOTTEN_NO_NAMES = frozenset(
+MENDED_NO_NAMES = frozenset(
     "i me my mine myself we us our ours ourselves you your yours yourself yourselves "
     "whose which what one ones".split()
 )
-"""Those that the release does offer: "a boat floats. *One* sinks" is asked for as "one", too."""
+"""More of them, with preset ``mended``: as released "a boat floats. *One* sinks" is asked for as
+"one", too."""
 
 
 class Namesakes:
-    """Entities that share a name (in one frame), and what only one of them has.
-
-    That tells it from its rivals, the others. Counting once keeps a text that repeats one word
-    a thousand times linear; an entity without rivals, the usual case, needs no counts.
-    """
+    """Entities that share a name (in one frame), with counts of all that could tell them apart."""
 
     def __init__(self, roster: Roster, members: Sequence[int]) -> None:
         self.size = len(members)
+        # Counted once for all members: comparing each with each would be quadratic in a text that
+        # repeats one word a thousand times. An entity without rivals, the usual case, needs none.
         self._counts: Counter[tuple[str, object]] = Counter()
         if self.size > 1:
             for member in members:
                 self._counts.update(("attribute", text) for text in roster.attributes[member])
                 self._counts.update(("mention", text) for text in roster.mentions[member])
-                self._counts.update(("done", key) for key in done(roster, member))
-                self._counts.update(("suffered", key) for key in suffered(roster, member))
+                self._counts.update(("active", key) for key in active_relations(roster, member))
+                self._counts.update(("passive", key) for key in passive_relations(roster, member))
 
     def only_one(self, kind: str, key: object) -> bool:
-        """Whether just one of them has an attribute, a mention, or a relation."""
+        """True if just one of them has an attribute, a mention, or a relation."""
         return self.size == 1 or self._counts[kind, key] == 1
 
 
 class Roster:
-    """A graph as questions see it: lower-cased names, parents, and who shares a name.
+    """A graph as questions see it: lower-cased names, parents, namesakes.
 
     Args:
         graph: the scene graph.
@@ -70,7 +68,7 @@ class Roster:
     def __init__(self, graph: SceneGraph, *, mended: bool = False) -> None:
         self.graph = graph
         self.mended = mended
-        self.names = [plain(entity.head) for entity in graph.entities]
+        self.names = [normal_form(entity.head) for entity in graph.entities]
         self.attributes = [_attributes(entity, mended) for entity in graph.entities]
         self.mentions = [_other_mentions(entity, mended) for entity in graph.entities]
         self.parents = _parents(graph, mended)
@@ -95,17 +93,17 @@ class Roster:
         return self._namesakes[key]
 
 
-def plain(text: str) -> str:
+def normal_form(text: str) -> str:
     """A text as names and attributes are compared: stripped and lower-cased."""
     return text.strip().lower()
 
 
-def done(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
+def active_relations(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
     """(relation text, object) of each relation that leaves the entity, in order, once."""
     return dict.fromkeys((r.text, r.object) for r in roster.outgoing[entity])
 
 
-def suffered(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
+def passive_relations(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
     """(relation text, subject) of each relation that reaches the entity, in order, once."""
     return dict.fromkeys((r.text, r.subject) for r in roster.incoming[entity])
 
@@ -118,7 +116,7 @@ def _attributes(entity: Entity, mended: bool) -> dict[str, int]:
     """
     first: dict[str, int] = {}
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
-        text = plain(attribute.text)
+        text = normal_form(attribute.text)
         sentence = min(attribute.sentences, default=0)
         known = first.setdefault(text, sentence)
         if mended:
@@ -127,13 +125,13 @@ def _attributes(entity: Entity, mended: bool) -> dict[str, int]:
 
 
 def _other_mentions(entity: Entity, mended: bool) -> list[str]:
-    """What else the entity is called, pronouns apart, each once, in text order."""
-    name = plain(entity.head)
-    others = dict.fromkeys(plain(head) for head in entity.heads)
+    """Other names of the entity, pronouns apart, each once, in text order."""
+    name = normal_form(entity.head)
+    others = dict.fromkeys(normal_form(head) for head in entity.heads)
     return [
         other
         for other in others
-        if other != name and other not in NO_NAMES and not (mended and other in FORGOTTEN_NO_NAMES)
+        if other != name and other not in NO_NAMES and not (mended and other in MENDED_NO_NAMES)
     ]
 
 
@@ -148,7 +146,7 @@ def _parents(graph: SceneGraph, mended: bool) -> list[list[int]]:
     for relation in graph.relations:
         if is_part_of(relation):
             parents[relation.subject].add(relation.object)
-        elif is_containing(relation) or (mended and relation.text in FORGOTTEN_CONTAINING):
+        elif is_containing(relation) or (mended and relation.text in MENDED_CONTAINING):
             parents[relation.object].add(relation.subject)
     if mended:
         for index, them in enumerate(parents):
@@ -157,26 +155,25 @@ def _parents(graph: SceneGraph, mended: bool) -> list[list[int]]:
 
 
 def is_part_of(relation: Relation) -> bool:
-    """Whether it makes its subject a part of its object."""
+    """True where the subject is a part of the object."""
     return relation.text == PART_OF
 
 
 def is_containing(relation: Relation) -> bool:
-    """Whether it makes its object a part of its subject."""
+    """True where the object is a part of the subject."""
     return relation.text in CONTAINING
 
 
 PRESENT = 2.0
 """An entity is present when the grade of its best candidate is at least this."""
 ASKING_VERSION = 2
-"""Of what is asked about a graph, and how grades make a score. Raise it with any change of
-``questions``, ``roster`` or ``examine`` that changes a question or a score: signatures carry it.
-``tests/golden/test_readings.py`` fails if that is forgotten."""
+"""Version of the questions about a graph and of the means of grades, in signatures. Raise it with
+any change that changes a question or a score: ``tests/golden/test_readings.py`` fails otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is known of an entity once it has been asked for."""
+    """An entity once it has been asked for: its best candidate with its grade."""
 
     identifier: str
     grade: float
@@ -184,25 +181,25 @@ class Finding:
 
     @property
     def present(self) -> bool:
-        """Whether the other description has it at all."""
+        """True if the other description has it at all."""
         return self.grade >= PRESENT
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """One way to call an entity in a question."""
+class CandidateName:
+    """One name for an entity in a question."""
 
     rank: int
     text: str
     rewrite: Literal["attribute", "relation"] | None
-    """Which rewrite makes a fluent phrase of it; None if it is asked as it stands."""
+    """Instruction that makes a fluent phrase of it; None if it is asked as it stands."""
 
 
 Findings = Mapping[int, Finding]
 """By entity index; entities of later passes are missing."""
 
 
-def given(graph: SceneGraph) -> dict[int, Finding]:
+def viewer_findings(graph: SceneGraph) -> dict[int, Finding]:
     """The viewer and the viewer's sides: present without being asked for."""
     return {
         index: Finding(_viewer_name(entity), HIGHEST_GRADE)
@@ -229,82 +226,79 @@ def parts(roster: Roster) -> list[int]:
     ]
 
 
-def candidates(roster: Roster, entity: int, found: Findings) -> list[Candidate]:
-    """All ways to call an entity, in rank order; never empty.
+def candidates(roster: Roster, entity: int, findings: Findings) -> list[CandidateName]:
+    """All names of an entity, in rank order; never empty.
 
-    An entity is called in *frames*: a part as "robe of king" for each parent that was found, in
-    order of entities, and by its bare name too if no parent was found or nothing else has that
-    name. A text that an earlier frame has offered is not offered again, and does not keep a later
-    frame from trying relations. Only if no frame gives anything is the first one asked bare.
+    Names are made in *frames*: a part's is "robe of king" for each parent that was found, in
+    order of entities, and its bare name too if no parent was found or nothing else has that name.
     """
     name = roster.names[entity]
-    parents = [p for p in roster.parents[entity] if p in found and found[p].present]
-    frames = [_Frame(f" of {found[p].identifier}", roster.namesakes(name, p)) for p in parents]
+    parents = [p for p in roster.parents[entity] if p in findings and findings[p].present]
+    frames = [_Frame(f" of {findings[p].identifier}", roster.namesakes(name, p)) for p in parents]
     if not parents or roster.namesakes(name).size == 1:
         frames.insert(0, _Frame("", roster.namesakes(name)))
     offered: set[str] = set()
-    ways: list[Candidate] = []
+    names: list[CandidateName] = []
     for frame in frames:
-        known = len(ways)
+        before = len(names)
         if frame.namesakes.size == 1:
-            ways.append(Candidate(0, name + frame.of, None))
+            names.append(CandidateName(0, name + frame.of, None))
             offered.add(name + frame.of)
-        _offer(_by_description(roster, entity, frame), offered, ways)
-        if len(ways) == known:
-            _offer(_by_relations(roster, entity, frame, found), offered, ways)
-    if not ways:
-        return [Candidate(0, name + frames[0].of, None)]
-    return sorted(ways, key=lambda way: way.rank)
+        # A text that an earlier frame offers is not offered again, and does not keep a later frame
+        # from trying relations. Only if no frame gives anything is the first one asked bare.
+        _offer(_by_description(roster, entity, frame), offered, names)
+        if len(names) == before:
+            _offer(_by_relations(roster, entity, frame, findings), offered, names)
+    if not names:
+        return [CandidateName(0, name + frames[0].of, None)]
+    return sorted(names, key=lambda each: each.rank)
 
 
-def _offer(new: Iterable[Candidate], offered: set[str], ways: list[Candidate]) -> None:
-    """Adds those whose text is not among those ``offered`` to ``ways``."""
-    for way in new:
-        if way.text not in offered:
-            offered.add(way.text)
-            ways.append(way)
+def _offer(new: Iterable[CandidateName], offered: set[str], names: list[CandidateName]) -> None:
+    for name in new:
+        if name.text not in offered:
+            offered.add(name.text)
+            names.append(name)
 
 
 class _Frame(NamedTuple):
-    """In what connection an entity is called."""
-
     of: str
-    """What follows its name: " of " and a parent, or nothing."""
+    """Follows the name: " of " and a parent, or nothing."""
     namesakes: Namesakes
 
 
-def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[Candidate]:
+def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[CandidateName]:
     """Ranks 1 and 2: "red robe of king", and "cloak of king" if it is also called a cloak."""
     for text in roster.attributes[entity]:
         if frame.namesakes.only_one("attribute", text):
-            yield Candidate(1, f"{text} {roster.names[entity]}{frame.of}", "attribute")
+            yield CandidateName(1, f"{text} {roster.names[entity]}{frame.of}", "attribute")
     for text in roster.mentions[entity]:
         if frame.namesakes.only_one("mention", text):
-            yield Candidate(2, text + frame.of, None)
+            yield CandidateName(2, text + frame.of, None)
 
 
 def _by_relations(
-    roster: Roster, entity: int, frame: _Frame, found: Findings
-) -> Iterator[Candidate]:
-    """Ranks 3 and 4: what the entity does or what is done to it, where no rival does the same."""
+    roster: Roster, entity: int, frame: _Frame, findings: Findings
+) -> Iterator[CandidateName]:
+    """Ranks 3 and 4: relations from and to the entity that no rival has."""
     name = roster.names[entity]
-    for text, index in done(roster, entity):
-        if frame.namesakes.only_one("done", (text, index)):
-            other = _called(roster, index, found)
+    for text, index in active_relations(roster, entity):
+        if frame.namesakes.only_one("active", (text, index)):
+            other = _identifier(roster, index, findings)
             if other is not None:
-                yield Candidate(3, f"{name} {text} {other}", "relation")
-    for text, index in suffered(roster, entity):
-        if frame.namesakes.only_one("suffered", (text, index)):
-            other = _called(roster, index, found)
+                yield CandidateName(3, f"{name} {text} {other}", "relation")
+    for text, index in passive_relations(roster, entity):
+        if frame.namesakes.only_one("passive", (text, index)):
+            other = _identifier(roster, index, findings)
             if other is not None:
-                told = f'{name}{frame.of} with relation "{other} {text} {name}"'
-                yield Candidate(4, told, "relation")
+                passive = f'{name}{frame.of} with relation "{other} {text} {name}"'
+                yield CandidateName(4, passive, "relation")
 
 
-def _called(roster: Roster, entity: int, found: Findings) -> str | None:
-    """How another entity is called within a candidate; None if it is absent."""
-    if entity in found:
-        finding = found[entity]
+def _identifier(roster: Roster, entity: int, findings: Findings) -> str | None:
+    """Name of another entity within a candidate; None if it is absent."""
+    if entity in findings:
+        finding = findings[entity]
         return finding.identifier if finding.present else None
     attributes = roster.attributes[entity]
     name = roster.names[entity]
@@ -317,8 +311,8 @@ def _viewer_name(entity: Entity) -> str:
     return "our left" if entity.left else "our right"
 
 
-def shortened(identifier: str) -> str:
-    """What the release leaves of a part's identifier in the question about its whole.
+def short_identifier(identifier: str) -> str:
+    """A part's identifier as the release has it in the question about its whole.
 
     If there is an " of " and a "]" in it, all from the first " of " to the first "]" goes: it
     asks about "hand" for "hand of man]".

@@ -1,42 +1,49 @@
-"""Asks for the entities of one pass, each under its candidate identifiers."""
+"""Passes 1 and 2: entities, each asked for under its candidate identifiers.
+
+Generators ask: each yields an ``Ask``, is sent the answers, and so knows nothing of batches;
+``lockstep`` runs many of them side by side.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
-
-from posh_reward.types import Phrase, Question, Reply, Verdict
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 from collections import deque
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from posh_reward.metrics.posh import questions
-from posh_reward.metrics.posh.questions import Candidate, Finding, Roster
+from posh_reward.metrics.posh.questions import CandidateName, Finding, Roster, candidates
 from posh_reward.types import (
     HIGHEST_GRADE,
     Description,
     Direction,
     Failure,
     Kind,
+    Phrase,
     PromptImage,
+    Question,
+    Reply,
+    Verdict,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Pace = Literal["lazy", "brisk", "eager"]
 """lazy: an entity's candidates one after another, and only those that can still win: the fewest
 tokens. brisk: the rewrites of all candidates of a pass in one call, then their questions in few
-calls: the fewest waits. eager: all that the release asks, at once."""
+calls: the fewest waits. eager: all that the release asks, at once. No score depends on it."""
 
 SINGLY: dict[Pace, float] = {"lazy": math.inf, "brisk": 1, "eager": 0}
-"""How many calls of a pass ask about one candidate of each entity; the next asks about all the
-rest. Measured in docs/performance.md."""
+"""Calls of a pass that ask about one candidate of each entity; the next asks about all the rest.
+Measured in docs/performance.md."""
+
+UNJUDGED = Failure("error", "no candidate was judged")
 
 
 class Ask(NamedTuple):
-    """What an examination wants answered next."""
+    """Phrases to rewrite, or questions to answer, in one call."""
 
     turn: tuple[int, int, int]
     """Pass, wave, and 0 for rewrites or 1 for questions. Examinations side by side wait for those
@@ -47,41 +54,40 @@ class Ask(NamedTuple):
 Answers = Sequence[Reply] | Sequence[Verdict]
 T = TypeVar("T")
 Asking = Generator[Ask, Answers, T]
-"""Yields what it wants answered, is sent the answers, and returns a ``T``."""
+"""Yields asks, is sent their answers, and returns a ``T``."""
 
 
 def is_rewrites(items: list[Phrase] | list[Question]) -> TypeIs[list[Phrase]]:
-    """Whether phrases are to be rewritten rather than questions answered."""
+    """True for phrases to rewrite, False for questions."""
     return isinstance(items[0], Phrase)
 
 
-def rewritten(turn: tuple[int, int], phrases: list[Phrase]) -> Asking[list[Reply]]:
-    """Asks for rewrites, if there are any; one reply each, in order."""
+def rewrite(turn: tuple[int, int], phrases: list[Phrase]) -> Asking[list[Reply]]:
+    """Ask for rewrites, if there are any; one reply each, in order."""
     answers = (yield Ask((*turn, 0), phrases)) if phrases else ()
     return [answer for answer in answers if isinstance(answer, Reply)]
 
 
-def answered(turn: tuple[int, int], questions: list[Question]) -> Asking[list[Verdict]]:
-    """Asks questions, if there are any; one verdict each, in order."""
+def grade(turn: tuple[int, int], questions: list[Question]) -> Asking[list[Verdict]]:
+    """Ask questions, if there are any; one verdict each, in order."""
     answers = (yield Ask((*turn, 1), questions)) if questions else ()
     return [answer for answer in answers if isinstance(answer, Verdict)]
 
 
-UNJUDGED = Failure("error", "no candidate was judged")
-
-
 @dataclass(slots=True)
-class Knowledge:
-    """What one examination has found out so far."""
+class Inquiry:
+    """One direction of one pair while it is examined, with what is known of its entities."""
 
     source: Description
     target: Description
     direction: Direction
     roster: Roster
-    found: dict[int, Finding]
-    failed: dict[int, Failure] = field(default_factory=dict)
-    """Entities whose judgment failed, with the reason."""
+    findings: dict[int, Finding]
+    """By entity index; those of later passes are missing."""
+    failures: dict[int, Failure] = field(default_factory=dict)
+    """By entity index, where a judgment failed."""
     unparsed: int = 0
+    """Replies so far that held no label."""
 
     def question(
         self,
@@ -102,22 +108,25 @@ class Knowledge:
 
 
 @dataclass(slots=True)
-class _Search:
-    """An entity that is being asked for: what has been heard, and what is left to ask."""
+class _EntitySearch:
+    """An entity whose candidates are being asked about, in order of rank."""
 
     entity: int
-    left: deque[Candidate]
+    queue: deque[CandidateName]
     best: Finding | None = None
     failure: Failure | None = None
 
     @property
     def settled(self) -> bool:
-        """Whether nothing that is left could change what the entity was found to be."""
-        beaten = self.best is not None and round(self.best.grade) >= HIGHEST_GRADE
-        return beaten or self.failure is not None
+        """True where no candidate in the queue could change the finding.
 
-    def hear(self, identifier: str, verdict: Verdict) -> None:
-        """A later candidate replaces an earlier one only with a higher rounded grade."""
+        Only a higher *rounded* grade replaces the best (the release's rule), so nothing beats a
+        rounded 5: most entities need one question instead of one for each candidate.
+        """
+        unbeatable = self.best is not None and round(self.best.grade) >= HIGHEST_GRADE
+        return unbeatable or self.failure is not None
+
+    def take(self, identifier: str, verdict: Verdict) -> None:
         grade = verdict.grade
         if grade is None:
             self.failure = verdict.failure
@@ -125,79 +134,74 @@ class _Search:
             self.best = Finding(identifier, grade)
 
 
-_Way = tuple[_Search, Candidate]
+_Way = tuple[_EntitySearch, CandidateName]
 
 
-def look_for(known: Knowledge, entities: Sequence[int], number: int, pace: Pace) -> Asking[None]:
-    """Asks for one pass's entities, all of them side by side.
+def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace) -> Asking[None]:
+    """Ask for one pass's entities, all of them side by side.
 
     Args:
-        known: what has been found out; what this pass finds is added at its end.
+        inquiry: gets this pass's findings at its end.
         entities: those of this pass.
         number: of the pass, from 1.
-        pace: how much is asked at a time.
+        pace: candidates at a time.
     """
     searches = [
-        _Search(entity, deque(questions.candidates(known.roster, entity, known.found)))
+        _EntitySearch(entity, deque(candidates(inquiry.roster, entity, inquiry.findings)))
         for entity in entities
     ]
     fluent: dict[Phrase, Reply] = {}
     for wave in count():
-        asking = [search for search in searches if search.left and not search.settled]
+        asking = [search for search in searches if search.queue and not search.settled]
         if not asking:
             break
-        left = [(search, way) for search in asking for way in search.left]
-        now = [each for search in asking for each in _next(search, wave, pace)]
-        raw = _phrases(now if pace == "lazy" else left, fluent)
-        replies = yield from rewritten((number, wave), raw)
-        fluent.update(zip(raw, replies, strict=True))
-        yield from _ask_wave(known, now, fluent, (number, wave))
+        pending = [(search, name) for search in asking for name in search.queue]
+        batch = [way for search in asking for way in _next(search, wave, pace)]
+        # Lazily a candidate is rewritten when its turn comes; otherwise all at once, which costs
+        # rewrites that the grades make needless, but no further wait.
+        phrases = _phrases(batch if pace == "lazy" else pending, fluent)
+        replies = yield from rewrite((number, wave), phrases)
+        fluent.update(zip(phrases, replies, strict=True))
+        yield from _ask_wave(inquiry, batch, fluent, (number, wave))
     for search in searches:
         if search.failure is None and search.best is not None:
-            known.found[search.entity] = search.best
+            inquiry.findings[search.entity] = search.best
         else:
-            known.failed[search.entity] = search.failure or UNJUDGED
+            inquiry.failures[search.entity] = search.failure or UNJUDGED
 
 
-def _next(search: _Search, wave: int, pace: Pace) -> list[_Way]:
-    """What a wave asks about an entity: its next candidate, or all that are left."""
-    many = 1 if wave < SINGLY[pace] else len(search.left)
-    return [(search, search.left.popleft()) for _ in range(many)]
+def _next(search: _EntitySearch, wave: int, pace: Pace) -> list[_Way]:
+    many = 1 if wave < SINGLY[pace] else len(search.queue)
+    return [(search, search.queue.popleft()) for _ in range(many)]
 
 
-def _phrases(ways: list[_Way], known: dict[Phrase, Reply]) -> list[Phrase]:
-    """What has to be rewritten and was not yet."""
-    raw = [Phrase(way.text, way.rewrite) for _, way in ways if way.rewrite is not None]
-    return [each for each in raw if each not in known]
+def _phrases(ways: list[_Way], fluent: dict[Phrase, Reply]) -> list[Phrase]:
+    raw = [Phrase(name.text, name.rewrite) for _, name in ways if name.rewrite is not None]
+    return [phrase for phrase in raw if phrase not in fluent]
 
 
 def _ask_wave(
-    known: Knowledge,
-    wave: list[_Way],
-    fluent: dict[Phrase, Reply],
-    turn: tuple[int, int],
+    inquiry: Inquiry, wave: list[_Way], fluent: dict[Phrase, Reply], turn: tuple[int, int]
 ) -> Asking[None]:
-    """Asks about some candidates, and hears the answers in the order of their ranks.
+    """Ask about some candidates, and take the answers in the order of their ranks.
 
-    What comes after the answer that settles an entity is not heard, so it makes no difference
-    whether it was asked: not even if that judgment failed.
+    The answer that settles an entity is the last that counts, so it makes no difference whether
+    later ones were asked for: not even if their judgment failed.
     """
-    called = [_called(way, fluent) for _, way in wave]
+    replies = [
+        Reply(name.text) if name.rewrite is None else fluent[Phrase(name.text, name.rewrite)]
+        for _, name in wave
+    ]
     questions = [
-        known.question(
-            "entity", search.entity, reply.text, raw=None if way.rewrite is None else way.text
+        inquiry.question(
+            "entity", search.entity, reply.text, raw=None if name.rewrite is None else name.text
         )
-        for (search, way), reply in zip(wave, called, strict=True)
+        for (search, name), reply in zip(wave, replies, strict=True)
         if reply.text is not None
     ]
-    verdicts = iter((yield from answered(turn, questions)))
-    for (search, _), reply in zip(wave, called, strict=True):
+    verdicts = iter((yield from grade(turn, questions)))
+    for (search, _), reply in zip(wave, replies, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
         if not search.settled:
-            search.hear(reply.text or "", verdict)
-            known.unparsed += verdict.unparsed
-
-
-def _called(way: Candidate, fluent: dict[Phrase, Reply]) -> Reply:
-    """What a candidate is called in its question, or why it cannot be asked about."""
-    return Reply(way.text) if way.rewrite is None else fluent[Phrase(way.text, way.rewrite)]
+            search.take(reply.text or "", verdict)
+            inquiry.unparsed += verdict.unparsed

@@ -61,7 +61,7 @@ def test_a_later_name_wins_only_with_a_higher_rounded_grade() -> None:
         return {"woman": 3.6, "the tall woman": 4.4}.get(question.identifier, 5.0)
 
     examination, _ = run(grader)
-    assert examination.found[1].identifier == "woman"
+    assert examination.findings[1].identifier == "woman"
 
 
 def test_asking_stops_when_no_candidate_can_win_and_the_result_is_the_same() -> None:
@@ -81,7 +81,7 @@ def test_a_candidate_that_cannot_win_cannot_fail_either() -> None:
 
     for pace in get_args(Pace):
         examination, _ = run(grader, pace=pace)
-        assert examination.found[1].identifier == "woman"
+        assert examination.findings[1].identifier == "woman"
         assert examination.failure is None
 
 

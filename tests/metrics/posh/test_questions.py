@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from posh_reward.metrics.posh.questions import (
-    Candidate,
+    CandidateName,
     Finding,
     Roster,
     candidates,
-    given,
     parts,
-    shortened,
+    short_identifier,
+    viewer_findings,
     wholes,
 )
 from tests.graphs import attribute, entity, graph, relation
 
 
-def texts(ways: list[Candidate]) -> list[tuple[int, str]]:
+def texts(ways: list[CandidateName]) -> list[tuple[int, str]]:
     return [(way.rank, way.text) for way in ways]
 
 
@@ -88,7 +88,7 @@ def test_a_part_is_called_by_the_whole_that_was_found() -> None:
 
 def test_the_viewer_is_given() -> None:
     roster = Roster(graph([entity("us", us=True), entity("left", left=True), entity("cup")]))
-    found = given(roster.graph)
+    found = viewer_findings(roster.graph)
     assert [finding.identifier for finding in found.values()] == ["the viewer", "our left"]
     assert wholes(roster) == [2]
 
@@ -107,7 +107,7 @@ VIEWERS = graph(
 def test_the_viewer_has_no_name_of_its_own_in_the_first_pass() -> None:
     """Q1: a first pass knows of no findings at all."""
     assert texts(candidates(Roster(VIEWERS), 0, {})) == [(3, "boy runs toward red us")]
-    known = given(VIEWERS)
+    known = viewer_findings(VIEWERS)
     assert texts(candidates(Roster(VIEWERS), 0, known)) == [(3, "boy runs toward the viewer")]
 
 
@@ -161,7 +161,7 @@ def test_a_text_that_an_earlier_frame_offered_is_not_found_again() -> None:
             [relation(0, "hold", 1), relation(1, "part of", 3), relation(2, "part of", 3)],
         )
     )
-    found = given(roster.graph)
+    found = viewer_findings(roster.graph)
     assert texts(candidates(roster, 1, found)) == [
         (0, "hands of the viewer"),
         (1, "cold hands of the viewer"),
@@ -230,4 +230,4 @@ def test_of_attributes_equal_but_for_case_the_upper_one_says_when() -> None:
 )
 def test_brackets_cut_a_part_short(identifier: str, left: str) -> None:
     """Q12."""
-    assert shortened(identifier) == left
+    assert short_identifier(identifier) == left

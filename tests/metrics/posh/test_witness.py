@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from posh_reward import InputError, PoSh
-from posh_reward.metrics.posh.examine import Examination, Look, examine
+from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
@@ -59,8 +59,9 @@ class Watcher(FakeJudge):
 
 def run(sees: Grader, *, pairs: int = 1, below: float = 3.0) -> tuple[Examination, Watcher]:
     judge, witness = FakeJudge(stated), Watcher(sees)
-    look = Look(IMAGE, below)
-    steps = [examine(SOURCE, TARGET, "precision", look=look) for _ in range(pairs)]
+    steps = [
+        examine(SOURCE, TARGET, "precision", image=IMAGE, supported=below) for _ in range(pairs)
+    ]
     return run_together(steps, judge, Rewriter(judge), witness)[0], witness
 
 
