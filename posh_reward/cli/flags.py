@@ -9,6 +9,7 @@ from posh_reward.cli import (
     agreement_flags,
     calibrate,
     commands,
+    fetch,
     others,
     packets,
     prove,
@@ -90,6 +91,8 @@ def command_line() -> argparse.ArgumentParser:
     rubric = chosen.add_parser("rubric", help="score texts by points, with reasons")
     others.add_rubric(_described(rubric, others.RUBRIC), _described)
     _store(_described(chosen.add_parser("store", help="look into a store, or clear it"), STORE))
+    downloads = chosen.add_parser("fetch", help="download what a run needs")
+    fetch.add_flags(_described(downloads, fetch.FETCH))
     _init(_described(chosen.add_parser("init", help="copy recipes and configurations"), INIT))
     return parser
 

@@ -1,0 +1,214 @@
+"""Fetch weights, data, and spaCy's and Maverick's models, before the run that needs them.
+
+Afterwards the run works with ``HF_HUB_OFFLINE=1``, on a node that reaches no network.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from posh_reward.datasets.load_dataset import check_name_of_hub
+from posh_reward.errors import ConfigError, MissingDependencyError, PoshError
+from posh_reward.graph.coref.maverick import PAPER_WEIGHTS
+from posh_reward.graph.coref.maverick_setup import default_env, make_env, python_of
+from posh_reward.metrics.load_metric import read_metric
+from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
+from posh_reward.models.load_model import MODELS, model_settings
+from posh_reward.settings import read_settings
+
+MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
+MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
+MAVERICK_ENCODER = "microsoft/deberta-v3-large"
+"""The encoder of Maverick's weights, which it loads from the hub as well."""
+ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
+
+Kind = Literal["model", "dataset", "spacy", "environment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """Something that a run loads and that may have to be downloaded."""
+
+    role: str
+    """Such as "policy" or "judge"."""
+    kind: Kind
+    name: str
+    """On the hub, of a spaCy package, or the folder of an environment."""
+    revision: str | None = None
+    files: tuple[str, ...] = MODEL_FILES
+    """Patterns of a model's files, of which each has at least one file."""
+
+    def __str__(self) -> str:
+        return f"{self.role:<12} {self.name}{f' at {self.revision}' if self.revision else ''}"
+
+
+def assets_of(config: str) -> list[Asset]:
+    """What a run of a configuration loads from elsewhere, without local paths and drawn data.
+
+    Args:
+        config: a recipe's configuration, a metric's settings (or their shipped name), or a judge's
+            settings.
+
+    Raises:
+        ConfigError: it cannot be read, or names a path that is not there.
+        InputError: it names no such metric or judge.
+    """
+    path = Path(config)
+    settings = read_settings(path) if path.suffix else read_metric(config)
+    if "like" in settings:
+        from posh_reward.training.arguments import read_config  # imports TRL
+
+        settings = read_config(path)
+    assets: list[Asset] = []
+    if "name" in settings:
+        assets += _judge_assets(settings, "judge")
+    else:
+        recipe = "model_name_or_path" in settings or "dataset_name" in settings
+        names = ("judge", "parser", "coref", "witness")
+        flags = {name: settings.get(name) for name in names}
+        metric = read_metric(settings.get("metric"), **flags) if recipe else settings
+        if recipe:
+            assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
+                                  settings.get("model_revision"))  # fmt: skip
+            assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
+        # A recipe without a metric, such as SFT, has neither judge nor parser.
+        if not recipe or {"metric", "num_generations", *names} & settings.keys():
+            assets += _metric_assets(metric)
+    return list(dict.fromkeys(assets))
+
+
+def is_here(asset: Asset) -> bool:
+    """True if an asset is in the caches of this machine, whole; asks no network."""
+    if asset.kind == "spacy":
+        return find_spec(asset.name) is not None
+    if asset.kind == "environment":
+        return python_of(Path(asset.name)).exists()
+    if asset.kind == "dataset":
+        from datasets import config
+
+        # Prepared by ``load_dataset``: OWNER___NAME/CONFIG/VERSION/HASH/dataset_info.json
+        folder = Path(config.HF_DATASETS_CACHE) / asset.name.replace("/", "___").lower()
+        return any(folder.rglob("dataset_info.json"))
+    try:
+        folder = Path(_snapshot(asset, local_files_only=True))
+    except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository has
+        return False
+    return _is_whole(folder, asset.files)
+
+
+def fetch(asset: Asset) -> None:
+    """Download an asset, or as much of it as is missing.
+
+    Raises:
+        ConfigError: it cannot be had; the message says why.
+    """
+    try:
+        if asset.kind == "model":
+            _snapshot(asset, local_files_only=False)
+        elif asset.kind == "dataset":
+            from datasets import load_dataset
+
+            load_dataset(asset.name)  # prepared as well: offline, only that is found
+        elif asset.kind == "spacy":
+            # It finds the package of this spaCy's version, and hands it to pip.
+            command = [sys.executable, "-m", "spacy", "download", asset.name]
+            subprocess.run(command, check=True, stdout=sys.stderr)  # noqa: S603
+        else:
+            make_env(Path(asset.name))
+    except Exception as error:  # the hub's client, pip and datasets raise many kinds
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(f"{asset.name} cannot be fetched: {reason}") from error
+    if asset.kind == "model" and not is_here(asset):
+        raise ConfigError(
+            f"{asset.name} has no {' or no '.join(asset.files)} on the hub: it is not a model that "
+            "can be loaded here (weights must be safetensors)"
+        )
+
+
+def offline_reason() -> str | None:
+    """The reason why nothing can be fetched in this environment; None if something may be."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        raise MissingDependencyError(
+            "fetching needs huggingface_hub: pip install 'posh-reward[train]'"
+        ) from None
+    return "HF_HUB_OFFLINE is set: unset it to fetch" if constants.HF_HUB_OFFLINE else None
+
+
+def _snapshot(asset: Asset, *, local_files_only: bool) -> str:
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(
+        asset.name,
+        revision=asset.revision,
+        allow_patterns=[*asset.files, *MODEL_EXTRAS],  # no code, no second format of the weights
+        local_files_only=local_files_only,
+    )
+
+
+def _is_whole(folder: Path, files: tuple[str, ...]) -> bool:
+    """True if a snapshot has files of all patterns, and every shard that an index names."""
+    if not all(any(folder.glob(pattern)) for pattern in files):
+        return False
+    shards: set[str] = set()
+    for index in folder.glob("*.index.json"):
+        shards.update(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    return all((folder / shard).exists() for shard in shards)
+
+
+def _hub_assets(role: str, kind: Kind, name: object, revision: object = None) -> Iterator[Asset]:
+    if not isinstance(name, str) or name.partition(":")[0] == "scenes" or Path(name).exists():
+        return
+    check_name_of_hub(name)
+    yield Asset(role, kind, name, str(revision) if revision else None)
+
+
+def _metric_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
+    yield from _judge_assets(metric.get("judge", "embedded"), "judge")
+    if metric.get("witness") not in (None, "judge"):
+        yield from _judge_assets(metric["witness"], "witness")
+    parser = str(metric.get("parser", "embedded"))
+    if parser != "embedded" and not Path(parser).exists():
+        yield Asset("parser", "spacy", parser)
+    if metric.get("coref") == "maverick":
+        yield Asset("coreference", "environment", str(default_env()))
+        yield Asset("coreference", "model", PAPER_WEIGHTS, files=("weights.ckpt",))
+        yield Asset("coreference", "model", MAVERICK_ENCODER, files=ENCODER_FILES)
+
+
+def _judge_assets(which: object, role: str) -> Iterator[Asset]:
+    """Models of a judge or a witness in this process or in vLLM; a server has its own."""
+    if isinstance(which, str) and which.partition(":")[0] == "scenes":
+        return
+    options = model_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
+    if options["name"] == "cascade":
+        yield from _judge_assets(options.get("judge", "embedded"), role)
+    elif options["name"] in ("transformers", "vllm"):
+        yield from _hub_assets(role, "model", options.get("model"), options.get("revision"))
+
+
+def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, str]]:
+    """Each asset with "here", "missing" (``dry_run``), "fetched", or the reason why it is not."""
+    offline = None if dry_run else offline_reason()
+    for asset in assets:
+        if is_here(asset):
+            yield asset, "here"
+        elif dry_run:
+            yield asset, "missing"
+        elif offline is not None:
+            yield asset, offline
+        else:
+            try:
+                fetch(asset)
+            except PoshError as error:
+                yield asset, str(error)
+            else:
+                yield asset, "fetched"

@@ -1,0 +1,163 @@
+"""Everything a run downloads is fetched by one command, and the run then asks no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from posh_reward.errors import ConfigError
+from posh_reward.shipped import shipped
+from posh_reward.training.fetch import assets_of
+from recipes import tiny_qwen
+from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.training.fake_hub import COMMIT, FakeHub
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_papers_run_needs_seven_downloads() -> None:
+    assets = assets_of(str(shipped("configs/dapo/qwen2_5_vl_7b.yaml")))
+    assert [(each.role, each.kind) for each in assets] == [
+        ("policy", "model"), ("dataset", "dataset"), ("judge", "model"), ("parser", "spacy"),
+        ("coreference", "environment"), ("coreference", "model"), ("coreference", "model"),
+    ]  # fmt: skip
+    assert {"Qwen/Qwen2.5-VL-7B-Instruct", "amitha/docent", "Qwen/Qwen3-14B", "en_core_web_trf",
+            "sapienzanlp/maverick-mes-ontonotes", "microsoft/deberta-v3-large"} <= {
+        each.name for each in assets
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "roles"),
+    [
+        ("configs/sft/qwen2_5_vl_7b.yaml", ["policy", "dataset"]),
+        ("configs/sft/qwen2_5_vl_7b_lora.yaml", ["policy", "dataset"]),  # by its `like`
+        ("configs/dapo/qwen2_5_vl_7b_served.yaml",
+         ["policy", "dataset", "parser", *["coreference"] * 3]),
+        ("configs/judge/cascade.yaml", ["judge"]),
+        ("configs/judge/server.yaml", []),
+        ("configs/metric/embedded_graphs.yaml", ["judge"]),
+    ],
+)  # fmt: skip
+def test_only_what_a_configuration_names_is_fetched(config: str, roles: list[str]) -> None:
+    assert [each.role for each in assets_of(str(shipped(config)))] == roles
+
+
+def test_a_path_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path) -> None:
+    config = tmp_path / "a.yaml"
+    config.write_text("model_name_or_path: ./runs/sft\ndataset_name: scenes\n")
+    with pytest.raises(ConfigError, match=r"no file or folder './runs/sft'"):
+        assets_of(str(config))
+    config.write_text(f"model_name_or_path: {tmp_path}\ndataset_name: scenes\n")
+    assert assets_of(str(config)) == []
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("judge")
+    tokenizer = byte_tokenizer()
+    tiny_model(tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "code.py").write_text("raise SystemExit('code of theirs was run')")
+    return folder
+
+
+def posh_reward(
+    *flags: str, before: Sequence[str] = (), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    command = [*before, sys.executable, "-m", "posh_reward.cli", *flags]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
+
+
+def test_what_is_fetched_is_all_that_a_run_without_network_needs(
+    judge: Path, tmp_path: Path
+) -> None:
+    if subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
+        pytest.skip("a process without network needs user namespaces")
+    settings = tmp_path / "judge.json"
+    settings.write_text(json.dumps({"name": "transformers", "model": "someone/judge"}))
+    home = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_DISABLE_XET": "1"}
+    with FakeHub({"someone/judge": judge}) as hub:
+        there = {**home, "HF_ENDPOINT": hub.endpoint, "HF_HUB_OFFLINE": "0"}
+        fetch = ("fetch", "--config", str(settings))
+        dry = posh_reward(*fetch, "--dry-run", **there)
+        assert (dry.returncode, hub.requests) == (2, []), dry.stderr
+        assert "judge        someone/judge: missing" in dry.stderr
+        done = posh_reward(*fetch, **there)
+        assert done.returncode == 0, done.stderr
+        assert "judge        someone/judge: fetched" in done.stderr
+        assert not any("code.py" in request for request in hub.requests), "no code is fetched"
+        hub.requests.clear()
+        again = posh_reward(*fetch, **there)
+        assert "someone/judge: here" in again.stderr
+        assert hub.requests == [], "what is here is not asked for again"
+        [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
+        shard.unlink()
+        assert "someone/judge: missing" in posh_reward(*fetch, "--dry-run", **there).stderr
+        assert "someone/judge: fetched" in posh_reward(*fetch, **there).stderr
+    # No network at all, not even to this machine: a namespace of its own, without interfaces.
+    table = tmp_path / "pairs.jsonl"
+    table.write_text('{"generation": "A dog sits.", "reference": "A red dog sits."}\n')
+    run = posh_reward(
+        "score", str(table), "--judge", str(settings), "-o", str(tmp_path / "scores.jsonl"),
+        before=["unshare", "-rn"], HF_HUB_OFFLINE="1", **home,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    row = json.loads((tmp_path / "scores.jsonl").read_text())
+    assert row["overall"] is not None
+    assert f"someone/judge@{COMMIT}" in row["signature"]
+    shutil.rmtree(tmp_path / "hub")
+    bare = posh_reward(
+        "score", str(table), "--judge", str(settings), before=["unshare", "-rn"],
+        HF_HUB_OFFLINE="0", **home,
+    )  # fmt: skip
+    assert bare.returncode == 4, "without the fetch there is nothing to run"
+
+
+def test_a_hub_that_is_not_there_is_named_and_nothing_hangs(tmp_path: Path) -> None:
+    settings = tmp_path / "judge.json"
+    settings.write_text(json.dumps({"name": "transformers", "model": "someone/judge"}))
+    done = posh_reward("fetch", "--config", str(settings), HF_HOME=str(tmp_path),
+                       HF_ENDPOINT="http://127.0.0.1:9", HF_HUB_OFFLINE="0")  # fmt: skip
+    assert done.returncode == 2
+    assert "someone/judge: failed: someone/judge cannot be fetched" in done.stderr
+    refused = posh_reward("fetch", "--config", str(settings), HF_HOME=str(tmp_path),
+                          HF_HUB_OFFLINE="1")  # fmt: skip
+    assert "HF_HUB_OFFLINE is set: unset it to fetch" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_recipe_trains_without_network_on_a_policy_that_was_fetched(
+    judge: Path, tmp_path: Path
+) -> None:
+    tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=1)
+    config = tmp_path / "dapo.yaml"
+    settings = tmp_path / "judge.json"
+    settings.write_text(json.dumps({"name": "transformers", "model": "someone/judge"}))
+    smoke = (ROOT / "configs/smoke/dapo.yaml").read_text()
+    smoke = smoke.replace("runs/sft", "someone/policy").replace("train=2000", "train=8:heldout=4")
+    smoke = smoke.replace("max_steps: 25", "max_steps: 1").replace("size: 64", "size: 16")
+    config.write_text(smoke.partition("\n")[2] + f"judge: {settings}\n")
+    home = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_DISABLE_XET": "1"}
+    with FakeHub({"someone/judge": judge, "someone/policy": tmp_path / "tiny"}) as hub:
+        fetched = posh_reward("fetch", "--config", str(config), HF_ENDPOINT=hub.endpoint,
+                              HF_HUB_OFFLINE="0", **home)  # fmt: skip
+    assert fetched.stderr.count(": fetched") == 2, fetched.stderr
+    done = subprocess.run(
+        ["unshare", "-rn", sys.executable, "recipes/dapo_posh.py", "--config", str(config),
+         "--output_dir", str(tmp_path / "run")],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **home},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "run" / "model.safetensors").is_file()
