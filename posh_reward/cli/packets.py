@@ -13,6 +13,7 @@ from posh_reward.cli.exits import OK, UNSCORED
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
+    from posh_reward.study.packets.rater_texts import RaterTexts
     from posh_reward.study.packets.study_images import Album
     from posh_reward.study.packets.study_records import PacketKey
     from posh_reward.study.rows.table_items import Columns
@@ -45,6 +46,11 @@ Says, by simulation, how many pairs, raters and hours it takes to settle a diffe
 given number of pairs can settle, by the interval that `read` prints. Raters agree as in the paper
 (Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
 
+TEXTS = """\
+Writes every word that raters read, in one of five languages: questions, instructions, heading,
+contact, buttons. Edit what you like, delete what is to stay as it is, and give the file to
+`posh-reward packets make --texts`."""
+
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
 POTATO = "user_state.json"
@@ -53,10 +59,11 @@ Describe = Callable[[argparse.ArgumentParser, str], argparse.ArgumentParser]
 
 
 def add_commands(command: argparse.ArgumentParser, described: Describe) -> None:
-    """Adds ``make``, ``read`` and ``plan``."""
+    """Add ``make``, ``read``, ``texts`` and ``plan``."""
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     _make(described(chosen.add_parser("make", help="write pages for raters"), MAKE))
     _read(described(chosen.add_parser("read", help="sum up raters' answers"), READ))
+    _write_texts(described(chosen.add_parser("texts", help="every word that raters read"), TEXTS))
     _plan(described(chosen.add_parser("plan", help="how many pairs and raters"), PLAN))
 
 
@@ -83,6 +90,11 @@ def _make(command: argparse.ArgumentParser) -> None:
         "it, such as scenes (data/README.md)")  # fmt: skip
     add("--split", default="test", help="of the dataset; default: test")
     add("--no-images", action="store_true", help="raters judge by the reference alone")
+    add("--no-reference", action="store_true", help="raters judge by the image alone: there is no "
+        "correct description")  # fmt: skip
+    add("--language", metavar="LANGUAGE", help="of the pages: en, nl, de, fr or es; default: en")
+    add("--texts", metavar="FILE", help="your questions, instructions, heading and contact: what "
+        "`packets texts` writes, edited")  # fmt: skip
     add("--suggest", action="store_true", help="granular: show what POSH marks (rows of `score "
         "--elements`). Biases raters: never for a study of POSH itself")  # fmt: skip
     add("--potato", action="store_true", help="also write a project for each rater for Potato "
@@ -108,7 +120,8 @@ def make(flags: argparse.Namespace) -> int:
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
-    texts = {"generation": flags.generation, "reference": flags.reference}
+    reference = None if flags.no_reference else flags.reference
+    texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
@@ -117,7 +130,9 @@ def make(flags: argparse.Namespace) -> int:
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     inputs = {file.name: digest(file.read_bytes()) for file in files}
-    packet = make_packet(items, design, _album(flags, files), inputs, with_potato=flags.potato)
+    packet = make_packet(
+        items, design, _album(flags, files), inputs, texts=_texts(flags), with_potato=flags.potato
+    )
     write_packet(packet, folder, key)
     say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
     if found.incomplete:
@@ -141,7 +156,8 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     from posh_reward.study.rows.tables import format_of, open_table, shown
 
     images = {} if flags.no_images else {"image": columns.image}
-    needed = {"id": columns.id, **columns.texts, **images}
+    texts = {name: column for name, column in columns.texts.items() if column}
+    needed = {"id": columns.id, **texts, **images}
     with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
         column = columns.model or "model"
         named = rows_with_models(rows, column, file.stem if several else None)
@@ -158,6 +174,40 @@ def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
     from posh_reward.study.packets.study_images import Album
 
     return Album([file.parent for file in files], dataset_of(flags))
+
+
+def _texts(flags: argparse.Namespace) -> RaterTexts:
+    from posh_reward.study.packets.rater_texts import read_texts, texts_source
+
+    if flags.language:
+        texts_source(flags.language)  # an unknown one is an error
+    if flags.texts is None:
+        return read_texts("", flags.language)
+    try:
+        own = Path(flags.texts).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the texts {flags.texts!r}: {error}") from None
+    return read_texts(own, flags.language)
+
+
+def _write_texts(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--language", default="en", metavar="LANGUAGE", help="en, nl, de, fr or es; default: en")
+    add("-o", "--output", metavar="FILE", help="default: to the terminal")
+    command.set_defaults(command=texts)
+
+
+def texts(flags: argparse.Namespace) -> int:
+    """Write the texts that raters read, to edit."""
+    from posh_reward.cli.texts import write_text
+    from posh_reward.study.packets.rater_texts import texts_source
+
+    source = texts_source(flags.language)
+    if flags.output is None:
+        write_text(source.rstrip("\n"))
+    else:
+        _write(Path(flags.output), source.encode("utf-8"))
+    return OK
 
 
 def _read(command: argparse.ArgumentParser) -> None:

@@ -17,6 +17,11 @@ WALKS = 200_000
 """Simulated studies from which the level of a look is taken: a level of 5 % is good to 0.05."""
 
 
+CAUTION = 1.25
+"""Satterthwaite's degrees of freedom are a little too many where raters matter: intervals of three
+who all see 100 pairs and lean by 0.3 hold the truth in 93 % without this."""
+
+
 @dataclass(frozen=True, slots=True)
 class MeanTest:
     """A mean with the interval over items and raters, and the p-value of its being 0."""
@@ -96,6 +101,7 @@ class CrossedDesign:
         per_lean = self._expected[0, 1] / (self.raters - 1)  # answers behind one rater's mean
         noise = np.maximum(item * self._expected[0, 0] / (self.raters - 1) + single, 0)
         doubt = np.square(self._rater_share * (rater + noise / per_lean)) / (self.raters - 1)
+        doubt *= CAUTION
         doubt += np.square(over_items) / max(count - 1, 1)
         freedom = np.divide(np.square(variance), doubt, out=np.ones_like(doubt), where=doubt > 0)
         return means, variance, np.maximum(freedom, 1)

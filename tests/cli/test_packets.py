@@ -60,7 +60,7 @@ def test_from_generations_to_a_page(
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
     assert "left out 1 id that not all models wrote about" in said
-    assert "rater-01: 6 tasks: compare two descriptions of an image" in said
+    assert "rater-01: 6 tasks: Compare two descriptions of an image" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",

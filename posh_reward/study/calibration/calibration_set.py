@@ -14,7 +14,8 @@ from posh_reward.study.agreement.compare import Figure, Judgments
 from posh_reward.study.agreement.metric_scores import CandidateText, TextPair
 from posh_reward.study.agreement.preferences import Preferences, preference_figures
 from posh_reward.study.agreement.ratings import TextRatings, rating_figures
-from posh_reward.study.packets.results import AXES, judgments
+from posh_reward.study.packets.rater_texts import AXES
+from posh_reward.study.packets.results import judgments
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.statistics import Floats, Ints
 

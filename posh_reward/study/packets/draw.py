@@ -11,7 +11,8 @@ from itertools import combinations
 from typing import TypeVar
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
+from posh_reward.study.packets.rater_texts import Form
+from posh_reward.study.packets.study_records import Rater, RaterTask, StudyItem
 
 TRIES = 500
 """Ways to hand out one item's tasks before there are taken to be too few raters."""

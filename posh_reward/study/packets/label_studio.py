@@ -11,8 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
+from posh_reward.study.packets.rater_texts import (
+    AXES,
+    SIDES,
+    VALUES,
+    Form,
+    MarkingTexts,
+    RaterTexts,
+)
+from posh_reward.study.packets.study_records import PacketKey, Rater, RaterTask, StudyItem
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
@@ -24,56 +31,53 @@ STYLE = (
 LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 
 
-def config(form: Form, *, images: bool) -> str:
+def config(form: Form, key: PacketKey) -> str:
     """The labelling configuration of a project."""
-    image = '  <Image name="image" value="$image" maxWidth="600px"/>\n' if images else ""
-    body = _coarse_config() if form == "coarse" else _granular_config()
+    image = '  <Image name="image" value="$image" maxWidth="600px"/>\n' if key.images else ""
+    body = _coarse_config(key) if form == "coarse" else _granular_config(key)
     return f"<View>\n  <Style>{STYLE}</Style>\n{image}{body}</View>\n"
 
 
-def _coarse_config() -> str:
-    texts = "".join(
-        f"    <View>{_header(title)}<Text name={quoteattr(name)} value={quoteattr('$' + name)}/>"
-        "</View>\n"
-        for name, title in (
-            ("first", f"{rater_texts.GENERATION} #1"),
-            ("second", f"{rater_texts.GENERATION} #2"),
-        )
+def _coarse_config(key: PacketKey) -> str:
+    generations = "".join(
+        f"    <View>{_header(f'{key.texts.generation} #{number}')}"
+        f'<Text name="{name}" value="${name}"/></View>\n'
+        for number, name in enumerate(("first", "second"), start=1)
+    )
+    choices = "".join(
+        f'    <Choice value={quoteattr(label)} alias="{value}"/>\n'
+        for label, value in key.texts.values.items()
     )
     questions = "".join(
-        f"  {_header(f'{each.title}: {each.text}')}\n"
-        f'  <Choices name="{each.axis}" toName="first" choice="single-radio" required="true">\n'
-        + "".join(
-            f'    <Choice value={quoteattr(label)} alias="{value}"/>\n'
-            for value, label in rater_texts.CHOICES.items()
-        )
-        + "  </Choices>\n"
-        for each in rater_texts.QUESTIONS
+        f"  {_header(f'{each.title}: {key.texts.question(axis, reference=key.reference)}')}\n"
+        f'  <Choices name="{axis}" toName="first" choice="single-radio" required="true">\n'
+        f"{choices}  </Choices>\n"
+        for axis, each in key.texts.questions.items()
     )
-    return f'{_reference()}  <View className="texts">\n{texts}  </View>\n{questions}'
+    return f'{_reference(key)}  <View className="texts">\n{generations}  </View>\n{questions}'
 
 
-def _granular_config() -> str:
+def _granular_config(key: PacketKey) -> str:
     generation = (
-        f'  {_header(rater_texts.GENERATION)}\n  <Text name="generation" value="$generation"/>\n'
+        f'  {_header(key.texts.generation)}\n  <Text name="generation" value="$generation"/>\n'
     )
-    return _markable("mistakes", "generation", generation) + _markable(
-        "omissions", "reference", _reference()
-    )
+    elements = {"mistakes": ("generation", generation), "omissions": ("reference", _reference(key))}
+    return "".join(_markable(side, *elements[side], key.texts.marking[side]) for side in key.sides)
 
 
-def _markable(side: str, text: str, shown: str) -> str:
-    task, _, nothing = rater_texts.SIDES[side]
+def _markable(side: str, text: str, element: str, texts: MarkingTexts) -> str:
     return (
-        f'  {_header(task)}\n  <Labels name="{side}" toName="{text}">'
-        f'<Label value="{LABELS[side]}"/></Labels>\n{shown}'
+        f'  {_header(texts.task)}\n  <Labels name="{side}" toName="{text}">'
+        f'<Label value="{LABELS[side]}"/></Labels>\n{element}'
         f'  <Choices name="no_{side}" toName="{text}" choice="multiple">'
-        f'<Choice value={quoteattr(nothing)} alias="nothing"/></Choices>\n'
+        f'<Choice value={quoteattr(texts.nothing)} alias="nothing"/></Choices>\n'
     )
 
 
-def _reference() -> str:
-    return f'  {_header(rater_texts.REFERENCE)}\n  <Text name="reference" value="$reference"/>\n'
+def _reference(key: PacketKey) -> str:
+    if not key.reference:
+        return ""
+    return f'  {_header(key.texts.reference)}\n  <Text name="reference" value="$reference"/>\n'
 
 
 def _header(text: str) -> str:
@@ -90,13 +94,11 @@ def tasks_json(
 def _task(task: RaterTask, item: StudyItem, image: str | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     names = ("first", "second") if len(texts) == 2 else ("generation",)
-    data: Row = {
-        "task": task.id,
-        "reference": item.reference,
-        **dict(zip(names, texts, strict=True)),
-    }
+    data: Row = {"task": task.id, **dict(zip(names, texts, strict=True))}
+    if item.reference:
+        data["reference"] = item.reference
     if image is not None:
-        data["picture"] = image
+        data["image"] = image
     marks = item.suggested.get(task.models[0]) if len(texts) == 1 else None
     if marks is None:
         return {"data": data}
@@ -126,7 +128,7 @@ def texts_of(data: Mapping[str, Any]) -> tuple[object, ...]:
     return (data.get("first"), data.get("second"))
 
 
-def preferences(result: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def preferences(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, int]:
     """By axis, what was chosen in an annotation; what was not is missing.
 
     Raises:
@@ -135,26 +137,23 @@ def preferences(result: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     chosen: dict[str, int] = {}
     for each in result:
         axis = each.get("from_name")
-        if each.get("type") != "choices" or axis not in {q.axis for q in rater_texts.QUESTIONS}:
+        if each.get("type") != "choices" or axis not in AXES:
             continue
-        chosen[str(axis)] = _preference(each["value"]["choices"])
+        chosen[str(axis)] = _preference(each["value"]["choices"], texts)
     return chosen
 
 
-def _preference(choices: Sequence[str]) -> int:
-    known = {str(value): value for value in rater_texts.CHOICES}
-    known |= {label: value for value, label in rater_texts.CHOICES.items()}
-    if len(choices) != 1 or choices[0] not in known:
-        raise ValueError(
-            f"the choice {choices!r} is not one of {', '.join(rater_texts.CHOICES.values())}"
-        )
-    return known[choices[0]]
+def _preference(choices: Sequence[str], texts: RaterTexts) -> int:
+    values = {**{str(value): value for value in VALUES}, **texts.values}  # an alias, or the label
+    if len(choices) != 1 or choices[0] not in values:
+        raise ValueError(f"the choice {choices!r} is not one of {', '.join(texts.choices)}")
+    return values[choices[0]]
 
 
 def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
     """By side, the marked spans of an annotation; None where it was neither marked nor denied."""
     spans_of: dict[str, list[Span] | None] = {}
-    for side in rater_texts.SIDES:
+    for side in SIDES:
         spans = [
             (each["value"]["start"], each["value"]["end"])
             for each in result

@@ -15,12 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
-from posh_reward.study.packets import label_studio, potato, rater_texts
+from posh_reward.study.packets import label_studio, potato
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_page import rater_page
+from posh_reward.study.packets.rater_texts import FORMS, RaterTexts, shipped_texts
 from posh_reward.study.packets.study_images import Album
 from posh_reward.study.packets.study_items import StudyItems
-from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey, StudyItem
+from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey
 
 GUIDE = """\
 {title}
@@ -33,7 +34,7 @@ A page (.html) is opened by a double click, in any browser, without a network. T
 answers, saves a file (answers-....json) and sends it back. Or import the tasks of a rater into a
 Label Studio project of its own: labelling setup from the .xml, then the .json; export as JSON.
 {potato}
-What raters are told:
+What raters read:
 
 {steps}
 The key that says which description is whose is not in this folder. Do not give it to raters.
@@ -69,15 +70,17 @@ def make_packet(
     album: Album | None,
     inputs: Mapping[str, str],
     *,
+    texts: RaterTexts | None = None,
     with_potato: bool = False,
 ) -> Packet:
-    """Draws the tasks and writes every form. Equal arguments make equal bytes.
+    """Draw the tasks and write every form. Equal arguments make equal bytes.
 
     Args:
         items: what is compared.
         design: how, and the seed.
         album: finds the images; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
+        texts: that raters read; the English ones by default.
         with_potato: add a project for Potato for each rater.
 
     Raises:
@@ -90,9 +93,13 @@ def make_packet(
         raise InputError(
             "Potato's projects show no suggested marks: leave out --potato or --suggest"
         )
-    name = sha256(repr((design, items, sorted(inputs.items()))).encode()).hexdigest()[:10]
+    texts = texts or shipped_texts()
+    reference = any(item.reference for item in items.items)
+    if not reference and album is None:
+        raise InputError("raters need an image or a correct description to judge by")
+    content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
-        name,
+        sha256(content).hexdigest()[:10],
         design.seed,
         items.models,
         suggested,
@@ -102,30 +109,25 @@ def make_packet(
         identical_pairs(items.items) if design.coarse else (),
         items.incomplete,
         dict(inputs),
+        reference,
+        texts,
     )
-    shown = dict.fromkeys(task.item for rater in raters.values() for task in rater.tasks)
-    images = {item: album.uri(by_id[item]) for item in shown} if album else {}
+    in_tasks = dict.fromkeys(task.item for rater in raters.values() for task in rater.tasks)
+    images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
-    for rater_name, rater in raters.items():
-        page = rater_page(name, rater_name, rater, by_id, images)
-        files[f"{rater_name}.html"] = page.encode("utf-8")
+    for name, rater in raters.items():
+        files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")
         tasks = label_studio.tasks_json(rater, by_id, images)
-        files[f"label-studio/{rater_name}.json"] = as_json(tasks)
-        form = label_studio.config(rater.form, images=bool(images))
-        files[f"label-studio/{rater.form}.xml"] = form.encode("utf-8")
-        for path, data in _project(rater_name, key, by_id, images) if with_potato else ():
-            files[path] = data
+        files[f"label-studio/{name}.json"] = as_json(tasks)
+        config = label_studio.config(rater.form, key)
+        files[f"label-studio/{rater.form}.xml"] = config.encode("utf-8")
+        if with_potato:
+            for path, data in potato.project(name, key, by_id, images).items():
+                files[f"potato/{name}/{path}"] = data
     files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
     packet = Packet(key, files)
     files["manifest.json"] = as_json(_manifest(packet), indent=1)
     return packet
-
-
-def _project(
-    name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
-) -> Iterator[tuple[str, bytes]]:
-    for path, data in potato.project(name, key.raters[name], items, images).items():
-        yield f"potato/{name}/{path}", data
 
 
 def as_json(content: object, indent: int | None = None) -> bytes:
@@ -135,25 +137,27 @@ def as_json(content: object, indent: int | None = None) -> bytes:
 
 def _guide(key: PacketKey, with_potato: bool) -> str:
     title = "A comparison of image descriptions by people"
-    forms = {
-        form: [n for n, r in key.raters.items() if r.form == form] for form in rater_texts.STEPS
-    }
+    forms = {form: [n for n, r in key.raters.items() if r.form == form] for form in FORMS}
     files, steps = "", ""
     for form, names in forms.items():
         if not names:
             continue
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        files += f"  {span}: {rater_texts.TITLES[form].lower()}\n"
+        files += f"  {span}: {key.texts.heading[form]}\n"
         files += "".join(
             f"    {name}.html or label-studio/{name}.json with label-studio/{form}.xml: "
             f"{len(key.raters[name].tasks)} tasks\n"
             for name in names
         )
-        told = rater_texts.instructions(
-            form, images=key.images, suggested=key.suggested and form == "granular"
+        instructions = key.texts.instructions(
+            form,
+            images=key.images,
+            suggested=key.suggested and form == "granular",
+            reference=key.reference,
         )
-        steps += f"{rater_texts.TITLES[form]}\n"
-        steps += "".join(f"  {number}. {step}\n" for number, step in enumerate(told, 1)) + "\n"
+        steps += f"{key.texts.heading[form]}\n"
+        lines = (f"  {number}. {step}\n" for number, step in enumerate(instructions, 1))
+        steps += "".join(lines) + "\n"
     return GUIDE.format(
         title=title,
         rule="=" * len(title),
@@ -279,6 +283,6 @@ def _check_seal(found: str, folder: Path) -> None:
 def rater_load(key: PacketKey) -> Sequence[str]:
     """One line for each rater: name, number of tasks, what to do in them."""
     return [
-        f"{name}: {len(rater.tasks)} tasks: {rater_texts.TITLES[rater.form].lower()}"
+        f"{name}: {len(rater.tasks)} tasks: {key.texts.heading[rater.form]}"
         for name, rater in key.raters.items()
     ]

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.study_records import Form, Rater, StudyItem
+from posh_reward.study.packets.rater_texts import AXES, Form, RaterTexts
+from posh_reward.study.packets.study_records import PacketKey, StudyItem
 from posh_reward.study.rows.journal import as_line
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
@@ -51,44 +51,47 @@ def places(text: str) -> list[int]:
 
 
 def project(
-    name: str, rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
+    name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> dict[str, bytes]:
     """One rater's project, by path in its folder. Raters see what is in it."""
     import yaml
 
-    tasks = []
+    rater = key.raters[name]
+    rows = []
     for task in rater.tasks:
         item = items[task.item]
-        texts = dict(zip(_texts(rater.form), (item.texts[m] for m in task.models), strict=True))
-        row = {"id": task.id, **{k: display_text(text) for k, text in texts.items()},
-               "reference": display_text(item.reference)}  # fmt: skip
-        tasks.append(row | ({"picture": images[task.item]} if images else {}))
-    config = yaml.safe_dump(
-        _config(name, rater.form, images=bool(images)), sort_keys=False, allow_unicode=True
-    )
-    return {"config.yaml": config.encode("utf-8"), "tasks.jsonl": b"".join(map(as_line, tasks))}
+        texts = {name: item.texts[model] for name, model in zip(
+            _names(rater.form), task.models, strict=True)}  # fmt: skip
+        texts |= {"reference": item.reference} if key.reference else {}
+        row = {"id": task.id, **{name: display_text(text) for name, text in texts.items()}}
+        rows.append(row | ({"picture": images[task.item]} if images else {}))
+    config = yaml.safe_dump(_config(name, key), sort_keys=False, allow_unicode=True)
+    return {"config.yaml": config.encode("utf-8"), "tasks.jsonl": b"".join(map(as_line, rows))}
 
 
-def _texts(form: Form) -> tuple[str, ...]:
+def _names(form: Form) -> tuple[str, ...]:
     return ("first", "second") if form == "coarse" else ("generation",)
 
 
-def _config(name: str, form: Form, *, images: bool) -> Row:
+def _config(name: str, key: PacketKey) -> Row:
     """The settings of a project; ``potato validate --strict`` finds nothing to say of them."""
-    steps = rater_texts.instructions(form, images=images, suggested=False)
+    form, texts = key.raters[name].form, key.texts
+    steps = texts.instructions(form, images=key.images, suggested=False, reference=key.reference)
     titles = {
-        "reference": rater_texts.REFERENCE,
-        "generation": rater_texts.GENERATION,
-        "first": f"{rater_texts.GENERATION} #1",
-        "second": f"{rater_texts.GENERATION} #2",
+        "reference": texts.reference,
+        "generation": texts.generation,
+        "first": f"{texts.generation} #1",
+        "second": f"{texts.generation} #2",
     }
-    fields: list[Row] = [{"key": "picture", "type": "image", "label": "Image"}] * images
-    for key in ("reference", *_texts(form)):
+    fields: list[Row] = [{"key": "picture", "type": "image", "label": "Image"}] * key.images
+    for name_ in (*(["reference"] if key.reference else []), *_names(form)):
         target = {"span_target": True} if form == "granular" else {}
-        fields.append({"key": key, "type": "text", "label": titles[key], **target})
+        fields.append({"key": name_, "type": "text", "label": titles[name_], **target})
     return {
-        "annotation_task_name": f"{rater_texts.TITLES[form]} ({name})",
-        "annotation_instructions": "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1)),
+        "annotation_task_name": f"{texts.heading[form]} ({name})",
+        "annotation_instructions": "\n".join(
+            f"{n}. {step}" for n, step in enumerate((*steps, *filter(None, [texts.contact])), 1)
+        ),
         "task_dir": ".",
         "data_files": ["tasks.jsonl"],
         "output_annotation_dir": "annotation_output",
@@ -97,31 +100,32 @@ def _config(name: str, form: Form, *, images: bool) -> Row:
         "require_password": False,
         "user_config": {"allow_all_users": True, "users": []},
         "instance_display": {"fields": fields},
-        "annotation_schemes": _coarse_schemes() if form == "coarse" else _granular_schemes(),
+        "annotation_schemes": _coarse_schemes(key) if form == "coarse" else _granular_schemes(key),
     }
 
 
-def _coarse_schemes() -> list[Row]:
+def _coarse_schemes(key: PacketKey) -> list[Row]:
     return [
         {
             "annotation_type": "radio",
-            "name": each.axis,
-            "description": f"{each.title}: {each.text}",
-            "labels": list(rater_texts.CHOICES.values()),
+            "name": axis,
+            "description": f"{each.title}: {key.texts.question(axis, reference=key.reference)}",
+            "labels": list(key.texts.choices),
             "label_requirement": {"required": True},
         }
-        for each in rater_texts.QUESTIONS
+        for axis, each in key.texts.questions.items()
     ]
 
 
-def _granular_schemes() -> list[Row]:
+def _granular_schemes(key: PacketKey) -> list[Row]:
     schemes: list[Row] = []
-    for side, (task, _, nothing) in rater_texts.SIDES.items():
+    for side in key.sides:
+        texts = key.texts.marking[side]
         schemes += [
             {
                 "annotation_type": "span",
                 "name": side,
-                "description": task,
+                "description": texts.task,
                 "labels": [LABELS[side]],
                 "target_field": TARGETS[side],
             },
@@ -129,7 +133,7 @@ def _granular_schemes() -> list[Row]:
                 "annotation_type": "multiselect",
                 "name": f"no_{side}",
                 "description": "If there is nothing to mark:",
-                "labels": [nothing],
+                "labels": [texts.nothing],
             },
         ]
     return schemes
@@ -145,20 +149,19 @@ def task_ids(content: Mapping[str, Any]) -> list[str]:
     return [*dict.fromkeys([*content[CHOSEN], *content[MARKED]])]
 
 
-def preferences(content: Mapping[str, Any], task: str) -> dict[str, int]:
+def preferences(content: Mapping[str, Any], task: str, texts: RaterTexts) -> dict[str, int]:
     """By axis, what was chosen in a task; what was not is missing.
 
     Raises:
         ValueError: a choice is not one of ours.
     """
-    known = {label: value for value, label in rater_texts.CHOICES.items()}
-    axes = {question.axis for question in rater_texts.QUESTIONS}
+    values = texts.values
     chosen: dict[str, int] = {}
     for schema, label in _chosen(content, task):
-        if schema in axes:
-            if label not in known or schema in chosen:
-                raise ValueError(f"the choice {label!r} is not one of {', '.join(known)}")
-            chosen[schema] = known[label]
+        if schema in AXES:
+            if label not in values or schema in chosen:
+                raise ValueError(f"the choice {label!r} is not one of {', '.join(values)}")
+            chosen[schema] = values[label]
     return chosen
 
 

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio, potato, rater_texts
+from posh_reward.study.packets import label_studio, potato
+from posh_reward.study.packets.rater_texts import AXES, VALUES, RaterTexts
 from posh_reward.study.packets.study_records import (
     PacketKey,
     RaterAnswer,
@@ -21,9 +22,6 @@ from posh_reward.study.packets.study_records import (
 )
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
-
-AXES = tuple(question.axis for question in rater_texts.QUESTIONS)
-TITLES = {question.axis: question.title for question in rater_texts.QUESTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     drafts = {
         answer.task: DraftAnswer(
             {axis: getattr(answer, axis) for axis in AXES},
-            {side: _spans(getattr(answer, side)) for side in rater_texts.SIDES},
+            {side: _spans(getattr(answer, side)) for side in key.sides},
             answer.seconds,
             answer.comment,
         )
@@ -205,7 +203,7 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
                 raise InputError("it is there twice")
             if annotation is None:
                 continue
-            drafts[task.id] = _draft(annotation)
+            drafts[task.id] = _draft(annotation, key.texts)
             _check_person(people, annotation.get("completed_by"), name)
         except InputError as error:
             raise InputError(f"exported task {number}: {error}") from None
@@ -226,7 +224,7 @@ def _owner(
     task = next(task for task in key.raters[name].tasks if task.id == data["task"])
     texts_of_item = key.items[task.item]
     texts = tuple(texts_of_item.texts[model] for model in task.models)
-    if label_studio.texts_of(data) != texts or data.get("reference") != texts_of_item.reference:
+    if label_studio.texts_of(data) != texts or data.get("reference", "") != texts_of_item.reference:
         raise InputError("its texts are not those of the packet: they were changed")
     return name, task
 
@@ -247,11 +245,11 @@ def _check_person(people: dict[object, str], person: object, name: str) -> None:
         )
 
 
-def _draft(annotation: Mapping[str, Any]) -> DraftAnswer:
+def _draft(annotation: Mapping[str, Any], texts: RaterTexts) -> DraftAnswer:
     result = annotation["result"]
     seconds = annotation.get("lead_time")
     return DraftAnswer(
-        label_studio.preferences(result),
+        label_studio.preferences(result, texts),
         label_studio.marks(result),
         float(seconds) if isinstance(seconds, int | float) else None,
     )
@@ -277,7 +275,7 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
             )
         drafts = {
             task: DraftAnswer(
-                potato.preferences(content, task),
+                potato.preferences(content, task, key.texts),
                 potato.marks(content, task, _markable(by_id[task], key)),
                 potato.seconds(content, task),
             )
@@ -298,7 +296,8 @@ def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
     if len(task.models) == 2:
         return {}
     texts_of_item = key.items[task.item]
-    return {"mistakes": texts_of_item.texts[task.models[0]], "omissions": texts_of_item.reference}
+    texts = {"mistakes": texts_of_item.texts[task.models[0]], "omissions": texts_of_item.reference}
+    return {side: texts[side] for side in key.sides}
 
 
 def _sheet(
@@ -308,7 +307,7 @@ def _sheet(
     for number, task in enumerate(key.raters[name].tasks, start=1):
         draft = drafts.get(task.id, DraftAnswer())
         try:
-            open_parts = _open_parts(draft, task)
+            open_parts = _open_parts(draft, task, key)
             if open_parts:
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
             else:
@@ -318,10 +317,12 @@ def _sheet(
     return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
 
 
-def _open_parts(draft: DraftAnswer, task: RaterTask) -> list[str]:
+def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey) -> list[str]:
     if len(task.models) == 2:
-        return [TITLES[axis] for axis in AXES if draft.preferences.get(axis) is None]
-    return [words[1] for side, words in rater_texts.SIDES.items() if draft.marks.get(side) is None]
+        titles = key.texts.questions
+        return [titles[axis].title for axis in AXES if draft.preferences.get(axis) is None]
+    marking = key.texts.marking
+    return [marking[side].name for side in key.sides if draft.marks.get(side) is None]
 
 
 def _answer(draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> RaterAnswer:
@@ -337,10 +338,8 @@ def _answer(draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> 
 
 
 def _preference(value: object) -> int:
-    if not isinstance(value, int) or value not in rater_texts.CHOICES:
-        raise InputError(
-            f"the choice {value!r} is not one of {', '.join(map(str, rater_texts.CHOICES))}"
-        )
+    if not isinstance(value, int) or value not in VALUES:
+        raise InputError(f"the choice {value!r} is not one of {', '.join(map(str, VALUES))}")
     return value
 
 

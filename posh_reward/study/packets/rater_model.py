@@ -18,14 +18,14 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.rater_answers import AXES, signed
+from posh_reward.study.packets.rater_answers import signed
 from posh_reward.study.packets.rater_reports import FASTEST
-from posh_reward.study.packets.rater_texts import CHOICES
+from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 
-VALUES = tuple(sorted(CHOICES))
+VALUES = tuple(sorted(rater_texts.VALUES))
 NORMAL = NormalDist()
 NODES = 64
 """Points of the quadrature over what raters share."""
@@ -200,5 +200,5 @@ def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) ->
     texts = {"mistakes": item.texts[model], "omissions": item.reference}
     return {
         side: [span for span in word_spans(texts[side]) if rng.random() < crowd.marks[model]]
-        for side in rater_texts.SIDES
+        for side in key.sides
     }

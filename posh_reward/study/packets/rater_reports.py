@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.answer_files import AnswerCollection
-from posh_reward.study.packets.study_records import Form, PacketKey, RaterAnswer, word_spans
+from posh_reward.study.packets.rater_texts import Form, RaterTexts
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, word_spans
 
 FASTEST = 10
 """Words a second that nobody reads; people read about 4, and skim 8."""
@@ -40,7 +40,10 @@ def rater_reports(collected: AnswerCollection, key: PacketKey) -> tuple[RaterRep
 def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterReport:
     rater = key.raters[name]
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-    flags = [*_rushed(answers, key), *(_alike(answers) if len(answers) >= ENOUGH else ())]
+    flags = [
+        *_rushed(answers, key),
+        *(_alike(answers, key.texts) if len(answers) >= ENOUGH else ()),
+    ]
     return RaterReport(
         name,
         rater.form,
@@ -68,16 +71,16 @@ def words_shown(answer: RaterAnswer, key: PacketKey) -> int:
     return sum(len(word_spans(text)) for text in texts)
 
 
-def _alike(answers: Sequence[RaterAnswer]) -> list[str]:
+def _alike(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
     """Answers that do not depend on the task: sides are balanced, so honest ones vary."""
     if answers[0].marks is not None:
         empty = all(not a.marks.mistakes and not a.marks.omissions for a in answers if a.marks)
         return ["marked nothing in any task"] if empty else []
-    flags = []
-    for question in rater_texts.QUESTIONS:
-        said = {answer.preferences[question.axis] for answer in answers}
+    flags, labels = [], {value: label for label, value in texts.values.items()}
+    for axis, question in texts.questions.items():
+        said = {answer.preferences[axis] for answer in answers}
         if len(said) == 1:
-            flags.append(f"always answered {rater_texts.CHOICES[said.pop()]!r} to {question.title}")
+            flags.append(f"always answered {labels[said.pop()]!r} to {question.title}")
     signs = {value > 0 for a in answers for value in a.preferences.values() if value}
     if not flags and len(signs) == 1:
         flags.append(f"never preferred #{2 if signs.pop() else 1}")

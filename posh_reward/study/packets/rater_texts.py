@@ -1,113 +1,173 @@
-"""Every word that a rater reads: one vocabulary for the page, Label Studio and the guide."""
+"""Every word that a rater reads: for the page, Label Studio, Potato and the guide."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Literal
 
-from posh_reward.study.packets.study_records import Form
+from posh_reward.errors import InputError
 
-
-@dataclass(frozen=True, slots=True)
-class RaterQuestion:
-    """One question about two generations."""
-
-    axis: str
-    """Its name in ``posh_reward.study.rows.scored.AXES``."""
-    title: str
-    text: str
-
-
-QUESTIONS = (
-    RaterQuestion(
-        "mistakes",
-        "Significant mistakes",
-        "Which description makes fewer significant mistakes?",
-    ),
-    RaterQuestion(
-        "omissions",
-        "Missing details",
-        "With the mistakes corrected in your mind: which description leaves out less of the "
-        "correct description?",
-    ),
-    RaterQuestion(
-        "overall",
-        "Overall quality",
-        "Which description would you rather have in place of the correct description?",
-    ),
-)
+Form = Literal["coarse", "granular"]
+FORMS: tuple[Form, ...] = ("coarse", "granular")
+LANGUAGES = ("en", "nl", "de", "fr", "es")
+AXES = ("mistakes", "omissions", "overall")
+SIDES = ("mistakes", "omissions")
+"""Of granular tasks: marked in the generation, and in the correct description."""
+VALUES = (2, 1, 0, -1, -2)
+"""Preferences, as the choices name them; 2 means that the first is much better."""
 BETTER = {
     "mistakes": "fewer mistakes",
     "omissions": "fewer missing details",
     "overall": "better overall",
 }
 """By axis, what a preference means."""
-CHOICES = {
-    2: "#1 much better",
-    1: "#1 slightly better",
-    0: "Equal",
-    -1: "#2 slightly better",
-    -2: "#2 much better",
-}
-"""By preference; 2 means that the first is much better."""
-SIDES = {
-    "mistakes": ("Mark the words that are not true of the image.", "Mistakes",
-                 "There are no mistakes"),
-    "omissions": ("Mark the words whose detail the generated description leaves out.",
-                  "Missing details", "Nothing is missing"),
-}  # fmt: skip
-"""Of granular tasks: what to mark, what the marks are called, and what a rater confirms who marks
-nothing."""
-REFERENCE, GENERATION = "Correct description", "Generated description"
-TITLES: dict[Form, str] = {
-    "coarse": "Compare two descriptions of an image",
-    "granular": "Mark mistakes and missing details",
-}
-STEPS: dict[Form, tuple[str, ...]] = {
-    "coarse": (
-        "Look at the image: who and what is in it, what happens, where.",
-        "Read the correct description. Treat it as true and complete.",
-        "Read the two generated descriptions, #1 and #2. Either may come from any program, and "
-        "which of them is #1 changes from task to task.",
-        "Significant mistakes: details that are not true of the image, such as a wrong thing, a "
-        "wrong colour, or the right thing in the wrong place.",
-        "Missing details: details of the correct description that a generated description leaves "
-        "out. Correct its mistakes in your mind first: calling a woman a man is a mistake, but the "
-        "person is not missing.",
-        "Overall quality: which of the two would serve someone better who cannot see the image. "
-        "This one is for you to weigh.",
-    ),
-    "granular": (
-        "Look at the image: who and what is in it, what happens, where.",
-        "Read the correct description. Treat it as true and complete.",
-        "Read the generated description.",
-        "Mark the mistakes in the generated description: the fewest words that are not true of the "
-        "image, such as a wrong thing, a wrong colour, or a wrong place.",
-        "Mark what is missing in the correct description: the fewest words whose detail the "
-        "generated description does not have. Correct its mistakes in your mind first: calling a "
-        "woman a man is a mistake, but the person is not missing.",
-        "If there is nothing to mark, say so in the box under the text.",
-    ),
-}
-HOW_TO_MARK = (
-    "To mark words, drag the mouse over them; or choose the first word and then the last one (the "
-    "same word twice marks it alone), by clicking, by tapping, or with the arrow keys and Enter. "
-    "Choose a marked word to remove its mark. Escape cancels a mark that you have begun."
-)
-SUGGESTED = (
-    "Some words are marked already: a program suggests them. It is often wrong. Remove what you "
-    "do not agree with, and add what it has not seen."
-)
-NO_IMAGE = "There are no images in this study: judge by the correct description alone."
-KEEPING = (
-    "Your answers stay in this browser as you go. You can close the page and go on later, in the "
-    "same browser. When you are done, save them to a file and send that file back. Nothing is sent "
-    "from this page by itself."
-)
+MARKED = {"mistakes": "Mistakes", "omissions": "Missing details"}
+"""By side, for whoever reads the results."""
 
 
-def instructions(form: Form, *, images: bool, suggested: bool) -> tuple[str, ...]:
-    """What a rater is told to do, step by step."""
-    steps = STEPS[form]
-    if not images:
-        steps = (NO_IMAGE, *steps[1:])
-    return (*steps, SUGGESTED) if suggested else steps
+@dataclass(frozen=True, slots=True)
+class RaterQuestion:
+    """One question about two generations."""
+
+    title: str
+    text: str
+    without_reference: str = ""
+    """The text where raters see no correct description; empty if it is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkingTexts:
+    """One side of a granular task."""
+
+    task: str
+    name: str
+    """Of the marks."""
+    nothing: str
+    """For a rater who marks nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaterTexts:
+    """The words of a study, in one language; ``texts/en.yaml`` says what each is."""
+
+    language: str
+    heading: dict[Form, str]
+    contact: str
+    reference: str
+    generation: str
+    questions: dict[str, RaterQuestion]
+    choices: tuple[str, str, str, str, str]
+    """From the first being much better to the second."""
+    marking: dict[str, MarkingTexts]
+    steps: dict[Form, tuple[str, ...]]
+    steps_without_reference: dict[Form, tuple[str, ...]]
+    no_image: str
+    how_to_mark: str
+    suggested: str
+    keeping: str
+    page: dict[str, str]
+    """Of buttons and messages, by name."""
+
+    @property
+    def values(self) -> dict[str, int]:
+        """Choices -> preferences."""
+        return dict(zip(self.choices, VALUES, strict=True))
+
+    def question(self, axis: str, *, reference: bool) -> str:
+        """The text of a question, with a correct description to see or without."""
+        each = self.questions[axis]
+        return each.text if reference else each.without_reference or each.text
+
+    def instructions(
+        self, form: Form, *, images: bool, suggested: bool, reference: bool
+    ) -> tuple[str, ...]:
+        """The steps that a rater reads first."""
+        steps = (self.steps if reference else self.steps_without_reference)[form]
+        if not images:
+            steps = (self.no_image, *steps[1:])
+        return (*steps, self.suggested) if suggested else steps
+
+
+def texts_source(language: str = "en") -> str:
+    """The file of a language, to edit.
+
+    Raises:
+        InputError: there is none.
+    """
+    if language not in LANGUAGES:
+        raise InputError(f"there are no texts in {language!r}, but in {', '.join(LANGUAGES)}")
+    path = resources.files("posh_reward.study.packets") / "texts" / f"{language}.yaml"
+    return path.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def shipped_texts(language: str = "en") -> RaterTexts:
+    """The texts of a language."""
+    return read_texts("", language)
+
+
+def read_texts(own: str, language: str | None = None) -> RaterTexts:
+    """The texts of a language, with those of an edited file in their place.
+
+    Args:
+        own: YAML with some or all of the names in ``texts/en.yaml``.
+        language: of what it leaves out; the one that it names, or English, by default.
+
+    Raises:
+        InputError: the file is not YAML, has an unknown name, or a text lost its {words}.
+    """
+    import yaml
+
+    try:
+        changes = yaml.safe_load(own) or {}
+    except yaml.YAMLError as error:
+        raise InputError(f"the texts are not YAML: {error}") from None
+    if not isinstance(changes, dict):
+        raise InputError("the texts are no table of names and texts: see `packets texts`")
+    chosen = str(language or changes.get("language") or "en")
+    base = yaml.safe_load(texts_source(chosen if chosen in LANGUAGES else "en"))
+    return _checked(_merged(base, changes, ""))
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in changes.items():
+        path = f"{where}{name}"
+        if name not in base:
+            raise InputError(f"the texts have no {path!r}; here are {', '.join(map(str, base))}")
+        own = base[name]
+        if isinstance(own, dict) != isinstance(value, dict):
+            kind = "a table" if isinstance(own, dict) else "a text"
+            raise InputError(f"{path!r} of the texts is {kind}")
+        if isinstance(own, dict):
+            merged[name] = _merged(own, value, f"{path}.")
+            continue
+        if isinstance(own, str) and (lost := _slots(own) ^ _slots(str(value))):
+            raise InputError(
+                f"{path!r} of the texts needs the words in braces of the original, no more and no "
+                f"fewer: {', '.join(sorted(lost))}"
+            )
+        merged[name] = value
+    return merged
+
+
+def _slots(text: str) -> set[str]:
+    return set(re.findall(r"\{\w+\}", text))
+
+
+def _checked(content: Mapping[str, Any]) -> RaterTexts:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        texts = TypeAdapter(RaterTexts).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where!r} of the texts: {first['msg']}") from None
+    if len(set(texts.choices)) < len(VALUES):
+        raise InputError("two of the five choices of the texts are the same")
+    return texts

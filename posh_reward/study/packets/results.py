@@ -13,10 +13,10 @@ import numpy as np
 
 from posh_reward.study.agreement.rater_agreement import SpanMatches, count_ratings, span_matches
 from posh_reward.study.crossed import CrossedDesign, holm, settled
-from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
+from posh_reward.study.packets.rater_texts import AXES, VALUES
 from posh_reward.study.packets.study_records import (
     PacketKey,
     RaterAnswer,
@@ -32,8 +32,6 @@ from posh_reward.study.statistics import (
     bootstrap_mean,
     sign_test,
 )
-
-AXES = tuple(question.axis for question in rater_texts.QUESTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +177,11 @@ def results(
         _side_bias(coarse),
         tuple(
             _mark_rate(granular, key, model, side)
-            for side in rater_texts.SIDES
+            for side in key.sides
             for model in key.models
             if any(answer.task.models == (model,) for answer in granular)
         ),
-        tuple(_span_agreement(granular, key, side) for side in rater_texts.SIDES if granular),
+        tuple(_span_agreement(granular, key, side) for side in key.sides if granular),
         rater_reports(collection, key),
         tuple(looks),
         tuple(map(str, collection.refusals)),
@@ -271,7 +269,7 @@ def _preference(
         sign_test(means),
         alpha_both_orders(several),
         same_side(several),
-        {value: counts[value] for value in rater_texts.CHOICES},
+        {value: counts[value] for value in VALUES},
     )
 
 

@@ -46,8 +46,8 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         p_text=p_text,
         duration=duration,
         meanings=rater_texts.BETTER,
-        sides=rater_texts.SIDES,
-        choices=sorted(rater_texts.CHOICES),
+        sides=rater_texts.MARKED,
+        choices=sorted(rater_texts.VALUES),
         forms=FORMS,
         footer=[*METHODS, f"Packet {results.packet}."],
     )

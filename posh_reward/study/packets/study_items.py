@@ -15,6 +15,8 @@ from posh_reward.types import Direction, Scores, Span
 
 ABSENT = 2.0
 """Elements graded lower than this are suggested: the paper's threshold of presence (section 5)."""
+LISTED = 50
+"""Faulty rows that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +30,44 @@ class StudyItems:
 
 
 def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> StudyItems:
-    """Groups rows by id.
+    """Group rows by id.
 
     Args:
         rows: of any number of models, each with an id, a model, a generation and a reference.
-        columns: what these are called.
+        columns: names of these; the reference's is None in a study without.
         suggest: take the spans of absent elements along, to be shown to raters.
 
     Raises:
-        InputError: fewer than two models; a row lacks something, or is there twice; or rows of one
-            id differ in their reference or their image.
+        InputError: fewer than two models; rows that lack something, or are there twice; or rows of
+            one id that differ in their reference or their image. It lists all faults.
     """
-    found: dict[str, dict[str, StudyItem]] = {}
+    groups: dict[str, dict[str, StudyItem]] = {}
     models: dict[str, None] = {}
+    faults: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
             item, model = _item(row, columns, suggest)
-            _join(found.setdefault(item.id, {}), item, model)
+            _join(groups.setdefault(item.id, {}), item, model)
         except InputError as error:
-            raise InputError(f"row {number}: {error}") from None
+            name = row.get(columns.id or "id")
+            faults.append(f"row {number}{'' if is_missing(name) else f', id {name!r}'}: {error}")
+            continue
         models[model] = None
+    if len(faults) > 1:
+        more = [f"and {len(faults) - LISTED} more"] if len(faults) > LISTED else []
+        raise InputError("\n  ".join([f"{len(faults)} rows:", *faults[:LISTED], *more]))
+    if faults:
+        raise InputError(faults[0])
     if len(models) < 2:
-        named = f"only {next(iter(models))!r}" if models else "none"
-        raise InputError(f"two models are needed to compare, and there is {named}")
-    complete = [group for group in found.values() if len(group) == len(models)]
+        there = f"only {next(iter(models))!r}" if models else "none"
+        raise InputError(f"two models are needed to compare, and there is {there}")
+    complete = [group for group in groups.values() if len(group) == len(models)]
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
     return StudyItems(
         tuple(models),
         tuple(_merged(group, tuple(models)) for group in complete),
-        tuple(name for name, group in found.items() if len(group) < len(models)),
+        tuple(name for name, group in groups.items() if len(group) < len(models)),
     )
 
 
@@ -68,7 +78,8 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
         raise InputError(f"no model: which wrote it? (column {columns.model or 'model'!r})")
     model = _whole(model)
     text = _text(item.texts["generation"], columns.texts["generation"])
-    reference = _text(item.texts["reference"], columns.texts["reference"])
+    column = columns.texts["reference"]
+    reference = _text(item.texts["reference"], column) if column else ""
     marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
     return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image, marks), model
 

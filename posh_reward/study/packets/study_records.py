@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from posh_reward.study.packets.rater_texts import SIDES, Form, RaterTexts, shipped_texts
 from posh_reward.types import Span
 
-Form = Literal["coarse", "granular"]
-FORMS: tuple[Form, ...] = ("coarse", "granular")
 ANSWERS_FORMAT = "posh-reward answers 1"
 MANIFEST_FORMAT = "posh-reward packet 1"
 
@@ -34,6 +33,7 @@ class StudyItem:
 
     id: str
     reference: str
+    """Empty in a study without correct descriptions."""
     texts: dict[str, str]
     """By model, in the order of the models."""
     image: str | int | None = None
@@ -91,7 +91,16 @@ class PacketKey:
     """Items that were left out since not all models wrote about them."""
     inputs: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each input file."""
+    reference: bool = True
+    """Raters see a correct description."""
+    texts: RaterTexts = field(default_factory=shipped_texts)
+    """That raters read."""
     format: Literal["posh-reward packet key 1"] = "posh-reward packet key 1"
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """That are marked: nothing can be missing where there is no correct description."""
+        return SIDES if self.reference else SIDES[:1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@ from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.potato import display_text, places
 from posh_reward.study.packets.rater_answers import sheets
-from posh_reward.study.packets.rater_texts import CHOICES
+from posh_reward.study.packets.rater_texts import shipped_texts
 from posh_reward.study.packets.study_records import RaterTask, SpanMarks
 from tests.study.packets.studies import items, packet
 
 SPOTS = " A red dog\r\nwith 🐶\u2028spots."
+
+CHOICES = {value: label for label, value in shipped_texts().values.items()}
 
 
 def made(text: str | None = None, **design: Any) -> Packet:

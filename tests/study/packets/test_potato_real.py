@@ -23,7 +23,7 @@ import pytest
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
-from posh_reward.study.packets.rater_texts import CHOICES
+from posh_reward.study.packets.rater_texts import shipped_texts
 from tests.chromium import Browser
 from tests.study.packets.studies import EVIL, items
 
@@ -31,6 +31,8 @@ pytestmark = pytest.mark.potato
 PATIENCE = 120
 """Seconds for the start, and for what a page does: 2 on an idle machine."""
 NAME = "anna"
+
+CHOICES = {value: label for label, value in shipped_texts().values.items()}
 
 
 def packet(texts: dict[str, str] | None = None, **design: Any) -> Packet:

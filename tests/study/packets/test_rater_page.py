@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from posh_reward.study.packets.answer_files import collect
-from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.draw import Design
+from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.packets.study_records import SpanMarks
 from tests.chromium import Browser
-from tests.study.packets.studies import EVIL, content, items, packet, saved
+from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
 VIOLATIONS = "axe.run().then((it) => JSON.stringify(it.violations))"
@@ -146,7 +147,7 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path) -> None:
     assert browser.run("document.querySelector('textarea').value").endswith("🐶\nreally")
     browser.point("#finish", click=True)
     assert browser.run("document.getElementById('open').innerText").split("\n")[0] == (
-        "Task 1: Missing details"
+        "Task 1 of 2: Missing details"
     )
     browser.point("#save", click=True)
     assert downloaded(COARSE, tmp_path).unfinished == (
@@ -197,6 +198,39 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     [before] = sheets(good.read_bytes(), COARSE.key)
     after = downloaded(COARSE, tmp_path)
     assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
+
+
+def test_an_older_file_does_not_replace_newer_answers(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "overall", 0)
+    browser.point("#help", click=True)
+    old = tmp_path / "old.json"
+    old.write_bytes(saved(COARSE.key, "rater-01"))  # of 2026-11-22, 10:00
+    browser.run("latest = '2026-11-23T10:00:00.000Z'")
+    assert load(browser, old).startswith("This file was saved 11/22/2026")
+    here = "answers.map((it) => [it.mistakes !== null, it.overall])"
+    file_overall = [coarse(COARSE.key, t)["overall"] for t in COARSE.key.raters["rater-01"].tasks]
+    assert browser.run(here) == [[True, 0], [True, file_overall[1]]]
+    browser.run("document.querySelector('#intro details').open = true")
+    browser.point("#replace", click=True)
+    assert browser.run(here) == [[True, value] for value in file_overall]
+    assert browser.complaints() == []
+
+
+def test_saved_is_no_longer_said_after_a_change(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    browser.point("#finish", click=True)
+    browser.point("#save", click=True)
+    words = "document.getElementById('saved').textContent"
+    assert browser.run(words).startswith("Saved.")
+    browser.point("#open li:first-child button", click=True)
+    choose(browser, "overall", 0)
+    browser.point("#finish", click=True)
+    assert browser.run(words).startswith("You changed answers after you saved")
+    browser.point("#save", click=True)
+    assert browser.run(words).startswith("Saved.")
 
 
 def test_a_browser_that_keeps_nothing_says_so(browser: Browser, tmp_path: Path) -> None:
@@ -409,6 +443,85 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
         for width in (1280, 640, 390, 320):  # 640: a window of 1280 at 200 % zoom
             browser.resize(width, 700)
             assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Packet:
+    """Texts of 200 words, with images."""
+    image = pytest.importorskip("PIL.Image")
+    from posh_reward.study.packets.study_images import Album
+
+    image.new("RGB", (1200, 800), "red").save(tmp_path / "a.png")
+    few = items(3)
+    words = "A brown dog sleeps under the wooden table. " * 25
+    texts = [{model: words + model[0] * n for n, model in enumerate(few.models, start=1)}] * 3
+    rows = tuple(replace(item, reference=words, texts=each, image="a.png")
+                 for item, each in zip(few.items, texts, strict=True))  # fmt: skip
+    design = Design(7, 1, 1, 0)
+    return make_packet(replace(few, items=rows), design, Album([tmp_path]), {})
+
+
+OBSCURED = """(() => {
+  const it = document.activeElement;
+  if (it === document.body || document.querySelector('nav').contains(it)) return false;
+  const r = it.getClientRects()[0];
+  const points = [[r.left + 3, r.top + 3], [r.right - 3, r.bottom - 3],
+    [(r.left + r.right) / 2, (r.top + r.bottom) / 2]];
+  return !points.some(([x, y]) => {
+    const top = document.elementFromPoint(x, y);
+    return top && (it.contains(top) || top.closest('label')?.contains(it));
+  }) && `${it.tagName} ${it.id || it.name || it.textContent.slice(0, 20)}`;
+})()"""
+"""What has the focus, if nothing of it can be seen (WCAG 2.4.11)."""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (640, 450), (390, 844), (320, 600)])
+def test_what_has_the_focus_is_in_sight(
+    browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
+) -> None:
+    for name in long.key.raters:
+        opened(browser, long, tmp_path, name)
+        browser.resize(width, height)
+        browser.point("#begin", click=True)
+        hidden = []
+        for _ in range(45):
+            browser.press("Tab", 9)
+            if found := browser.run(OBSCURED):
+                hidden.append(found)
+        assert hidden == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(640, 450), (390, 844)])
+def test_texts_stay_in_sight_beside_each_question(
+    browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
+) -> None:
+    """On a phone, and at 200 % in a window of 1280 x 900."""
+    opened(browser, long, tmp_path)
+    browser.resize(width, height)
+    browser.point("#begin", click=True)
+    for axis in AXES:
+        choose(browser, axis, 0)
+        pane = browser.run("(() => { const r = document.querySelector('.materials')"
+                           ".getBoundingClientRect(); return [r.top, r.bottom] })()")  # fmt: skip
+        assert 0 <= pane[0] < pane[1] <= height
+        assert pane[1] - pane[0] > 150
+    browser.point(".jump button:last-child", click=True)
+    top = browser.run("document.querySelector('.materials .row:last-child .card:last-child h3')"
+                      ".getBoundingClientRect().top")  # fmt: skip
+    assert pane[0] <= top < pane[1]
+
+
+def test_an_image_is_enlarged_and_closed_by_keyboard(
+    browser: Browser, tmp_path: Path, long: Packet
+) -> None:
+    opened(browser, long, tmp_path)
+    browser.point("#begin", click=True)
+    tab_to(browser, "it.className === 'enlarge'")
+    browser.press("Enter", 13, "\r")
+    assert browser.run("document.querySelector('dialog img').clientWidth") > 1000
+    browser.press("Escape", 27)
+    assert browser.run("document.getElementById('large').open") is False
+    assert focused(browser, "it.className") == "enlarge"
 
 
 @pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])

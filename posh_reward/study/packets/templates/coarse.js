@@ -1,9 +1,10 @@
 // Two generations side by side, and three questions about them.
 
 function coarseTask(task, answer, changed) {
-  const shown = [row("two", picture(task), reading(packet.words.reference, task.reference)),
+  const correct = task.reference ? [reading(packet.words.reference, task.reference)] : [];
+  const shown = materials(row(correct.length ? "two" : "one", picture(task), ...correct),
     row("two", ...task.texts.map((text, place) =>
-      reading(`${packet.words.generation} #${place + 1}`, text)))];
+      reading(`${packet.words.generation} #${place + 1}`, text))));
   const questions = packet.questions.map(([axis, title, text]) => {
     const box = make("fieldset", {}, make("legend", {}, title), make("p", {}, text));
     for (const [value, label] of packet.choices) {
@@ -14,7 +15,7 @@ function coarseTask(task, answer, changed) {
     }
     return box;
   });
-  return [...shown, row("three", ...questions)];
+  return [shown, row("three", ...questions)];
 }
 
 const coarseLeft = (task, answer) =>

@@ -3,14 +3,18 @@
 
 function granularTask(task, answer, changed) {
   const [generation] = task.texts;
-  return [row("one", picture(task)), row("two",
-    markable("mistakes", packet.words.generation, generation, task.words[0], answer, changed),
-    markable("omissions", packet.words.reference, task.reference, task.words[1], answer, changed))];
+  const texts = { mistakes: [packet.words.generation, generation],
+    omissions: [packet.words.reference, task.reference] };
+  const sides = Object.keys(packet.sides);
+  return [row("one", picture(task)), row(sides.length > 1 ? "two" : "one", ...sides.map((side) =>
+    markable(side, ...texts[side], task.words[side], answer, changed)))];
 }
 
 // Suggested marks do not count as an answer until a rater has seen them.
-const granularLeft = (task, answer) => ["mistakes", "omissions"].filter((side) =>
+const granularLeft = (task, answer) => Object.keys(packet.sides).filter((side) =>
   answer[side] === null || (task.suggested && !answer.seconds)).map((side) => packet.sides[side][1]);
+
+const phrase = (name, words) => packet.words[name].replace("{words}", () => words);
 
 function markable(side, title, text, words, answer, changed) {
   const letters = [...text];  // by code point
@@ -41,7 +45,7 @@ function markable(side, title, text, words, answer, changed) {
   none.checked = answer[side] !== null && !marks.length;
   const chosen = make("ul", { class: "marks", "aria-label": what });
   const hint = make("p", { class: "hint" });  // for those who see; others are told by say()
-  const cancelling = make("button", { type: "button" }, "Cancel (Escape)");
+  const cancelling = make("button", { type: "button" }, packet.words.cancel);
   cancelling.addEventListener("click", () => { const place = begun; cancel(); options[place].focus(); });
 
   function markAt(place) { return marks.find(([first, last]) => first <= place && place <= last); }
@@ -55,7 +59,7 @@ function markable(side, title, text, words, answer, changed) {
       gaps[place].className = mark && mark[0] < place ? "marked" : "";
     });
     chosen.replaceChildren(...marks.map((mark) => {
-      const button = make("button", { type: "button", "aria-label": `Remove the mark ${quote(mark)}` },
+      const button = make("button", { type: "button", "aria-label": phrase("remove", quote(mark)) },
         quote(mark));
       button.addEventListener("click", () => { remove(mark); options[mark[0]].focus(); });
       return make("li", {}, button);
@@ -75,7 +79,7 @@ function markable(side, title, text, words, answer, changed) {
 
   function remove(mark) {
     marks = marks.filter((other) => other !== mark);
-    say(`Removed ${quote(mark)}`);
+    say(phrase("removed", quote(mark)));
     keep();
   }
 
@@ -88,16 +92,16 @@ function markable(side, title, text, words, answer, changed) {
     }
     marks = [...marks.filter(apart), mark].sort(([a], [b]) => a - b);
     begun = null;
-    say(`Marked ${quote(mark)}`);
+    say(phrase("marked", quote(mark)));
     keep();
   }
 
-  const beginning = () => `A mark begins at ${quote([begun, begun])}. Choose its last word.`;
+  const beginning = () => phrase("mark_begins", quote([begun, begun]));
 
   function cancel() {
     if (begun === null) return;
     begun = null;
-    say("Mark cancelled");
+    say(packet.words.cancelled);
     draw();
   }
 

@@ -2,6 +2,8 @@
 const byId = (id) => document.getElementById(id);
 const packet = JSON.parse(byId("packet").textContent);
 const shelf = `posh-reward ${packet.packet} ${packet.rater}`;
+// A text of the page, with its words in braces filled in.
+const text = (name, values = {}) => packet.words[name].replace(/\{(\w+)\}/g, (all, key) => values[key] ?? all);
 const say = (text) => { byId("say").textContent = text; };
 
 function make(tag, attributes = {}, ...children) {
@@ -16,9 +18,32 @@ const reading = (title, text) => make("section", { class: "card" }, make("h3", {
   make("p", { class: "text", dir: "auto" }, text));
 
 function picture(task) {
-  if (task.picture === null) return "";
-  const image = make("img", { src: packet.pictures[task.picture], alt: "The picture described" });
-  return make("figure", { class: "card" }, image);
+  if (task.image === null) return "";
+  const attributes = { src: packet.images[task.image], alt: text("image") };
+  const button = make("button", { type: "button", class: "enlarge" }, text("enlarge"));
+  const large = byId("large");
+  button.addEventListener("click", () => {
+    large.querySelector(".scroll").replaceChildren(make("img", attributes));
+    large.showModal();  // Escape closes it, and the button has the focus again
+  });
+  return make("figure", { class: "card" }, make("img", attributes), button);
+}
+
+// What is judged. Where the window is small it stays in sight above the questions, and buttons
+// scroll it to its parts.
+function materials(...rows) {
+  const pane = make("div", { class: "materials", tabindex: "0", role: "region",
+    "aria-label": text("jump") }, ...rows);
+  const parts = [...pane.querySelectorAll(".card")];
+  const jump = make("div", { class: "jump", role: "group", "aria-label": text("jump") },
+    ...parts.map((part) => {
+      const name = part.querySelector("h3")?.textContent ?? text("image");
+      const brief = name.match(/#\d$/)?.[0] ?? (name === text("image") ? text("image_button") : name);
+      const button = make("button", { type: "button", "aria-label": name }, brief);
+      button.addEventListener("click", () => { pane.scrollTop = part.offsetTop - pane.offsetTop; });
+      return button;
+    }));
+  return make("div", { class: "sight" }, jump, pane);
 }
 
 const FORMS = { coarse: [coarseTask, coarseLeft], granular: [granularTask, granularLeft] };
@@ -26,19 +51,21 @@ const [drawTask, leftOpen] = FORMS[packet.form];
 
 // ---- answers, kept in the browser
 
-const axes = packet.form === "coarse" ? packet.questions.map(([axis]) => axis) : ["mistakes", "omissions"];
+const axes = packet.form === "coarse" ? packet.questions.map(([axis]) => axis) : Object.keys(packet.sides);
 const blank = (task) => ({ task: task.id, ...Object.fromEntries(axes.map((axis) =>
   [axis, task.suggested?.[axis] ?? null])), seconds: 0, comment: "" });
 let answers = packet.tasks.map(blank);
 let at = -1;  // place of the task shown; -1: what to do; as many as there are tasks: the end
 let since = null;
 let unsaved = false;
+let latest = "";  // when an answer was last changed
 let keeps = true;
 
 function keep() {
   clock();
   try {
     localStorage.setItem(shelf, written());
+    localStorage.setItem(`${shelf} latest`, latest);
   } catch {
     keeps = false;
   }
@@ -50,7 +77,8 @@ function recall() {
     localStorage.setItem(`${shelf} test`, "1");
     localStorage.removeItem(`${shelf} test`);
     const kept = localStorage.getItem(shelf);
-    if (kept) restore(JSON.parse(kept));
+    if (kept) answers = restored(JSON.parse(kept));
+    latest = localStorage.getItem(`${shelf} latest`) ?? "";
   } catch {
     keeps = false;
   }
@@ -64,15 +92,25 @@ function written() {
   return JSON.stringify({ ...content, check: sha256(packet.token + JSON.stringify(content)) });
 }
 
-function restore(file) {
+function restored(file) {
   const { check, ...content } = file;
   if (file.packet !== packet.packet || file.rater !== packet.rater) {
-    throw new Error("It belongs to another page.", { cause: "answers" });
+    throw new Error(text("foreign"), { cause: "answers" });
   }
   if (check !== sha256(packet.token + JSON.stringify(content))) {
-    throw new Error("It was changed, or is damaged.", { cause: "answers" });
+    throw new Error(text("changed"), { cause: "answers" });
   }
-  answers = packet.tasks.map((task) => file.answers.find((each) => each.task === task.id) ?? blank(task));
+  return packet.tasks.map((task) => file.answers.find((each) => each.task === task.id) ?? blank(task));
+}
+
+// Answers here are newer than the file: they stay, and what only the file has is added.
+function joined(loaded) {
+  return answers.map((answer, place) => {
+    const other = loaded[place];
+    const open = Object.fromEntries(axes.filter((axis) => answer[axis] === null).map((axis) => [axis, other[axis]]));
+    return { ...answer, ...open, seconds: Math.max(answer.seconds, other.seconds),
+      comment: answer.comment || other.comment };
+  });
 }
 
 // Seconds that a task was in view.
@@ -85,7 +123,9 @@ function clock() {
 }
 
 function changed() {
+  if (byId("saved").textContent) byId("saved").textContent = text("changed_since");
   unsaved = true;
+  latest = new Date().toISOString();
   keep();
   progress();
 }
@@ -97,19 +137,19 @@ const places = () => packet.tasks.map((_, place) => place).filter((place) => isO
 
 function progress() {
   const done = packet.tasks.length - places().length;
-  byId("done").textContent = `${done} of ${packet.tasks.length} tasks done`;
+  byId("done").textContent = text("done", { done, total: packet.tasks.length });
   byId("bar").max = packet.tasks.length;
   byId("bar").value = done;
 }
 
 function comment(answer) {
-  const box = make("textarea", { rows: 2, "aria-label": "Comment on this task" });
+  const box = make("textarea", { rows: 2, "aria-label": text("comment_box") });
   box.value = answer.comment;
   box.addEventListener("input", () => {
     answer.comment = box.value.replace(/[\ud800-\udfff]/gu, "\ufffd").slice(0, 2000);
     changed();
   });
-  const details = make("details", { class: "comment" }, make("summary", {}, "Add a comment"), box);
+  const details = make("details", { class: "comment" }, make("summary", {}, text("comment")), box);
   details.open = Boolean(answer.comment);
   return details;
 }
@@ -125,10 +165,10 @@ function show(place) {
   document.querySelector("nav").hidden = at === -1;
   document.querySelector(".progress").hidden = false;
   byId("next").disabled = at === packet.tasks.length;
-  byId("next").textContent = at === packet.tasks.length - 1 ? "Finish" : "Next";
+  byId("next").textContent = at === packet.tasks.length - 1 ? text("finish") : text("next");
   byId("task").replaceChildren();
   if (task) {
-    const title = `Task ${at + 1} of ${packet.tasks.length}`;
+    const title = text("task", { number: at + 1, total: packet.tasks.length });
     byId("task").append(make("h2", { id: "heading", tabindex: "-1" }, title),
       ...drawTask(task, answers[at], changed), comment(answers[at]));
   }
@@ -142,12 +182,13 @@ function show(place) {
 function ending() {
   const left = places();
   byId("left").textContent = left.length
-    ? `${left.length} of ${packet.tasks.length} tasks are not finished. You can save now, but please finish them before you send the file:`
-    : "All tasks are finished. Thank you!";
+    ? text("some_left", { left: left.length, total: packet.tasks.length })
+    : text("all_done");
   byId("open").replaceChildren(...left.map((place) => {
     const parts = leftOpen(packet.tasks[place], answers[place]);
     const some = parts.length < axes.length ? `: ${parts.join(", ")}` : "";
-    const button = make("button", { type: "button" }, `Task ${place + 1}${some}`);
+    const button = make("button", { type: "button" },
+      text("task", { number: place + 1, total: packet.tasks.length }) + some);
     button.addEventListener("click", () => show(place));
     return make("li", {}, button);
   }));
@@ -164,7 +205,7 @@ function save() {
   make("a", { href: url, download: filename() }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60000);
   unsaved = false;
-  byId("saved").textContent = "Saved. Look for the file among your downloads.";
+  byId("saved").textContent = text("saved");
 }
 
 // ---- controls
@@ -176,15 +217,31 @@ byId("help").addEventListener("click", () => show(-1));
 byId("finish").addEventListener("click", () => show(packet.tasks.length));
 byId("save").addEventListener("click", save);
 byId("load").addEventListener("change", async ({ target }) => {
+  byId("replace").hidden = true;
   try {
-    restore(JSON.parse(await target.files[0].text()));
+    const file = JSON.parse(await target.files[0].text());
+    const loaded = restored(file);
+    const older = latest > file.saved;
+    const before = latest;
+    answers = older ? joined(loaded) : loaded;
     changed();
-    byId("loaded").textContent = "Loaded. Choose Begin to go on.";
+    latest = older ? before : file.saved;
+    const when = (time) => new Date(time).toLocaleString(document.documentElement.lang);
+    byId("loaded").textContent = older
+      ? text("older", { file: when(file.saved), here: when(before) }) : text("loaded");
+    byId("replace").hidden = !older;
+    byId("replace").onclick = () => {
+      answers = loaded;
+      changed();
+      byId("replace").hidden = true;
+      byId("loaded").textContent = text("loaded");
+    };
   } catch (error) {
-    byId("loaded").textContent = `This file cannot be used. ${error.cause === "answers" ? error.message : "It is not a file of answers."}`;
+    byId("loaded").textContent = error.cause === "answers" ? error.message : text("not_answers");
   }
   target.value = "";  // so that the same file can be chosen once more
 });
+byId("close").addEventListener("click", () => byId("large").close());
 document.addEventListener("visibilitychange", () => { if (answers[at]) keep(); });
 window.addEventListener("pagehide", () => { if (answers[at]) keep(); });
 window.addEventListener("storage", ({ key }) => {  // the same page in another tab
@@ -196,5 +253,5 @@ window.addEventListener("storage", ({ key }) => {  // the same page in another t
 window.addEventListener("beforeunload", (event) => { if (unsaved && !keeps) event.preventDefault(); });
 recall();
 progress();
-if (JSON.stringify(answers) !== JSON.stringify(packet.tasks.map(blank))) byId("begin").textContent = "Go on";
+if (JSON.stringify(answers) !== JSON.stringify(packet.tasks.map(blank))) byId("begin").textContent = text("go_on");
 document.querySelector(".progress").hidden = false;

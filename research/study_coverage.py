@@ -1,0 +1,157 @@
+"""How often a study's page is wrong: simulated studies of models that are equally good.
+
+    python -m research.study_coverage --studies 1000
+
+For each design: share of 95 % intervals that hold the truth, and share of studies that call one
+statement or more settled, over items alone (as until version 0.1) and as `packets read` has it.
+Each study has three axes; raters' tastes (lean) are drawn for each model, so a pair differs by them
+as ``rater_model`` has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from posh_reward.study.crossed import CrossedDesign, settled
+from posh_reward.study.packets.draw import Design, draw
+from posh_reward.study.packets.rater_model import Opinions
+from posh_reward.study.packets.study_records import StudyItem
+from posh_reward.study.statistics import Floats
+
+AXES = 3
+SHARED = 0.3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One design, with how its raters answer."""
+
+    pairs: int
+    raters: int
+    lean: float = 0.0
+    repeated: float = 0.15
+    models: int = 2
+    looks: int = 1
+    side: float = 0.0
+
+
+CASES = (
+    *(Case(pairs, raters, lean) for pairs in (40, 100) for raters in (3, 7) for lean in (0.0, 0.3)),
+    *(Case(100, 3, lean, repeated=1) for lean in (0.0, 0.3)),
+    Case(40, 7, 0.3, side=0.5),
+    *(Case(60, 7, lean, models=3) for lean in (0.0, 0.3)),
+    *(Case(98, 7, lean, looks=7) for lean in (0.0, 0.3)),
+)
+
+
+@dataclass
+class Tally:
+    """Counts over studies."""
+
+    intervals: int = 0
+    held: int = 0
+    """Intervals that hold the truth."""
+    false: int = 0
+    """Studies with a statement that is settled."""
+
+    def add(self, tests: Sequence[bool], wrong: bool) -> None:
+        """Count one study."""
+        self.intervals += len(tests)
+        self.held += sum(tests)
+        self.false += wrong
+
+
+def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
+    """Add one study, looked at several times, to both tallies."""
+    rng = np.random.default_rng(seed)
+    names = tuple(f"m{number}" for number in range(case.models))
+    items = [StudyItem(str(n), "r", {m: f"{m} {n}" for m in names}) for n in range(case.pairs)]
+    times = min(3, case.raters)
+    raters = draw(items, Design(seed, case.raters, 0, case.repeated, times))
+    tasks = [
+        (int(task.item), place, task.models, number)
+        for place, rater in enumerate(raters.values())
+        for number, task in enumerate(rater.tasks)
+    ]
+    per_rater = max(number for *_, number in tasks) + 1
+    last: tuple[list[bool], list[bool]] = ([], [])
+    wrong = [False, False]
+    quality = rng.standard_normal((case.pairs, case.models, case.models, AXES))
+    tastes = rng.standard_normal((case.raters, case.models, AXES))
+    noise = rng.standard_normal((len(tasks), AXES))
+    shares = []
+    for look in range(1, case.looks + 1):
+        rows = [r for r, task in enumerate(tasks) if task[3] < per_rater * look / case.looks]
+        shares.append(len(rows) / len(tasks))
+        tests, p_values = look_at(case, rows, tasks, quality, tastes, noise)
+        last = ([low <= 0 <= high for low, high in tests[0]],
+                [low <= 0 <= high for low, high in tests[1]])  # fmt: skip
+        wrong[0] = wrong[0] or not all(last[0])
+        wrong[1] = wrong[1] or any(settled(p_values, tuple(shares)))
+    old.add(last[0], wrong[0])
+    new.add(last[1], wrong[1])
+
+
+Ends = list[tuple[float, float]]
+
+
+def look_at(
+    case: Case, rows: Sequence[int], tasks: Sequence[tuple[int, int, tuple[str, ...], int]],
+    quality: Floats, tastes: Floats, noise: Floats,
+) -> tuple[tuple[Ends, Ends], list[float]]:  # fmt: skip
+    """Ends of the intervals over items, and over both; p-values. One for each pair and axis."""
+    opinions = Opinions(SHARED, lean=case.lean)
+    over_items, over_both, p_values = [], [], []
+    for one, other in combinations(range(case.models), 2):
+        ours = [r for r in rows if {int(m[1:]) for m in tasks[r][2]} == {one, other}]
+        item_of = [tasks[r][0] for r in ours]
+        rater_of = [tasks[r][1] for r in ours]
+        places = {item: place for place, item in enumerate(dict.fromkeys(item_of))}
+        sides = np.array([1 if int(tasks[r][2][0][1:]) == other else -1 for r in ours])
+        design = CrossedDesign([places[item] for item in item_of], rater_of)
+        alone = CrossedDesign(range(len(places)), [0] * len(places))
+        for axis in range(AXES):
+            taste = (tastes[rater_of, other, axis] - tastes[rater_of, one, axis]) / 2**0.5
+            latent = SHARED**0.5 * quality[item_of, one, other, axis] + sides * case.side
+            latent += case.lean * taste + opinions.own * noise[ours, axis]
+            values = opinions.choices(latent)
+            means = [
+                float(values[[i for i, item in enumerate(item_of) if item == name]].mean())
+                for name in places
+            ]
+            interval = alone.test(means).interval
+            over_items.append((interval.low, interval.high))
+            test = design.test(values.tolist())
+            over_both.append((test.interval.low, test.interval.high))
+            p_values.append(test.p)
+    return (over_items, over_both), p_values
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--studies", type=int, default=1000, help="for each design; default: 1000")
+    flags = parser.parse_args(argv)
+    print("| pairs | raters | shared tasks | models | looks | lean | side | held, items "
+          "| held, both | false, items | false, corrected |")  # fmt: skip
+    print("|" + "---|" * 11)
+    for case in CASES:
+        old, new = Tally(), Tally()
+        for seed in range(flags.studies):
+            simulate(case, seed, old, new)
+        figures = (old.held / old.intervals, new.held / new.intervals,
+                   old.false / flags.studies, new.false / flags.studies)  # fmt: skip
+        print(f"| {case.pairs} | {case.raters} | {case.repeated:.0%} | {case.models} | "
+              f"{case.looks} | {case.lean} | {case.side} | "
+              + " | ".join(f"{figure:.1%}" for figure in figures) + " |", flush=True)  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
