@@ -25,11 +25,11 @@ from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
     from posh_reward.datasets.load_dataset import load_images, prompt
-    from posh_reward.metrics.harmonic.metric import HarmonicEval
+    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
     from posh_reward.metrics.load_metric import load_metric
     from posh_reward.metrics.posh.posh import PoSh
-    from posh_reward.metrics.prove.metric import Prove
-    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.metrics.prove.prove import Prove
+    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
     from posh_reward.reward.harmonic_reward import HarmonicReward
     from posh_reward.reward.posh_reward import PoshReward
     from posh_reward.reward.rubric_reward import RubricReward
@@ -66,13 +66,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "HarmonicEval": "metrics.harmonic.metric",
+    "HarmonicEval": "metrics.harmonic.harmonic_eval",
     "HarmonicReward": "reward.harmonic_reward",
     "PoSh": "metrics.posh.posh",
     "PoshReward": "reward.posh_reward",
-    "Prove": "metrics.prove.metric",
+    "Prove": "metrics.prove.prove",
     "RefuseLostWeights": "training.resume",
-    "RubricJudge": "metrics.rubric.metric",
+    "RubricJudge": "metrics.rubric.rubric_judge",
     "RubricReward": "reward.rubric_reward",
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",

@@ -113,7 +113,7 @@ def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
 
 def mmhe(flags: argparse.Namespace) -> int:
     """HarmonicEval's judgments: four tasks, five criteria, the best of three."""
-    from posh_reward.metrics.harmonic.asking import CRITERIA
+    from posh_reward.metrics.harmonic.criteria import CRITERIA
     from posh_reward.study.agreement.mmhe import MmheColumns, mmhe_report, read_mmhe
 
     criteria = {name: name for name in CRITERIA} | dict(flags.criterion)
@@ -268,7 +268,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
         measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:
-        from posh_reward.metrics.harmonic.metric import HarmonicEval
+        from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
         from posh_reward.study.agreement.measures import HarmonicMeasure
 
         harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)

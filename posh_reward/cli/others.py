@@ -91,8 +91,8 @@ def _judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
 
 def score_harmonic(flags: argparse.Namespace) -> int:
     """Scores texts by HarmonicEval."""
-    from posh_reward.metrics.harmonic.asking import CRITERIA
-    from posh_reward.metrics.harmonic.metric import HarmonicEval
+    from posh_reward.metrics.harmonic.criteria import CRITERIA
+    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
     from posh_reward.study.rows.scorers import HarmonicRows, score_others
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
@@ -107,7 +107,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 
 def score_rubric(flags: argparse.Namespace) -> int:
     """Judges texts by a rubric."""
-    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
     from posh_reward.study.rows.scorers import RubricRows, score_others
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)

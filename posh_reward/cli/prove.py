@@ -70,7 +70,7 @@ def _shared(command: argparse.ArgumentParser, rows: str) -> None:
 
 def make(flags: argparse.Namespace) -> int:
     """Writes verified questions."""
-    from posh_reward.metrics.prove.pipeline import PairMaker
+    from posh_reward.metrics.prove.pair_maker import PairMaker
     from posh_reward.study.prove import made_summary, make_pairs
 
     how = tables.how_of(flags, {"caption": flags.caption})
@@ -97,7 +97,7 @@ def _words(path: Path) -> list[str]:
 
 def score(flags: argparse.Namespace) -> int:
     """Scores responses."""
-    from posh_reward.metrics.prove.metric import Prove
+    from posh_reward.metrics.prove.prove import Prove
     from posh_reward.study.prove import score_responses
 
     how = tables.how_of(flags, {name: getattr(flags, name) for name in SCORED})

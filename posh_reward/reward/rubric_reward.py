@@ -7,8 +7,8 @@ from typing import Any
 
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.inputs import sections
-from posh_reward.metrics.rubric.metric import RubricJudge
-from posh_reward.metrics.rubric.scores import RubricScores
+from posh_reward.metrics.rubric.points import RubricScores
+from posh_reward.metrics.rubric.rubric_judge import RubricJudge
 from posh_reward.reward.texts import is_blank
 from posh_reward.reward.trl import MetricReward, column_of
 from posh_reward.types import Failure

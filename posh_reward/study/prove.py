@@ -19,10 +19,10 @@ from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import STANDARD, Row, format_of
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.prove.metric import Prove
-    from posh_reward.metrics.prove.pipeline import PairMaker
-    from posh_reward.metrics.prove.records import Claim, ProveScores
-    from posh_reward.metrics.prove.sifting import Made
+    from posh_reward.metrics.prove.equations import ProveScores, ResponseClaim
+    from posh_reward.metrics.prove.pair_maker import PairMaker
+    from posh_reward.metrics.prove.prove import Prove
+    from posh_reward.metrics.prove.sifting import CaptionQuestions
 
 SCORED = ("response", "answer", "question", "caption")
 """Columns of what is scored."""
@@ -59,7 +59,7 @@ class MadeRows(SiblingRows):
         made = self.maker.make(column(items, "caption"), images)
         return [self._row(item, each) for item, each in zip(items, made, strict=True)]
 
-    def _row(self, item: TableItem, made: Made) -> Row:
+    def _row(self, item: TableItem, made: CaptionQuestions) -> Row:
         pairs = [asdict(pair) for pair in made.pairs]
         return {**item.head, **failed(made.failure), "pairs": pairs, "signature": self.signature}
 
@@ -99,13 +99,13 @@ class ScoredRows(SiblingRows):
             **item.head,
             **{name: getattr(scores, name) for name in NAMES},
             **failed(scores.failure),
-            "wanted": [_without_failure(asdict(each)) for each in scores.wanted],
+            "wanted": [_without_failure(asdict(each)) for each in scores.answer_tuples],
             "claims": [_claim_row(each) for each in scores.claims],
             "signature": scores.signature,
         }
 
 
-def _claim_row(claim: Claim) -> Row:
+def _claim_row(claim: ResponseClaim) -> Row:
     """Return a claim as files keep it: what the image shows stands in column ``picture``."""
     row = _without_failure(asdict(claim))
     row["picture"] = row.pop("image")

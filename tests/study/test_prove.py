@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.prove.metric import Prove
-from posh_reward.metrics.prove.pipeline import PairMaker
+from posh_reward.metrics.prove.pair_maker import PairMaker
+from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.prove import SCORED, Means, made_summary, make_pairs, score_responses

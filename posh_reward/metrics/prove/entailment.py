@@ -7,8 +7,8 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.inputs import check_lists
-from posh_reward.metrics.prove.asking import chosen, prompted
-from posh_reward.metrics.prove.records import Tuple
+from posh_reward.metrics.prove.prove_prompts import prompt_of, verdicts_of
+from posh_reward.metrics.prove.tuple_scenes import Tuple
 from posh_reward.models.asker import Asker
 from posh_reward.models.labels import distribution
 from posh_reward.models.load_model import model_of
@@ -33,32 +33,32 @@ class Entailment:
         self.asker = asker
 
     def probabilities(
-        self, asked: Sequence[tuple[str, PromptImage | Failure]]
+        self, statements: Sequence[tuple[str, PromptImage | Failure]]
     ) -> list[float | Failure]:
         """The probability that each statement is true of its image, in order.
 
         Args:
-            asked: statements with images; one that could not be read is its own answer.
+            statements: statements with images; one that could not be read is its own answer.
         """
         prompts = [
-            prompted("entailment", {"statement": text}, (image,))
-            for text, image in asked
+            prompt_of("entailment", {"statement": text}, (image,))
+            for text, image in statements
             if isinstance(image, PromptImage)
         ]
-        verdicts = iter(chosen(self.asker, prompts, LABELS))
+        verdicts = iter(verdicts_of(self.asker, prompts, LABELS))
         return [
             image if isinstance(image, Failure) else _probability(next(verdicts))
-            for _, image in asked
+            for _, image in statements
         ]
 
 
 def _probability(verdict: Verdict) -> float | Failure:
-    said = distribution(verdict)
-    return said if isinstance(said, Failure) else said[LABELS.index("yes")]
+    masses = distribution(verdict)
+    return masses if isinstance(masses, Failure) else masses[LABELS.index("yes")]
 
 
 def entailment_of(
-    given: str | Mapping[str, Any] | Model | None, store: Store | None
+    model: str | Mapping[str, Any] | Model | None, store: Store | None
 ) -> Entailment | None:
     """The judge that asks a model; None if there is no model.
 
@@ -66,7 +66,7 @@ def entailment_of(
         InputError: there is no such model, or it does not take images.
         ConfigError: its settings cannot be used.
     """
-    return None if given is None else Entailment(Asker(model_of(given, sees=True), store))
+    return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
 
 
 def check_given(

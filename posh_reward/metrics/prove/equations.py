@@ -2,14 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
+from typing import Literal, NamedTuple
 
-from posh_reward.metrics.prove.likeness import Likeness
-from posh_reward.metrics.prove.records import Claim, ProveScores, Tuple, Wanted
-from posh_reward.metrics.prove.tuples import without
+import numpy as np
+
+from posh_reward.metrics.prove.tuple_scenes import Tuple
+from posh_reward.metrics.prove.tuples import phrase, without
+from posh_reward.models.encoders import Encoder, Floats, unit_vectors
 from posh_reward.types import Failure, PromptImage
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTuple:
+    """A tuple of the answer, the question's left out: what a helpful response says."""
+
+    tuple: Tuple
+    score: float
+    """Similarity to the closest tuple of the response, up to 1; 0 if it has none."""
+    closest: Tuple | None
+    """That tuple of the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseClaim:
+    """A tuple of the response: what a truthful response can show for itself."""
+
+    tuple: Tuple
+    score: float | None
+    """The larger one of ``caption`` and ``image``; None if the image's judgment failed."""
+    witness: Literal["caption", "picture"] | None
+    """Which of the two bears it out better."""
+    closest: Tuple | None
+    """The most similar tuple of the caption."""
+    caption: float | None
+    """Similarity to that tuple, up to 1; None without a caption."""
+    image: float | None = None
+    """Probability that the image shows it; None if no judge that sees was asked."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProveScores:
+    """How helpful and how truthful one response is; higher is better, 1 is best.
+
+    Both are None where there is nothing to take the mean of, or where a judgment that they rest on
+    failed; ``failure`` then says why.
+    """
+
+    helpfulness: float | None
+    """hscore (paper, eq. 1): how much of the answer the response says."""
+    truthfulness: float | None
+    """tscore (paper, eq. 2): how much of the response the caption or the image bears out."""
+    signature: str
+    """Everything that another run needs to reproduce the figures."""
+    answer_tuples: tuple[AnswerTuple, ...] = ()
+    claims: tuple[ResponseClaim, ...] = ()
+    failure: Failure | None = None
+
+    @property
+    def average(self) -> float | None:
+        """Mean of the two (paper, Table 1); None unless both are there."""
+        if self.helpfulness is None or self.truthfulness is None:
+            return None
+        return (self.helpfulness + self.truthfulness) / 2
+
+
+ROUNDING = 1e-9
+"""By how much the cosine of equal tuples may miss 1."""
+
+
+class Closest(NamedTuple):
+    """The most similar of some tuples."""
+
+    tuple: Tuple
+    similarity: float
+    """At most 1."""
+
+
+class Likeness:
+    """Similarities among some tuples, each of which is encoded once.
+
+    Args:
+        encoder: texts -> vectors.
+        tuples: all that will be compared.
+    """
+
+    def __init__(self, encoder: Encoder, tuples: Iterable[Tuple]) -> None:
+        texts = list(dict.fromkeys(map(phrase, tuples)))
+        self._row = {text: row for row, text in enumerate(texts)}
+        self._vectors = unit_vectors(encoder, texts)
+
+    def closest(self, tuples: Sequence[Tuple], among: Sequence[Tuple]) -> list[Closest | None]:
+        """For each tuple the most similar of the others; None if there are no others."""
+        if not tuples or not among:
+            return [None] * len(tuples)
+        alike = self._of(tuples) @ self._of(among).T
+        alike = np.where(alike > 1 - ROUNDING, 1.0, alike)
+        places = alike.argmax(axis=1)
+        return [
+            Closest(among[place], float(row[place]))
+            for row, place in zip(alike, places, strict=True)
+        ]
+
+    def _of(self, tuples: Sequence[Tuple]) -> Floats:
+        rows: Floats = self._vectors[[self._row[phrase(each)] for each in tuples]]
+        return rows
+
 
 Read = tuple[Tuple, ...] | Failure
 """The tuples of a text."""
@@ -20,7 +121,7 @@ NO_WITNESS = Failure("text", "there is no caption to compare the response with")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ResponseItem:
     """One response with what it is measured by."""
 
     response: Read
@@ -40,64 +141,71 @@ def _of(read: Read) -> tuple[Tuple, ...]:
     return () if isinstance(read, Failure) else read
 
 
-def wanted_of(item: Item, likeness: Likeness) -> tuple[Wanted, ...]:
+def answer_tuples_of(item: ResponseItem, likeness: Likeness) -> tuple[AnswerTuple, ...]:
     """Each tuple of g(A) - g(Q), with the closest one of the response (eq. 1)."""
     new = without(_of(item.answer), _of(item.question))
     return tuple(
-        Wanted(each, found.similarity, found.tuple) if found else Wanted(each, 0.0, None)
-        for each, found in zip(new, likeness.closest(new, _of(item.response)), strict=True)
+        AnswerTuple(each, nearest.similarity, nearest.tuple)
+        if nearest
+        else AnswerTuple(each, 0.0, None)
+        for each, nearest in zip(new, likeness.closest(new, _of(item.response)), strict=True)
     )
 
 
-def claims_of(item: Item, likeness: Likeness) -> tuple[Claim, ...]:
+def claims_of(item: ResponseItem, likeness: Likeness) -> tuple[ResponseClaim, ...]:
     """Each tuple of the response, with the closest one of the caption (eq. 2)."""
     claimed = _of(item.response)
     return tuple(
-        Claim(each, found.similarity, "caption", found.tuple, found.similarity)
-        if found
-        else Claim(each, None, None, None, None)
-        for each, found in zip(claimed, likeness.closest(claimed, _of(item.caption)), strict=True)
+        ResponseClaim(each, nearest.similarity, "caption", nearest.tuple, nearest.similarity)
+        if nearest
+        else ResponseClaim(each, None, None, None, None)
+        for each, nearest in zip(claimed, likeness.closest(claimed, _of(item.caption)), strict=True)
     )
 
 
-def needs_image(claim: Claim) -> bool:
+def needs_image(claim: ResponseClaim) -> bool:
     """Whether the image can bear a claim out better than the caption does."""
     return claim.caption is None or claim.caption < 1
 
 
-def judged(claim: Claim, found: float | Failure) -> Claim:
+def with_image(claim: ResponseClaim, nearest: float | Failure) -> ResponseClaim:
     """A claim of which a judge has said how probably the image shows it."""
-    if isinstance(found, Failure):  # the caption's similarity is only a lower bound
-        return replace(claim, score=None, witness=None, failure=found)
-    if claim.caption is not None and claim.caption >= found:
-        return replace(claim, image=found)
-    return replace(claim, score=found, witness="picture", image=found)
+    if isinstance(nearest, Failure):  # the caption's similarity is only a lower bound
+        return replace(claim, score=None, witness=None, failure=nearest)
+    if claim.caption is not None and claim.caption >= nearest:
+        return replace(claim, image=nearest)
+    return replace(claim, score=nearest, witness="picture", image=nearest)
 
 
 def scores_of(
-    item: Item, wanted: Sequence[Wanted], claims: Sequence[Claim], signature: str
+    item: ResponseItem,
+    answer_tuples: Sequence[AnswerTuple],
+    claims: Sequence[ResponseClaim],
+    signature: str,
 ) -> ProveScores:
     """Both means, each with its reason if there is none."""
-    unhelpful, untrue = why_no_helpfulness(item, wanted), why_no_truthfulness(item, claims)
+    unhelpful, untrue = why_no_helpfulness(item, answer_tuples), why_no_truthfulness(item, claims)
     return ProveScores(
-        helpfulness=None if unhelpful else fsum(each.score for each in wanted) / len(wanted),
+        helpfulness=None
+        if unhelpful
+        else fsum(each.score for each in answer_tuples) / len(answer_tuples),
         truthfulness=None if untrue else fsum(each.score or 0 for each in claims) / len(claims),
         signature=signature,
-        wanted=tuple(wanted),
+        answer_tuples=tuple(answer_tuples),
         claims=tuple(claims),
         failure=unhelpful or untrue,
     )
 
 
-def why_no_helpfulness(item: Item, wanted: Sequence[Wanted]) -> Failure | None:
+def why_no_helpfulness(item: ResponseItem, answer_tuples: Sequence[AnswerTuple]) -> Failure | None:
     """Why eq. 1 has no value. An empty response has one, 0: it recovers nothing."""
     for read in (item.response, item.answer, item.question):
         if isinstance(read, Failure):
             return read
-    return None if wanted else NOTHING_NEW
+    return None if answer_tuples else NOTHING_NEW
 
 
-def why_no_truthfulness(item: Item, claims: Sequence[Claim]) -> Failure | None:
+def why_no_truthfulness(item: ResponseItem, claims: Sequence[ResponseClaim]) -> Failure | None:
     """Why eq. 2 has no value: an empty response is neither true nor false."""
     for read in (item.response, item.caption):
         if isinstance(read, Failure):

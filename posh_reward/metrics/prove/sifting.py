@@ -2,21 +2,81 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from posh_reward.metrics.prove.asking import chosen, prompted
-from posh_reward.metrics.prove.checks import agrees, as_text, is_trivial, taboo_word
 from posh_reward.metrics.prove.entailment import Entailment
 from posh_reward.metrics.prove.programs.confined import UNRUN, Confined, ProgramResult, run_programs
-from posh_reward.metrics.prove.programs.scene import Nodes, Value
-from posh_reward.metrics.prove.writing import Candidate
+from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
+from posh_reward.metrics.prove.prove_prompts import QuestionCandidate, prompt_of, verdicts_of
+from posh_reward.metrics.prove.tuple_scenes import KINDS, OTHER
 from posh_reward.models.asker import Asker
-from posh_reward.models.encoders import Encoder, unit_vectors
+from posh_reward.models.encoders import Encoder, content_words, unit_vectors
 from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, PromptImage, Verdict
+
+AGREEING = 0.8
+"""Share of the words of a program's answer that question and answer have to hold."""
+NEGATIONS = frozenset("no not never none nothing nobody without t".split())
+"""``t``: the end of "isn't"."""
+KIND_NAMES = frozenset([*KINDS, OTHER, "spatial", "action"])
+"""What graphs call kinds of attributes and relations: no part of what a program found."""
+
+
+def agrees(value: Value, question: str, answer: str) -> bool:
+    """Whether a program's answer is the one that the writer stated.
+
+    The paper compares sentence embeddings, by a threshold that it does not give. Embeddings find
+    "red" and "black" alike, so here words decide: nearly all that the program found is said, every
+    number among them, and some of it only in the answer.
+    """
+    if isinstance(value, bool):
+        return value == says_yes(answer)
+    in_question, in_answer = set(content_words(question)), set(content_words(answer))
+    pair = in_question | in_answer
+    result = [w for w in content_words(as_text(value)) if w in pair or w not in KIND_NAMES]
+    if not result or any(word.isdecimal() and word not in pair for word in result):
+        return False
+    share = sum(word in pair for word in result) / len(result)
+    return share >= AGREEING and any(word in in_answer - in_question for word in result)
+
+
+def says_yes(answer: str) -> bool:
+    """Whether an answer affirms: it begins with "yes", or has no negation."""
+    words = re.findall(r"\w+", answer.casefold())
+    return bool(words) and (words[0] == "yes" or not NEGATIONS.intersection(words))
+
+
+def as_text(value: Value) -> str:
+    """A program's answer in words."""
+    return " ".join(_texts(value))
+
+
+def _texts(value: Value) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif value is not None:
+        yield str(value)
+
+
+def is_trivial(question: str, answer: str) -> bool:
+    """Whether the answer adds no word to the question: what the bar of concrete is made of."""
+    return not set(content_words(answer)) - set(content_words(question))
+
+
+def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
+    """A word of the pair that is not wanted; None if there is none."""
+    words = re.findall(r"\w+", f"{question} {answer}".casefold())
+    return next((word for word in words if word in taboo), None)
+
 
 SIFTING = "2"
 """Raised when other pairs are dropped, or for other reasons; part of the signature."""
@@ -57,7 +117,7 @@ EVEN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class QuestionPair:
     """A question with its answer and the program that verifies it."""
 
     question: str
@@ -72,34 +132,34 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CaptionQuestions:
     """All candidates about one image, or why there are none."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[QuestionPair, ...]
     failure: Failure | None = None
 
     @property
-    def kept(self) -> tuple[Pair, ...]:
+    def kept(self) -> tuple[QuestionPair, ...]:
         """The verified pairs."""
         return tuple(pair for pair in self.pairs if pair.dropped is None)
 
     @property
     def drops(self) -> dict[Drop, int]:
         """How many were dropped, by reason."""
-        counted = Counter(pair.dropped for pair in self.pairs)
-        return {reason: counted[reason] for reason in DROPS if counted[reason]}
+        counts = Counter(pair.dropped for pair in self.pairs)
+        return {reason: counts[reason] for reason in DROPS if counts[reason]}
 
 
 def verified(
-    candidates: Sequence[Candidate | Failure], nodes: Nodes, confined: Confined
-) -> list[Pair]:
+    candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, confined: Confined
+) -> list[QuestionPair]:
     """Candidates with what their programs find in the scene; dropped if that is another answer."""
-    sound = [each for each in candidates if isinstance(each, Candidate)]
-    found = iter(run_programs(confined, [each.program for each in sound], nodes))
+    sound = [each for each in candidates if isinstance(each, QuestionCandidate)]
+    results = iter(run_programs(confined, [each.program for each in sound], nodes))
     pairs = [
-        Pair("", "", "", None, "unreadable", str(each))
+        QuestionPair("", "", "", None, "unreadable", str(each))
         if isinstance(each, Failure)
-        else _checked(Pair(each.question, each.answer, each.program), next(found))
+        else _checked(QuestionPair(each.question, each.answer, each.program), next(results))
         for each in candidates
     ]
     for other in ELSEWHERE:
@@ -107,26 +167,28 @@ def verified(
     return pairs
 
 
-def _checked(pair: Pair, found: ProgramResult | Failure) -> Pair:
-    if isinstance(found, Failure):
-        return replace(pair, dropped=_of_program(found), why=str(found))
-    pair = replace(pair, value=found.value)
-    if not agrees(found.value, pair.question, pair.answer):
-        return replace(pair, dropped="mismatch", why=f"found {as_text(found.value) or 'nothing'!r}")
+def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
+    if isinstance(result, Failure):
+        return replace(pair, dropped=_of_program(result), why=str(result))
+    pair = replace(pair, value=result.value)
+    if not agrees(result.value, pair.question, pair.answer):
+        return replace(
+            pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}"
+        )
     return pair
 
 
-def _varying(pairs: Sequence[Pair], other: Nodes, confined: Confined) -> list[Pair]:
+def _varying(pairs: Sequence[QuestionPair], other: Nodes, confined: Confined) -> list[QuestionPair]:
     """Drops pairs whose programs find the same in another graph: they do not verify anything."""
     left = [pair.program for pair in pairs if pair.dropped is None]
-    found = iter(run_programs(confined, left, other))
-    return [pair if pair.dropped else _varied(pair, next(found), other) for pair in pairs]
+    results = iter(run_programs(confined, left, other))
+    return [pair if pair.dropped else _varied(pair, next(results), other) for pair in pairs]
 
 
-def _varied(pair: Pair, found: ProgramResult | Failure, other: Nodes) -> Pair:
-    if found is UNRUN:
-        return replace(pair, dropped="unrun", why=str(found))
-    if found == ProgramResult(pair.value):
+def _varied(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> QuestionPair:
+    if result is UNRUN:
+        return replace(pair, dropped="unrun", why=str(result))
+    if result == ProgramResult(pair.value):
         graph = "a graph of something else" if other else "an empty graph"
         return replace(pair, dropped="constant", why=f"the same is found in {graph}")
     return pair
@@ -140,12 +202,12 @@ def _of_program(failure: Failure) -> Drop:
     return "refused" if failure.kind == "reply" else "failed"
 
 
-def worded(pairs: Sequence[Pair], taboo: frozenset[str]) -> list[Pair]:
+def worded(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
     """Drops pairs with unwanted words, and those whose answer adds none to the question."""
     return [pair if pair.dropped else _worded(pair, taboo) for pair in pairs]
 
 
-def _worded(pair: Pair, taboo: frozenset[str]) -> Pair:
+def _worded(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
     word = taboo_word(pair.question, pair.answer, taboo)
     if word is not None:
         return replace(pair, dropped="taboo", why=word)
@@ -154,15 +216,15 @@ def _worded(pair: Pair, taboo: frozenset[str]) -> Pair:
     return pair
 
 
-def reviewed(pairs: Sequence[Pair], asker: Asker) -> list[Pair]:
+def reviewed(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
     """Drops what a model finds trivial, incomplete or unnatural."""
     left = [pair for pair in pairs if pair.dropped is None]
-    prompts = [prompted("review", {"question": p.question, "answer": p.answer}) for p in left]
-    verdicts = iter(chosen(asker, prompts, tuple(REVIEW)))
+    prompts = [prompt_of("review", {"question": p.question, "answer": p.answer}) for p in left]
+    verdicts = iter(verdicts_of(asker, prompts, tuple(REVIEW)))
     return [pair if pair.dropped else _reviewed(pair, next(verdicts)) for pair in pairs]
 
 
-def _reviewed(pair: Pair, verdict: Verdict) -> Pair:
+def _reviewed(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
     shares = distribution(verdict)
     if isinstance(shares, Failure):
         return replace(pair, dropped="unjudged", why=str(shares))
@@ -171,8 +233,8 @@ def _reviewed(pair: Pair, verdict: Verdict) -> Pair:
 
 
 def entailed(
-    pairs: Sequence[Pair], entailment: Entailment, images: Sequence[PromptImage | Failure]
-) -> list[Pair]:
+    pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
+) -> list[QuestionPair]:
     """Drops what the image does not show.
 
     Args:
@@ -180,34 +242,34 @@ def entailed(
         entailment: the judge.
         images: one for each pair.
     """
-    asked = [
+    statements = [
         (f'the answer to "{pair.question}" is "{pair.answer}"', image)
         for pair, image in zip(pairs, images, strict=True)
         if pair.dropped is None
     ]
-    found = iter(entailment.probabilities(asked))
-    return [pair if pair.dropped else _entailed(pair, next(found)) for pair in pairs]
+    results = iter(entailment.probabilities(statements))
+    return [pair if pair.dropped else _entailed(pair, next(results)) for pair in pairs]
 
 
-def _entailed(pair: Pair, found: float | Failure) -> Pair:
-    if isinstance(found, Failure):
-        return replace(pair, dropped="unjudged", why=str(found))
-    if found < EVEN:
-        return replace(pair, dropped="unentailed", why=f"probability {found:.2f}")
+def _entailed(pair: QuestionPair, result: float | Failure) -> QuestionPair:
+    if isinstance(result, Failure):
+        return replace(pair, dropped="unjudged", why=str(result))
+    if result < EVEN:
+        return replace(pair, dropped="unentailed", why=f"probability {result:.2f}")
     return pair
 
 
-def once_each(pairs: Sequence[Pair], encoder: Encoder, alike: float) -> list[Pair]:
+def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> list[QuestionPair]:
     """Drops pairs about one image that are the same as an earlier kept one (after SemDeDup)."""
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
     vectors = unit_vectors(encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left])
     similar = vectors @ vectors.T if left else vectors
-    sifted, kept = list(pairs), list[int]()
+    sifted, firsts = list(pairs), list[int]()
     for row, place in enumerate(left):
-        same = [earlier for earlier in kept if similar[row, earlier] >= alike]
+        same = [earlier for earlier in firsts if similar[row, earlier] >= alike]
         if same:
             first = pairs[left[same[0]]].question
             sifted[place] = replace(pairs[place], dropped="duplicate", why=f"of {first!r}")
         else:
-            kept.append(row)
+            firsts.append(row)
     return sifted

@@ -9,10 +9,9 @@ from itertools import chain, count
 from typing import Any, Protocol
 
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, stripped_text
-from posh_reward.metrics.prove.asking import EDITION, prompted, written
-from posh_reward.metrics.prove.programs.scene import Nodes
-from posh_reward.metrics.prove.records import Tuple
-from posh_reward.metrics.prove.scenes import nodes_of
+from posh_reward.metrics.prove.programs.program_scene import Nodes
+from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, replies_of
+from posh_reward.metrics.prove.tuple_scenes import Tuple, nodes_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
 from posh_reward.models.load_model import model_of
@@ -90,9 +89,9 @@ class GraphTuples:
 
 def _tuples(description: Description) -> list[Tuple]:
     graph = description.graph
-    found = graph_tuples(graph, [entity.head for entity in graph.entities])
+    candidates = graph_tuples(graph, [entity.head for entity in graph.entities])
     words = description.text.strip(" .!?,;:\"'\n\t")
-    return found or ([(words,)] if words else [])
+    return candidates or ([(words,)] if words else [])
 
 
 def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
@@ -102,10 +101,10 @@ def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
         graph: the graph.
         names: what its entities are called.
     """
-    shown = [i for i, entity in enumerate(graph.entities) if not entity.flagged]
+    places = [i for i, entity in enumerate(graph.entities) if not entity.flagged]
     return [
-        *((names[i],) for i in shown),
-        *((names[i], each.text) for i in shown for each in graph.entities[i].attributes),
+        *((names[i],) for i in places),
+        *((names[i], each.text) for i in places for each in graph.entities[i].attributes),
         *((names[r.subject], r.text, names[r.object]) for r in graph.relations),
     ]
 
@@ -114,9 +113,9 @@ def unique_names(graph: SceneGraph) -> list[str]:
     """Names that tell entities of one graph apart: "man", "man 2"."""
     names: list[str] = []
     for entity in graph.entities:
-        taken = {name.casefold() for name in names}
+        earlier = {name.casefold() for name in names}
         numbered = chain([entity.head], (f"{entity.head} {number}" for number in count(2)))
-        names.append(next(name for name in numbered if name.casefold() not in taken))
+        names.append(next(name for name in numbered if name.casefold() not in earlier))
     return names
 
 
@@ -138,18 +137,20 @@ class ModelTuples:
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
         """The tuples that the model writes for each text."""
         stripped = [stripped_text(text) for text in texts]
-        wanted = [text for text in dict.fromkeys(stripped) if isinstance(text, str) and text]
-        prompts = [prompted("tuples", {"text": text}) for text in wanted]
-        replies = written(self.asker, prompts, LONGEST_REPLY)
-        known: dict[object, tuple[Tuple, ...] | Failure] = {"": ()}
-        for text, reply in zip(wanted, replies, strict=True):
+        distinct_texts = [
+            text for text in dict.fromkeys(stripped) if isinstance(text, str) and text
+        ]
+        prompts = [prompt_of("tuples", {"text": text}) for text in distinct_texts]
+        replies = replies_of(self.asker, prompts, LONGEST_REPLY)
+        by_text: dict[object, tuple[Tuple, ...] | Failure] = {"": ()}
+        for text, reply in zip(distinct_texts, replies, strict=True):
             read = read_tuples(reply)
-            known[text] = (
+            by_text[text] = (
                 replace(read, detail=f"has no tuples: {read}")
                 if isinstance(read, Failure)
                 else read
             )
-        return [text if isinstance(text, Failure) else known[text] for text in stripped]
+        return [text if isinstance(text, Failure) else by_text[text] for text in stripped]
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
         """The scene graph of the model's tuples; it gives things the names that tell them apart."""
@@ -157,12 +158,12 @@ class ModelTuples:
 
 
 def tuple_source(
-    given: str | Mapping[str, Any] | Model, parser: str, store: Store | None
+    source: str | Mapping[str, Any] | Model, parser: str, store: Store | None
 ) -> TupleSource:
     """Our scene graphs for "graph", otherwise the tuples of a model."""
-    if given == "graph":
+    if source == "graph":
         return GraphTuples(Reader(parser, mended=True, store=store))
-    return ModelTuples(Asker(model_of(given), store))
+    return ModelTuples(Asker(model_of(source), store))
 
 
 def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
@@ -191,10 +192,10 @@ def _sound(row: object) -> bool:
 
 def distinct(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
     """Tuples without repetitions, since a graph is a set of them; case does not matter."""
-    kept: dict[Tuple, Tuple] = {}
+    first: dict[Tuple, Tuple] = {}
     for each in tuples:
-        kept.setdefault(key(each), each)
-    return tuple(kept.values())
+        first.setdefault(key(each), each)
+    return tuple(first.values())
 
 
 def key(parts: Tuple) -> Tuple:
@@ -204,10 +205,10 @@ def key(parts: Tuple) -> Tuple:
 
 def without(tuples: Iterable[Tuple], others: Collection[Tuple]) -> tuple[Tuple, ...]:
     """g(A) - g(Q): the tuples that are not among the others."""
-    known = {key(each) for each in others}
-    return tuple(each for each in tuples if key(each) not in known)
+    keys = {key(each) for each in others}
+    return tuple(each for each in tuples if key(each) not in keys)
 
 
-def shown(parts: Tuple) -> str:
+def phrase(parts: Tuple) -> str:
     """A tuple as encoders read it: "shirt, black"; "boy, in, shirt"."""
     return ", ".join(parts)

@@ -132,8 +132,8 @@ def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
         for number, each in there.numbered("examples")
     )
     steps = tuple(_text(each, f"{name}: step {n}") for n, each in there.numbered("steps"))
-    given = {key: there.text(key) for key in ("question", "opening") if settings.get(key)}
-    return Rubric(name, metrics, steps, tuple(examples), **given)
+    wording = {key: there.text(key) for key in ("question", "opening") if settings.get(key)}
+    return Rubric(name, metrics, steps, tuple(examples), **wording)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.asking import ANSWERS, SEEN, check_task
+from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.study.rows.engine import TableSettings, batches, go_through
 from posh_reward.study.rows.posh_rows import elements_in, scored_row, scores_of
 from posh_reward.study.rows.standings import Board, Tally
@@ -17,11 +17,14 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.types import Failure, Scores
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.harmonic.metric import HarmonicEval
-    from posh_reward.metrics.harmonic.scores import CriterionScore, HarmonicScores
-    from posh_reward.metrics.rubric.metric import RubricJudge
+    from posh_reward.metrics.harmonic.harmonic_eval import (
+        CriterionScore,
+        HarmonicEval,
+        HarmonicScores,
+    )
+    from posh_reward.metrics.rubric.points import MetricPoints, RubricScores
     from posh_reward.metrics.rubric.rubric import RubricMetric
-    from posh_reward.metrics.rubric.scores import Given, RubricScores
+    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
 
 
 class Metric(Protocol):
@@ -73,12 +76,12 @@ class PoshRows:
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each pair."""
-        given: list[list[Any]] = [
+        lists: list[list[Any]] = [
             [item.texts[name] for item in items] for name in ("generation", "reference")
         ]
         if self.wants_images:
-            given.append([item.content for item in items])
-        scores = self.metric.score(*given)
+            lists.append([item.content for item in items])
+        scores = self.metric.score(*lists)
         return [
             scored_row(item, each, elements=self.elements)
             for item, each in zip(items, scores, strict=True)
@@ -212,7 +215,7 @@ class HarmonicRows(SiblingRows):
     @property
     def wants_images(self) -> bool:
         """Whether any criterion is about the image."""
-        return any(each in SEEN for each in self.metric.criteria)
+        return any(each in IMAGE_CRITERIA for each in self.metric.criteria)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each text."""
@@ -293,7 +296,9 @@ class RubricRows(SiblingRows):
             **{metric.name: scores.points.get(metric.name) for metric in metrics},
             **failed(scores.failure),
             "repaired": scores.repaired,
-            "given": [_given(*each) for each in zip(metrics, scores.given, strict=False)],
+            "given": [
+                _points_row(*each) for each in zip(metrics, scores.metric_points, strict=False)
+            ],
             "signature": scores.signature,
         }
 
@@ -328,13 +333,13 @@ def _criterion(score: CriterionScore) -> Row:
     return {**asdict(score), **failed(score.failure)}
 
 
-def _given(metric: RubricMetric, given: Given) -> Row:
+def _points_row(metric: RubricMetric, points: MetricPoints) -> Row:
     """The points of one metric, with what a page needs to show them."""
     return {
         "metric": metric.name,
         "title": metric.title,
-        "points": given.points,
+        "points": points.points,
         "lowest": metric.lowest,
         "highest": metric.highest,
-        "feedback": given.feedback,
+        "feedback": points.feedback,
     }

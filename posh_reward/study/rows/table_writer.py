@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from posh_reward.metrics.harmonic.asking import CRITERIA
+from posh_reward.metrics.harmonic.criteria import CRITERIA
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.rows.journal import as_line
 from posh_reward.study.rows.tables import Format, Row, guarded

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward.metrics.prove.checks import agrees, is_trivial
-from posh_reward.metrics.prove.kinds import kind_of
-from posh_reward.metrics.prove.programs.scene import Value
-from posh_reward.metrics.prove.scenes import nodes_of
+from posh_reward.metrics.prove.programs.program_scene import Value
+from posh_reward.metrics.prove.sifting import agrees, is_trivial
+from posh_reward.metrics.prove.tuple_scenes import kind_of, nodes_of
 
 
 @pytest.mark.parametrize(

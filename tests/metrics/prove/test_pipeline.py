@@ -18,13 +18,17 @@ from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.errors import InputError
-from posh_reward.metrics.prove.pipeline import PairMaker
+from posh_reward.metrics.prove.pair_maker import PairMaker
 from posh_reward.metrics.prove.programs.confined import Confined
-from posh_reward.metrics.prove.programs.scene import Nodes, Value
-from posh_reward.metrics.prove.scenes import nodes_of
-from posh_reward.metrics.prove.sifting import Made
+from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
+from posh_reward.metrics.prove.prove_prompts import (
+    QuestionCandidate,
+    read_candidates,
+    writing_prompt,
+)
+from posh_reward.metrics.prove.sifting import CaptionQuestions
+from posh_reward.metrics.prove.tuple_scenes import nodes_of
 from posh_reward.metrics.prove.tuples import read_tuples
-from posh_reward.metrics.prove.writing import Candidate, read_candidates, writing_prompt
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Reply
@@ -51,7 +55,7 @@ def writes(*rows: object) -> FakeModel:
     return FakeModel(writer=lambda prompt: json.dumps(rows), name="writer")
 
 
-def made(*rows: object, **others: Any) -> Made:
+def made(*rows: object, **others: Any) -> CaptionQuestions:
     maker = PairMaker(writes(*rows), **others)
     maker.programs = PROGRAMS
     return maker.make([CAPTION], [IMAGE] if "entailment" in others else None)[0]
@@ -262,7 +266,7 @@ def test_images_go_with_a_judge_that_sees() -> None:
 )
 def test_any_reply_is_read_as_far_as_it_goes(reply: str, sound: int, broken: int) -> None:
     found = read_candidates(reply)
-    assert sum(isinstance(each, Candidate) for each in found) == sound
+    assert sum(isinstance(each, QuestionCandidate) for each in found) == sound
     assert sum(isinstance(each, Failure) for each in found) == broken
 
 
@@ -289,22 +293,22 @@ def test_reading_a_reply_takes_no_more_than_its_length_is_worth(opening: str) ->
 def test_objects_among_braces_and_broken_objects_are_found() -> None:
     raw = json.dumps(GOOD).replace("dress?", "dress?\n")  # a line break that JSON does not allow
     reply = "Here {as} asked: {} [" + f"{raw}, " * 20 + json.dumps(COUNT)
-    assert [each for each in read_candidates(reply) if isinstance(each, Candidate)] == [
-        Candidate(COUNT["question"], COUNT["answer"], COUNT["program"].strip("\n"))
+    assert [each for each in read_candidates(reply) if isinstance(each, QuestionCandidate)] == [
+        QuestionCandidate(COUNT["question"], COUNT["answer"], COUNT["program"].strip("\n"))
     ]
 
 
 def test_texts_of_the_writer_lose_what_steers_a_terminal_or_cannot_be_saved() -> None:
     row = {**GOOD, "question": "What\u001b[31m\ncolor\u202e?", "answer": "It is \ud83d red."}
     [read] = read_candidates(json.dumps([{**row, "program": body("return '\ud83d'")}]))
-    assert isinstance(read, Candidate)
+    assert isinstance(read, QuestionCandidate)
     assert (read.question, read.answer) == ("What [31m color ?", "It is   red.")
     assert read.program == body("return '?'").strip("\n")
 
 
 @given(st.text(max_size=300) | st.text('[]{}",: \\question', max_size=200))
 def test_any_reply_gives_candidates_or_reasons(text: str) -> None:
-    assert all(isinstance(each, Candidate | Failure) for each in read_candidates(text))
+    assert all(isinstance(each, QuestionCandidate | Failure) for each in read_candidates(text))
     assert read_candidates(text)
     found = read_tuples(Reply(text))
     assert isinstance(found, Failure) or all(1 <= len(each) <= 3 for each in found)

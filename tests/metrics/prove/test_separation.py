@@ -10,7 +10,7 @@ import pytest
 from posh_reward import Prove
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.metrics.prove.records import ProveScores
+from posh_reward.metrics.prove.equations import ProveScores
 from tests.metrics.prove.scripted import questions
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import kendalltau
 
 from posh_reward import HarmonicEval, InputError
-from posh_reward.metrics.harmonic.asking import CRITERIA
+from posh_reward.metrics.harmonic.criteria import CRITERIA
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.agreement.agreement_page import terminal_text

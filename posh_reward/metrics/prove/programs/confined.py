@@ -13,7 +13,7 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.programs.language import refusal
-from posh_reward.metrics.prove.programs.scene import Nodes, Value, plain
+from posh_reward.metrics.prove.programs.program_scene import Nodes, Value, plain
 from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.types import Failure
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[4]
 # In place of the working directory, where any file may be called json.py.
 BOOT = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
-    "from posh_reward.metrics.prove.programs.worker import main; main()"
+    "from posh_reward.metrics.prove.programs.program_worker import main; main()"
 )
 START_SECONDS = 60.0
 PATIENCE = 5
@@ -88,7 +88,7 @@ class Confined:
         with self._lock:
             for _ in range(ATTEMPTS):
                 try:
-                    return self._asked(program, nodes)
+                    return self._run(program, nodes)
                 except ChildFailureError as error:
                     logger.warning("the process that runs programs failed: %s", error)
                     self._stop()
@@ -101,7 +101,7 @@ class Confined:
         with self._lock:
             self._stop()
 
-    def _asked(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
+    def _run(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
         worker = self._running()
         self._requests += 1
         request = {"id": self._requests, "program": program, "nodes": nodes}
@@ -173,5 +173,5 @@ def _read(reply: dict[str, Any]) -> ProgramResult | Failure:
 def _environment() -> dict[str, str]:
     """Nothing of the user's, except where the interpreter's own libraries are."""
     needed = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
-    kept = {name: os.environ[name] for name in needed if name in os.environ}
-    return {**kept, "PYTHONHASHSEED": "0"}  # the same order of sets in every run
+    results = {name: os.environ[name] for name in needed if name in os.environ}
+    return {**results, "PYTHONHASHSEED": "0"}  # the same order of sets in every run

@@ -19,13 +19,19 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import signature
-from posh_reward.metrics.prove.asking import EDITION, written
 from posh_reward.metrics.prove.entailment import check_given, entailment_of
 from posh_reward.metrics.prove.programs.confined import Confined
-from posh_reward.metrics.prove.programs.scene import Nodes
+from posh_reward.metrics.prove.programs.program_scene import Nodes
+from posh_reward.metrics.prove.prove_prompts import (
+    EDITION,
+    LONGEST_REPLY,
+    read_candidates,
+    replies_of,
+    writing_prompt,
+)
 from posh_reward.metrics.prove.sifting import (
     SIFTING,
-    Made,
+    CaptionQuestions,
     entailed,
     once_each,
     reviewed,
@@ -33,7 +39,6 @@ from posh_reward.metrics.prove.sifting import (
     worded,
 )
 from posh_reward.metrics.prove.tuples import TupleSource, tuple_source
-from posh_reward.metrics.prove.writing import LONGEST_REPLY, read_candidates, writing_prompt
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.load_model import model_of
@@ -114,7 +119,7 @@ class PairMaker:
 
     def make(
         self, captions: Sequence[str | None], images: Sequence[object] | None = None
-    ) -> list[Made]:
+    ) -> list[CaptionQuestions]:
         """All candidates about each image, kept and dropped, in order.
 
         Args:
@@ -127,13 +132,15 @@ class PairMaker:
             JudgeError: a model cannot work at all.
         """
         check_given(self.entailment, images, captions=captions)
-        made = self._drafted(captions)
-        flat = [pair for each in made for pair in each.pairs]
+        questions = self._drafted(captions)
+        flat = [pair for each in questions for pair in each.pairs]
         if self.reviewer is not None:
             flat = reviewed(flat, self.reviewer)
         if self.entailment is not None and images is not None:
-            shown = [p for p, each in zip(images_of(images), made, strict=True) for _ in each.pairs]
-            flat = entailed(flat, self.entailment, shown)
+            visible = [
+                p for p, each in zip(images_of(images), questions, strict=True) for _ in each.pairs
+            ]
+            flat = entailed(flat, self.entailment, visible)
         rest = iter(flat)
         return [
             replace(
@@ -142,14 +149,14 @@ class PairMaker:
                     once_each(list(islice(rest, len(each.pairs))), self.encoder, DUPLICATE)
                 ),
             )
-            for each in made
+            for each in questions
         ]
 
     def close(self) -> None:
         """Ends the process that runs programs."""
         self.programs.close()
 
-    def _drafted(self, captions: Sequence[str | None]) -> list[Made]:
+    def _drafted(self, captions: Sequence[str | None]) -> list[CaptionQuestions]:
         """What the writer wrote about each caption, verified by its programs and by words."""
         scenes = self.tuples.scenes(captions)
         prompts = {
@@ -157,16 +164,16 @@ class PairMaker:
             for place, nodes in enumerate(scenes)
             if nodes and not isinstance(nodes, Failure)
         }
-        replies = written(self.writer, list(prompts.values()), LONGEST_REPLY)
+        replies = replies_of(self.writer, list(prompts.values()), LONGEST_REPLY)
         by_place = dict(zip(prompts, replies, strict=True))
         return [self._draft(nodes, by_place.get(place)) for place, nodes in enumerate(scenes)]
 
-    def _draft(self, nodes: Nodes | Failure, reply: Reply | None) -> Made:
+    def _draft(self, nodes: Nodes | Failure, reply: Reply | None) -> CaptionQuestions:
         if isinstance(nodes, Failure):
-            return Made((), replace(nodes, detail=f"the caption {nodes}"))
+            return CaptionQuestions((), replace(nodes, detail=f"the caption {nodes}"))
         if reply is None:
-            return Made((), NOTHING_THERE)
+            return CaptionQuestions((), NOTHING_THERE)
         if reply.text is None:
-            return Made((), reply.failure)
+            return CaptionQuestions((), reply.failure)
         pairs = verified(read_candidates(reply.text), nodes, self.programs)
-        return Made(tuple(worded(pairs, self.taboo)))
+        return CaptionQuestions(tuple(worded(pairs, self.taboo)))

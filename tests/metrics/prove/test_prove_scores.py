@@ -13,7 +13,7 @@ from PIL import Image
 
 from posh_reward import Prove
 from posh_reward.errors import InputError
-from posh_reward.metrics.prove.records import ProveScores
+from posh_reward.metrics.prove.equations import ProveScores
 from posh_reward.metrics.prove.tuples import unique_names
 from posh_reward.models.encoders import embedded
 from posh_reward.models.fake_model import FakeModel
@@ -60,8 +60,8 @@ def one(prove: Prove, response: str | None, **others: Any) -> ProveScores:
 def test_helpfulness_is_equation_1_by_hand() -> None:
     """Of the answer (dress), (dress, red) the question has (dress); the rest is 30 degrees away."""
     scores = one(Prove(plane), "The dress is crimson.")
-    assert [each.tuple for each in scores.wanted] == [("dress", "red")]
-    assert scores.wanted[0].closest in [("dress",), ("dress", "crimson")]
+    assert [each.tuple for each in scores.answer_tuples] == [("dress", "red")]
+    assert scores.answer_tuples[0].closest in [("dress",), ("dress", "crimson")]
     assert scores.helpfulness == pytest.approx(cos(30))
 
 

@@ -32,7 +32,7 @@ ANSWERS: tuple[Task, ...] = ("vqa", "vdu")
 """Tasks whose texts answer a question."""
 
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
-SEEN = ("correctness", "completeness")
+IMAGE_CRITERIA = ("correctness", "completeness")
 """Criteria that are judged with the image and the question in view; the others see the text
 alone (C.4)."""
 EDITION = 1
@@ -40,7 +40,7 @@ EDITION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HarmonicItem:
     """One text to be judged."""
 
     text: str
@@ -80,13 +80,13 @@ def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
     return tuple(criteria)
 
 
-def prompt(criterion: str, asked: Asked, task: Task) -> Prompt:
+def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     """The message that asks for one criterion; its prefix is the same for all texts of a task."""
     package = __package__ or ""
     target = TARGET[task]
-    shown = sections(package, "ours")[target if criterion in SEEN else "text"]
+    layout = sections(package, "ours")[target if criterion in IMAGE_CRITERIA else "text"]
     opening = sections(package, "paper")[criterion].format(target=target)
-    own = "\n\n" + shown.format(text=asked.text, question=asked.question)
-    if criterion not in SEEN or asked.image is None:
+    own = "\n\n" + layout.format(text=item.text, question=item.question)
+    if criterion not in IMAGE_CRITERIA or item.image is None:
         return Prompt(opening, own)
-    return Prompt(opening, own, (asked.image,))
+    return Prompt(opening, own, (item.image,))

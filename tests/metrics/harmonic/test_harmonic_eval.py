@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from posh_reward import HarmonicEval, InputError
-from posh_reward.metrics.harmonic.asking import CRITERIA, SEEN
-from posh_reward.metrics.harmonic.metric import criterion_score
+from posh_reward.metrics.harmonic.criteria import CRITERIA, IMAGE_CRITERIA
+from posh_reward.metrics.harmonic.harmonic_eval import criterion_score
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
@@ -51,7 +51,7 @@ def test_only_correctness_and_completeness_see_the_image() -> None:
     model = judge()
     HarmonicEval(model).score([CAPTION], [RED])
     assert {criterion(p): len(p.images) for p in model.prompts} == {
-        name: int(name in SEEN) for name in CRITERIA
+        name: int(name in IMAGE_CRITERIA) for name in CRITERIA
     }
 
 
@@ -59,7 +59,7 @@ def test_questions_are_seen_where_the_image_is() -> None:
     model = judge()
     HarmonicEval(model).score(["A square."], [RED], "vqa", questions=["What is this?"])
     for prompt in model.prompts:
-        assert ("What is this?" in prompt.text) == (criterion(prompt) in SEEN)
+        assert ("What is this?" in prompt.text) == (criterion(prompt) in IMAGE_CRITERIA)
         assert "caption" not in prompt.text
     [correctness] = [p for p in model.prompts if criterion(p) == "correctness"]
     assert "How accurately does the answer describe the image?" in correctness.text
@@ -221,7 +221,7 @@ def test_signatures_tell_what_changes_scores() -> None:
         HarmonicEval(judge()).signature,
         HarmonicEval(judge(), 0.5).signature,
         HarmonicEval(judge(), 0.50000001).signature,
-        HarmonicEval(judge(), criteria=SEEN).signature,
+        HarmonicEval(judge(), criteria=IMAGE_CRITERIA).signature,
         HarmonicEval(FakeModel(name="other", sees=True)).signature,
         HarmonicEval(judge()).signature_for("vqa"),
     }

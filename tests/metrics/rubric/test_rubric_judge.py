@@ -47,7 +47,7 @@ def test_points_by_metric_in_total_and_as_a_share() -> None:
     assert (full.total, full.share) == (15, 1.0)
     assert (half.total, half.share) == (3, 0.2)
     assert half.points == {"M1": 2, "M2": 0, "M3": 0, "M4": 0, "M5": 1}
-    assert half.given[0].feedback == "why 1"
+    assert half.metric_points[0].feedback == "why 1"
     assert full.signature.startswith("rubric|model:fake-model-1|rubric:animals-")
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.metric import mean, signature
-from posh_reward.metrics.rubric.asking import EDITION, digest, opening, prompt, repair
-from posh_reward.metrics.rubric.reading import ReplyError, read_points
+from posh_reward.metrics.rubric.points import MetricPoints, ReplyError, RubricScores, read_points
 from posh_reward.metrics.rubric.rubric import Rubric, load_rubric
-from posh_reward.metrics.rubric.scores import Given, RubricScores
+from posh_reward.metrics.rubric.rubric_prompt import EDITION, digest, opening, prompt, repair
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.load_model import model_of
 from posh_reward.models.model import Model, Prompt
@@ -21,7 +20,7 @@ from posh_reward.types import Failure, Reply, Usage
 LONGEST_REPLY = 1024
 """Tokens; the reply to a rubric of five metrics takes some 200."""
 
-Points = tuple[Given, ...]
+Points = tuple[MetricPoints, ...]
 
 
 class RubricJudge:
@@ -73,21 +72,21 @@ class RubricJudge:
         ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``. NaN where no
         text has points.
         """
-        judged = [score for score in scores if score.failure is None]
-        found = {
-            "share": mean([score.share or 0.0 for score in judged]),
-            "total": mean([score.total or 0 for score in judged]),
+        sound = [score for score in scores if score.failure is None]
+        means = {
+            "share": mean([score.share or 0.0 for score in sound]),
+            "total": mean([score.total or 0 for score in sound]),
         }
         for metric in self.rubric.metrics:
-            found[metric.name] = mean([score.points[metric.name] for score in judged])
-        return found | {"repaired_share": mean([score.repaired for score in judged])}
+            means[metric.name] = mean([score.points[metric.name] for score in sound])
+        return means | {"repaired_share": mean([score.repaired for score in sound])}
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
         """What a training log shows of each text: ``total`` and each metric."""
-        found: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
+        columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
         for metric in self.rubric.metrics:
-            found[metric.name] = [score.points.get(metric.name) for score in scores]
-        return found
+            columns[metric.name] = [score.points.get(metric.name) for score in scores]
+        return columns
 
     def score(
         self,
@@ -110,47 +109,47 @@ class RubricJudge:
             InputError: lists differ in length, or one is a bare string.
             JudgeError: the model cannot work at all.
         """
-        given = {"texts": texts, "references": references}
-        check_lists(**given, **({} if questions is None else {"questions": questions}))
+        lists = {"texts": texts, "references": references}
+        check_lists(**lists, **({} if questions is None else {"questions": questions}))
         asked_of = [None] * len(texts) if questions is None else questions
         rows = zip(texts, references, asked_of, strict=True)
         prompts = [self._prompted(*row) for row in rows]
-        found = iter(self._judged([each for each in prompts if isinstance(each, Prompt)]))
+        results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
         return [
             RubricScores(None, None, self.signature, failure=each)
             if isinstance(each, Failure)
-            else self._scores(text, *next(found))
+            else self._scores(text, *next(results))
             for text, each in zip(texts, prompts, strict=True)
         ]
 
     def _prompted(self, text: object, truth: object, question: object) -> Prompt | Failure:
-        asked = None if question is None else usable(question, "the question")
-        parts = (usable(text, "the text"), usable(truth, "the reference"), asked)
+        question = None if question is None else usable(question, "the question")
+        parts = (usable(text, "the text"), usable(truth, "the reference"), question)
         for each in parts:
             if isinstance(each, Failure):
                 return each
         answer, reference, _ = parts
         assert isinstance(answer, str)
         assert isinstance(reference, str)
-        assert not isinstance(asked, Failure)
-        return prompt(self._opening, self.rubric, answer, reference, asked)
+        assert not isinstance(question, Failure)
+        return prompt(self._opening, self.rubric, answer, reference, question)
 
-    def _judged(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
+    def _judge(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
         """The points for each prompt, and whether they are those of a second reply."""
         with self._asker.awake(prompts):
-            first = self._written(prompts)
+            first = self._write(prompts)
             again = {
-                asked: repair(asked, reply.text, points.detail)
-                for asked, (reply, points) in zip(prompts, first, strict=True)
+                question: repair(question, reply.text, points.detail)
+                for question, (reply, points) in zip(prompts, first, strict=True)
                 if isinstance(points, Failure) and reply.text is not None
             }
-            second = dict(zip(again, self._written(list(again.values())), strict=True))
+            second = dict(zip(again, self._write(list(again.values())), strict=True))
         return [
-            (second[asked][1], True) if asked in second else (points, False)
-            for asked, (_, points) in zip(prompts, first, strict=True)
+            (second[question][1], True) if question in second else (points, False)
+            for question, (_, points) in zip(prompts, first, strict=True)
         ]
 
-    def _written(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
+    def _write(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
         return [(each, self._read(each)) for each in self._asker.write(prompts, LONGEST_REPLY)]
 
     def _read(self, reply: Reply) -> Points | Failure:
@@ -162,9 +161,9 @@ class RubricJudge:
             return Failure("reply", f"the reply cannot be used: {error}")
 
     def _scores(self, text: object, points: Points | Failure, repaired: bool) -> RubricScores:
-        said = str(text).strip()
+        stripped = str(text).strip()
         if isinstance(points, Failure):
-            return RubricScores(None, None, self.signature, failure=points, text=said)
+            return RubricScores(None, None, self.signature, failure=points, text=stripped)
         total = sum(each.points for each in points)
         share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
-        return RubricScores(total, share, self.signature, points, None, repaired, said)
+        return RubricScores(total, share, self.signature, points, None, repaired, stripped)

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posh_reward.metrics.prove.asking import prompted
+from posh_reward.metrics.inputs import filled, wording
 from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
-from posh_reward.metrics.prove.programs.scene import Nodes
+from posh_reward.metrics.prove.programs.program_scene import Nodes
+from posh_reward.models.asker import Asker
 from posh_reward.models.model import Prompt, savable
-from posh_reward.types import Failure
+from posh_reward.types import Failure, PromptImage, Reply, Verdict
+
+EDITION = "1"
+"""Of the wording; signatures carry it. Raise it with any change of a prompt."""
+SPLIT = "---\n"
+"""Ends the part of a prompt that many questions share."""
+
+
+def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
+    """The prompt of one file, filled in a single pass.
+
+    Args:
+        name: file in ``prompts/``, without its ending.
+        values: what replaces each name in braces.
+        images: shown before the text.
+    """
+    prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
+    return Prompt(filled(prefix, values), filled(suffix, values), images)
+
+
+def replies_of(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+    """The model's reply to each prompt."""
+    with asker.awake(prompts):
+        return asker.write(prompts, max_tokens)
+
+
+def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+    """The model's distribution over the labels for each prompt."""
+    with asker.awake(prompts):
+        return asker.choose(prompts, labels)
+
 
 LONGEST_REPLY = 6144
 """Tokens: fifteen questions with their programs take about 3,000."""
@@ -31,7 +63,7 @@ KEYS = ("question", "answer", "program")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class QuestionCandidate:
     """A question as the writer gave it: nothing of it has been verified."""
 
     question: str
@@ -43,10 +75,10 @@ def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
     """Asks for questions about one image."""
     scene = json.dumps(nodes, ensure_ascii=False)
     values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
-    return prompted("write", values)
+    return prompt_of("write", values)
 
 
-def read_candidates(reply: str) -> list[Candidate | Failure]:
+def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
     """The candidates in a reply, one for each JSON object, whatever is around them.
 
     A reply that was cut off keeps those that are whole. One without any object is one failure.
@@ -54,9 +86,9 @@ def read_candidates(reply: str) -> list[Candidate | Failure]:
     """
     reply = reply[:LONGEST_READ]
     decoder = json.JSONDecoder()
-    found: list[Candidate | Failure] = []
+    candidates: list[QuestionCandidate | Failure] = []
     in_vain = place = 0
-    while len(found) < MOST_CANDIDATES and in_vain < MOST_READ:
+    while len(candidates) < MOST_CANDIDATES and in_vain < MOST_READ:
         opening = OPENING.search(reply, place)
         if opening is None:
             break
@@ -67,11 +99,11 @@ def read_candidates(reply: str) -> list[Candidate | Failure]:
             in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
             place = opening.start() + 1
         else:
-            found.append(_candidate(value))
-    return found or [Failure("reply", "the writer's reply has no JSON object")]
+            candidates.append(_candidate(value))
+    return candidates or [Failure("reply", "the writer's reply has no JSON object")]
 
 
-def _candidate(value: object) -> Candidate | Failure:
+def _candidate(value: object) -> QuestionCandidate | Failure:
     texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
     question, answer, program = (each if isinstance(each, str) else "" for each in texts)
     question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))
@@ -80,4 +112,4 @@ def _candidate(value: object) -> Candidate | Failure:
         return Failure("reply", "the writer's object has no question, answer or program")
     if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:
         return Failure("reply", "the writer's question, answer or program is too long")
-    return Candidate(question, answer, program.strip("\n"))
+    return QuestionCandidate(question, answer, program.strip("\n"))

@@ -28,7 +28,7 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from posh_reward.metrics.prove.programs.language import BUILTINS, bare
-from posh_reward.metrics.prove.programs.scene import ADDRESS, Scene, plain
+from posh_reward.metrics.prove.programs.program_scene import ADDRESS, Scene, plain
 from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 
 LONGEST_ANSWER = 65_536
@@ -92,13 +92,13 @@ def run_in_fork(request: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
         finally:
             os._exit(1)
     os.close(writing)
-    said = read_until(reading, time.monotonic() + bounds.patience * bounds.seconds)
+    message = read_until(reading, time.monotonic() + bounds.patience * bounds.seconds)
     os.close(reading)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     _, status, used = os.wait4(pid, 0)
     silent = {"error": why_silent(os.waitstatus_to_exitcode(status), bounds.seconds)}
-    return {**(understood(said) or silent), "seconds": used.ru_utime + used.ru_stime}
+    return {**(understood(message) or silent), "seconds": used.ru_utime + used.ru_stime}
 
 
 def confine(writing: int, bounds: Bounds) -> None:
@@ -118,10 +118,10 @@ def confine(writing: int, bounds: Bounds) -> None:
 def answer(request: dict[str, Any]) -> None:
     """Runs the program and writes its value, or its error, without a traceback."""
     try:
-        said = {"value": plain(run(request["program"], request["nodes"]))}
+        message = {"value": plain(run(request["program"], request["nodes"]))}
     except BaseException as error:
-        said = {"error": ADDRESS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_ERROR]}
-    data = json.dumps(said).encode()
+        message = {"error": ADDRESS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_ERROR]}
+    data = json.dumps(message).encode()
     while data:
         data = data[os.write(0, data) :]
     os._exit(0)
@@ -140,20 +140,20 @@ def run(program: str, nodes: Any) -> object:
 
 def read_until(reading: int, end: float) -> bytes:
     """What comes through a pipe until it closes, until a time, or until it is too much."""
-    said = b""
-    while len(said) <= LONGEST_ANSWER:
+    message = b""
+    while len(message) <= LONGEST_ANSWER:
         ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
         some = os.read(reading, LONGEST_ANSWER) if ready else b""
         if not some:
             break
-        said += some
-    return said
+        message += some
+    return message
 
 
-def understood(said: bytes) -> dict[str, Any] | None:
+def understood(message: bytes) -> dict[str, Any] | None:
     """A fork's answer, checked once more: a program that broke out could have written it."""
     with suppress(ValueError, RecursionError):
-        answer = json.loads(said)
+        answer = json.loads(message)
         if isinstance(answer, dict) and isinstance(answer.get("error"), str):
             return {"error": answer["error"][:LONGEST_ERROR]}
         if isinstance(answer, dict) and answer.keys() == {"value"}:

@@ -4,12 +4,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.rubric.rubric import Rubric, RubricMetric
-from posh_reward.metrics.rubric.scores import Given
 from posh_reward.models.model import savable
 from posh_reward.settings import brief
+from posh_reward.types import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoints:
+    """The points of one metric."""
+
+    metric: str
+    points: int
+    """Higher is better."""
+    feedback: str
+    """The judge's reason. Text of a model: escape it before you show it in a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class RubricScores:
+    """A rubric's points for one text."""
+
+    total: int | None
+    """Sum of the points, higher is better; None if there are none."""
+    share: float | None
+    """The total from 0 (fewest points) to 1 (most)."""
+    signature: str
+    """Everything that another run needs to reproduce the figures."""
+    metric_points: tuple[MetricPoints, ...] = ()
+    """One for each metric, in the rubric's order."""
+    failure: Failure | None = None
+    """Why there are no points; None if there are."""
+    repaired: bool = False
+    """Whether the first reply could not be used and the second could."""
+    text: str = ""
+    """The stripped text."""
+
+    @property
+    def points(self) -> dict[str, int]:
+        """Metric -> points."""
+        return {each.metric: each.points for each in self.metric_points}
+
 
 LONGEST_FEEDBACK = 2_000
 """Characters of a reason that are kept."""
@@ -19,7 +57,7 @@ class ReplyError(ValueError):
     """A reply cannot be used; the message says why, in words that a judge can act on."""
 
 
-def read_points(reply: str, rubric: Rubric) -> tuple[Given, ...]:
+def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
     """The points in a reply, one for each metric of the rubric.
 
     There may be words or a code fence around the JSON object. Its scores are whole numbers of
@@ -28,15 +66,15 @@ def read_points(reply: str, rubric: Rubric) -> tuple[Given, ...]:
     Raises:
         ReplyError: the reply is anything else.
     """
-    found = _object(reply)
+    values = _object(reply)
     names = [metric.name for metric in rubric.metrics]
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in values]
     if missing:
         raise ReplyError(f"{', '.join(missing)} missing")
-    unknown = [name for name in found if name not in names]
+    unknown = [name for name in values if name not in names]
     if unknown:
         raise ReplyError(f"{brief(unknown[0])} is not a criterion")
-    return tuple(_given(metric, found[metric.name]) for metric in rubric.metrics)
+    return tuple(_metric_points(metric, values[metric.name]) for metric in rubric.metrics)
 
 
 def _object(reply: str) -> Mapping[str, Any]:
@@ -46,35 +84,35 @@ def _object(reply: str) -> Mapping[str, Any]:
         raise ReplyError("there is no JSON object in it")
     decoder = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_no_constant)
     try:
-        found, _ = decoder.raw_decode(reply, start)
+        values, _ = decoder.raw_decode(reply, start)
     except ReplyError:
         raise
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply") from None
     except ValueError as error:
         raise ReplyError(f"its JSON is broken: {error}") from None
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(values, dict)
+    return values
 
 
 def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise ReplyError("it gives a name twice")
-    return found
+    return values
 
 
 def _no_constant(name: str) -> float:
     raise ReplyError(f"{name} is not a number of points")
 
 
-def _given(metric: RubricMetric, said: object) -> Given:
-    if not isinstance(said, dict) or set(said) != {"score", "feedback"}:
+def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
+    if not isinstance(content, dict) or set(content) != {"score", "feedback"}:
         raise ReplyError(f'{metric.name} is not an object of "score" and "feedback"')
-    score, feedback = said["score"], said["feedback"]
+    score, feedback = content["score"], content["feedback"]
     if isinstance(score, bool) or not isinstance(score, int | float) or score not in metric.points:
         allowed = ", ".join(map(str, sorted(metric.points)))
         raise ReplyError(f"the score of {metric.name} is {brief(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
-    return Given(metric.name, int(score), savable(feedback.strip()[:LONGEST_FEEDBACK]))
+    return MetricPoints(metric.name, int(score), savable(feedback.strip()[:LONGEST_FEEDBACK]))

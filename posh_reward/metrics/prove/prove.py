@@ -9,7 +9,6 @@ from typing import Any
 
 from posh_reward.metrics.inputs import check_sizes
 from posh_reward.metrics.metric import signature
-from posh_reward.metrics.prove.asking import EDITION
 from posh_reward.metrics.prove.entailment import (
     Entailment,
     check_given,
@@ -17,16 +16,18 @@ from posh_reward.metrics.prove.entailment import (
     statement,
 )
 from posh_reward.metrics.prove.equations import (
-    Item,
+    Likeness,
+    ProveScores,
     Read,
+    ResponseClaim,
+    ResponseItem,
+    answer_tuples_of,
     claims_of,
-    judged,
     needs_image,
     scores_of,
-    wanted_of,
+    with_image,
 )
-from posh_reward.metrics.prove.likeness import Likeness
-from posh_reward.metrics.prove.records import Claim, ProveScores
+from posh_reward.metrics.prove.prove_prompts import EDITION
 from posh_reward.metrics.prove.tuples import tuple_source
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
@@ -121,24 +122,26 @@ class Prove:
             part = slice(start, start + self._items_at_once)
             read = self._read({name: texts[part] for name, texts in columns.items()})
             prompt_images = [None] * len(read[0]) if images is None else images_of(images[part])
-            scores += self._scored([Item(*each) for each in zip(*read, prompt_images, strict=True)])
+            scores += self._score_items(
+                [ResponseItem(*each) for each in zip(*read, prompt_images, strict=True)]
+            )
         return scores
 
     def _read(self, columns: Mapping[str, Sequence[object]]) -> list[list[Read]]:
         """Tuples of each text, by column. A caption may be missing: the image can do without."""
-        named = [(name, text) for name, texts in columns.items() for text in texts]
-        given = ["" if name == "caption" and text is None else text for name, text in named]
-        found = iter(self.tuples.read(given))
-        return [[_said_of(name, next(found)) for _ in texts] for name, texts in columns.items()]
+        cells = [(name, text) for name, texts in columns.items() for text in texts]
+        contents = ["" if name == "caption" and text is None else text for name, text in cells]
+        readings = iter(self.tuples.read(contents))
+        return [[_said_of(name, next(readings)) for _ in texts] for name, texts in columns.items()]
 
-    def _scored(self, items: Sequence[Item]) -> list[ProveScores]:
+    def _score_items(self, items: Sequence[ResponseItem]) -> list[ProveScores]:
         likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
         claims = [claims_of(item, likeness) for item in items]
         if self.entailment is not None:
             claims = _looked_at(self.entailment, items, claims)
         signature = self.signature
         return [
-            scores_of(item, wanted_of(item, likeness), claimed, signature)
+            scores_of(item, answer_tuples_of(item, likeness), claimed, signature)
             for item, claimed in zip(items, claims, strict=True)
         ]
 
@@ -149,17 +152,19 @@ def _said_of(name: str, read: Read) -> Read:
 
 
 def _looked_at(
-    entailment: Entailment, items: Sequence[Item], claims: Sequence[Sequence[Claim]]
-) -> list[tuple[Claim, ...]]:
+    entailment: Entailment, items: Sequence[ResponseItem], claims: Sequence[Sequence[ResponseClaim]]
+) -> list[tuple[ResponseClaim, ...]]:
     """The claims of each item, with the image's judgment of those that it can help."""
-    asked = [
+    statements = [
         (statement(claim.tuple), item.image or MISSING)
         for item, claimed in zip(items, claims, strict=True)
         for claim in claimed
         if needs_image(claim)
     ]
-    found = iter(entailment.probabilities(asked))
+    results = iter(entailment.probabilities(statements))
     return [
-        tuple(judged(claim, next(found)) if needs_image(claim) else claim for claim in claimed)
+        tuple(
+            with_image(claim, next(results)) if needs_image(claim) else claim for claim in claimed
+        )
         for claimed in claims
     ]

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.asking import (
+from posh_reward.metrics.harmonic.criteria import (
     ANSWERS,
     CRITERIA,
     EDITION,
-    SEEN,
-    Asked,
+    IMAGE_CRITERIA,
+    HarmonicItem,
     Task,
     check_criteria,
     check_task,
     prompt,
-)
-from posh_reward.metrics.harmonic.scores import CriterionScore, HarmonicScores
-from posh_reward.metrics.harmonic.weighting import (
-    harmonic_weights,
-    mean_and_sigma,
-    weighted_mean,
 )
 from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.metric import mean, signature
@@ -34,6 +29,47 @@ from posh_reward.models.model import Model
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionScore:
+    """One criterion of one text."""
+
+    criterion: str
+    mean: float | None
+    """1-5, higher is better: the expected score; None if the judgment failed."""
+    sigma: float | None
+    """Standard deviation of the score, 0 (sure) to 2."""
+    weight: float | None = None
+    """Its share of the overall score; None if any criterion of the text failed."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HarmonicScores:
+    """HarmonicEval of one text. All scores are 1-5, higher is better."""
+
+    overall: float | None
+    """The weighted mean of the criteria; None if one of them failed."""
+    signature: str
+    """Everything that another run needs to reproduce the figures."""
+    criteria: tuple[CriterionScore, ...] = ()
+    """In the order in which they were asked for; empty if the text could not be asked about."""
+    failure: Failure | None = None
+    """Why there is no overall score; None if there is."""
+    text: str = ""
+    """The stripped text."""
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        """Criterion -> score."""
+        return {each.criterion: each.mean for each in self.criteria}
+
+    @property
+    def sigmas(self) -> dict[str, float | None]:
+        """Criterion -> standard deviation of its score."""
+        return {each.criterion: each.sigma for each in self.criteria}
+
 
 AT_ONCE = 64
 """Texts whose images are held in memory at a time."""
@@ -71,7 +107,7 @@ class HarmonicEval:
             raise InputError(f"gamma is {gamma}: give a number from 0 to 1, such as 0.75")
         self.gamma = gamma
         self.criteria = check_criteria(criteria)
-        self._looks = not set(SEEN).isdisjoint(criteria)
+        self._looks = not set(IMAGE_CRITERIA).isdisjoint(criteria)
         self.model = model_of(model, sees=self._looks)
         self.store = store_of(store)
         self._asker = Asker(self.model, self.store)
@@ -104,17 +140,17 @@ class HarmonicEval:
         ``overall``, each criterion (1-5, higher is better), and its ``_sigma``. NaN where no text
         has the figure.
         """
-        found = {"overall": mean([score.overall for score in scores])}
+        means = {"overall": mean([score.overall for score in scores])}
         for name in self.criteria:
-            found[name] = mean([score.means.get(name) for score in scores])
+            means[name] = mean([score.means.get(name) for score in scores])
         for name in self.criteria:
-            found[f"{name}_sigma"] = mean([score.sigmas.get(name) for score in scores])
-        return found
+            means[f"{name}_sigma"] = mean([score.sigmas.get(name) for score in scores])
+        return means
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
         """What a training log shows of each text: ``overall`` and each criterion."""
-        found = {"overall": [score.overall for score in scores]}
-        return found | {name: [s.means.get(name) for s in scores] for name in self.criteria}
+        overall = {"overall": [score.overall for score in scores]}
+        return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
 
     def score(
         self,
@@ -143,20 +179,20 @@ class HarmonicEval:
                 are given to a task without.
             JudgeError: the model cannot work at all.
         """
-        chosen = check_task(task)
-        given = {"texts": texts, "images": images}
-        if chosen in ANSWERS:
+        kind = check_task(task)
+        lists = {"texts": texts, "images": images}
+        if kind in ANSWERS:
             if questions is None:
                 raise InputError(f"task {task} needs questions: pass questions=, one for each text")
-            given["questions"] = questions
+            lists["questions"] = questions
         elif questions is not None:
             raise InputError(f"task {task} has no questions: leave them out, or choose {ANSWERS}")
-        check_lists(**given)
+        check_lists(**lists)
         blank = [""] * len(texts)
         with self._asker.awake([text for text in texts if isinstance(text, str)]):
-            return self._scored(texts, images, blank if questions is None else questions, chosen)
+            return self._scores_of(texts, images, blank if questions is None else questions, kind)
 
-    def _scored(
+    def _scores_of(
         self,
         texts: Sequence[object],
         images: Sequence[object],
@@ -164,43 +200,43 @@ class HarmonicEval:
         task: Task,
     ) -> list[HarmonicScores]:
         signed = self.signature_for(task)
-        known: dict[tuple[str, str, str], HarmonicScores] = {}
-        found: list[HarmonicScores] = []
+        by_key: dict[tuple[str, str, str], HarmonicScores] = {}
+        scores: list[HarmonicScores] = []
         for start in range(0, len(texts), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             some = self._read(texts[part], images[part], questions[part])
-            new = {e.key: e for e in some if isinstance(e, Asked) and e.key not in known}
-            known.update(zip(new, self._judge(list(new.values()), task, signed), strict=True))
-            found += [
+            new = {e.key: e for e in some if isinstance(e, HarmonicItem) and e.key not in by_key}
+            by_key.update(zip(new, self._judge(list(new.values()), task, signed), strict=True))
+            scores += [
                 HarmonicScores(None, signed, failure=each)
                 if isinstance(each, Failure)
-                else known[each.key]
+                else by_key[each.key]
                 for each in some
             ]
-        return found
+        return scores
 
     def _read(
         self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
-    ) -> list[Asked | Failure]:
+    ) -> list[HarmonicItem | Failure]:
         """What is asked of each text."""
         prompt_images = images_of(images) if self._looks else [None] * len(texts)
-        return list(map(_asked, texts, prompt_images, questions))
+        return list(map(_item, texts, prompt_images, questions))
 
-    def _judge(self, asked: Sequence[Asked], task: Task, signed: str) -> list[HarmonicScores]:
-        prompts = [prompt(name, each, task) for each in asked for name in self.criteria]
+    def _judge(self, item: Sequence[HarmonicItem], task: Task, signed: str) -> list[HarmonicScores]:
+        prompts = [prompt(name, each, task) for each in item for name in self.criteria]
         verdicts = iter(self._asker.choose(prompts, LABELS) if prompts else ())
-        return [self._scores(each.text, verdicts, signed) for each in asked]
+        return [self._scores(each.text, verdicts, signed) for each in item]
 
     def _scores(self, text: str, verdicts: Iterator[Verdict], signed: str) -> HarmonicScores:
         """The scores of a text from its next verdicts."""
-        judged = tuple(criterion_score(name, next(verdicts)) for name in self.criteria)
-        failed = next((each for each in judged if each.failure is not None), None)
+        criteria_scores = tuple(criterion_score(name, next(verdicts)) for name in self.criteria)
+        failed = next((each for each in criteria_scores if each.failure is not None), None)
         if failed is not None and failed.failure is not None:
             why = replace(failed.failure, detail=f"{failed.criterion}: {failed.failure.detail}")
-            return HarmonicScores(None, signed, judged, why, text)
-        weights = harmonic_weights([each.sigma or 0.0 for each in judged], self.gamma)
-        overall = weighted_mean([each.mean or 0.0 for each in judged], weights)
-        weighted = zip(judged, weights, strict=True)
+            return HarmonicScores(None, signed, criteria_scores, why, text)
+        weights = harmonic_weights([each.sigma or 0.0 for each in criteria_scores], self.gamma)
+        overall = weighted_mean([each.mean or 0.0 for each in criteria_scores], weights)
+        weighted = zip(criteria_scores, weights, strict=True)
         whole = tuple(replace(each, weight=weight) for each, weight in weighted)
         return HarmonicScores(overall, signed, whole, None, text)
 
@@ -211,18 +247,62 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
     A reply without any label is a failure, even where the model's reading takes it for the lowest
     label: its sigma would be 0, and it would get all the weight.
     """
-    said = distribution(verdict)
-    if isinstance(said, Failure):
-        return CriterionScore(name, None, None, failure=said)
-    return CriterionScore(name, *mean_and_sigma(said))
+    masses = distribution(verdict)
+    if isinstance(masses, Failure):
+        return CriterionScore(name, None, None, failure=masses)
+    return CriterionScore(name, *mean_and_sigma(masses))
 
 
-def _asked(text: object, image: PromptImage | Failure | None, question: object) -> Asked | Failure:
-    words, asked = usable(text, "the text"), usable(question, "the question")
-    for each in (words, image, asked):
+def _item(
+    text: object, image: PromptImage | Failure | None, question: object
+) -> HarmonicItem | Failure:
+    words, item = usable(text, "the text"), usable(question, "the question")
+    for each in (words, image, item):
         if isinstance(each, Failure):
             return each
     assert isinstance(words, str)
-    assert isinstance(asked, str)
+    assert isinstance(item, str)
     assert not isinstance(image, Failure)
-    return Asked(words, image, asked)
+    return HarmonicItem(words, image, item)
+
+
+def mean_and_sigma(probabilities: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation of a distribution over the scores 1, 2, ... (Eqs. 1 and 4).
+
+    Args:
+        probabilities: one per score, which sum to 1 but for rounding.
+    """
+    whole = math.fsum(probabilities)
+    shares = [(score, each / whole) for score, each in enumerate(probabilities, start=1)]
+    mean = math.fsum(score * share for score, share in shares)
+    return mean, math.sqrt(math.fsum((score - mean) ** 2 * share for score, share in shares))
+
+
+def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:
+    """Weights proportional to sigma ** (-2 (1 - gamma) / gamma), which sum to 1 (Eq. 3).
+
+    Where the formula has no value the weights are its limits. With gamma 0, all weight goes to the
+    least sigma; with a sigma of 0 and gamma below 1, to the criteria that have it. Equal ones share
+    alike.
+
+    Args:
+        sigmas: standard deviations, each 0 or more; at least one.
+        gamma: 1: equal weights. 0.5: inverse variances. 0: the surest criterion alone.
+    """
+    if gamma == 1:
+        return [1 / len(sigmas)] * len(sigmas)
+    least = min(sigmas)
+    power = 2 * (1 - gamma) / gamma if gamma else math.inf
+    if least == 0 or math.isinf(power):
+        shares = [float(sigma == least) for sigma in sigmas]
+    else:
+        # Ratios of logarithms: powers of a small sigma are too large for a float.
+        shares = [math.exp(-power * (math.log(sigma) - math.log(least))) for sigma in sigmas]
+    whole = math.fsum(shares)
+    return [share / whole for share in shares]
+
+
+def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The mean (Eq. 2); rounding never takes it out of the range of the values."""
+    mean = math.fsum(value * weight for value, weight in zip(values, weights, strict=True))
+    return min(max(mean, min(values)), max(values))

@@ -46,11 +46,11 @@ class Scene:
     def get_outgoing_relations(self, ent_name: str) -> Relations:
         """Relations of which an entity is the source, by target."""
         node = self._nodes.get(ent_name)
-        return _copied(node["relations_to"].items()) if node else {}
+        return _copy(node["relations_to"].items()) if node else {}
 
     def get_incoming_relations(self, ent_name: str) -> Relations:
         """Relations of which an entity is the target, by source."""
-        return _copied(
+        return _copy(
             (source, node["relations_to"][ent_name])
             for source, node in self._nodes.items()
             if ent_name in node["relations_to"]
@@ -58,17 +58,17 @@ class Scene:
 
     def generate_subgraph(self, node_list: Iterable[str]) -> Scene:
         """The graph of some entities, with the relations among them."""
-        kept = set(node_list)
+        nodes = set(node_list)
         return Scene(
             {
                 name: {
                     "attributes": dict(node["attributes"]),
-                    "relations_to": _copied(
-                        each for each in node["relations_to"].items() if each[0] in kept
+                    "relations_to": _copy(
+                        each for each in node["relations_to"].items() if each[0] in nodes
                     ),
                 }
                 for name, node in self._nodes.items()
-                if name in kept
+                if name in nodes
             }
         )
 
@@ -81,7 +81,7 @@ class Scene:
         return f"Scene({', '.join(self._nodes)})"
 
 
-def _copied(relations: Iterable[tuple[str, dict[str, list[str]]]]) -> Relations:
+def _copy(relations: Iterable[tuple[str, dict[str, list[str]]]]) -> Relations:
     return {
         other: {kind: list(texts) for kind, texts in kinds.items()} for other, kinds in relations
     }

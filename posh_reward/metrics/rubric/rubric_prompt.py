@@ -32,28 +32,30 @@ def opening(rubric: Rubric) -> str:
     )
 
 
-def digest(opened: str, rubric: Rubric) -> str:
+def digest(opening_text: str, rubric: Rubric) -> str:
     """Eight hexadecimal digits that change with whatever a rubric's prompts say."""
-    return sha256(f"{opened}\0{rubric.question}".encode()).hexdigest()[:8]
+    return sha256(f"{opening_text}\0{rubric.question}".encode()).hexdigest()[:8]
 
 
-def prompt(opened: str, rubric: Rubric, answer: str, truth: str, question: str | None) -> Prompt:
+def prompt(
+    opening_text: str, rubric: Rubric, answer: str, truth: str, question: str | None
+) -> Prompt:
     """The message that asks for the points of one answer.
 
     Args:
-        opened: from ``opening``.
+        opening_text: from ``opening``.
         rubric: what it opens.
         answer: to be judged.
         truth: what it is judged against.
         question: what it answers; None for the rubric's own.
     """
-    return Prompt(opened, "\n\n" + _item(rubric, answer, truth, question))
+    return Prompt(opening_text, "\n\n" + _item(rubric, answer, truth, question))
 
 
-def repair(asked: Prompt, reply: str, reason: str) -> Prompt:
+def repair(question: Prompt, reply: str, reason: str) -> Prompt:
     """The message that shows a reply which cannot be used, and asks again."""
-    said = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
-    return asked._replace(suffix=f"{asked.suffix}\n\n{said}")
+    request = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
+    return question._replace(suffix=f"{question.suffix}\n\n{request}")
 
 
 def form(rubric: Rubric) -> str:
@@ -68,11 +70,11 @@ def form(rubric: Rubric) -> str:
 
 def _criterion(number: int, metric: RubricMetric) -> str:
     head = f"{number}. {metric.name}: {metric.title} ({metric.lowest}-{metric.highest} points)"
-    given = (
+    points_lines = (
         f"   - {points} point{'' if points == 1 else 's'}: {text}"
         for points, text in metric.points.items()
     )
-    return "\n".join((head, *given))
+    return "\n".join((head, *points_lines))
 
 
 def _example(rubric: Rubric, example: Example) -> str:
@@ -88,8 +90,8 @@ def _example(rubric: Rubric, example: Example) -> str:
 
 
 def _item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
-    asked = question or rubric.question or NO_QUESTION
-    return _section("item").format(question=asked, truth=truth, answer=answer)
+    question = question or rubric.question or NO_QUESTION
+    return _section("item").format(question=question, truth=truth, answer=answer)
 
 
 def _section(name: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posh_reward.metrics.rubric.reading import LONGEST_FEEDBACK, ReplyError, read_points
+from posh_reward.metrics.rubric.points import LONGEST_FEEDBACK, ReplyError, read_points
 from posh_reward.metrics.rubric.rubric import load_rubric
 
 RUBRIC = load_rubric("animals")
