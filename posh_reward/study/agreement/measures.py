@@ -9,8 +9,7 @@ from math import nan
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
-from posh_reward.metrics.harmonic.harmonic_eval import HarmonicScores
+from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.judgment_files import check_columns

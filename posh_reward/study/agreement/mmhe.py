@@ -16,8 +16,7 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, CRITERIA, Task
-from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
-from posh_reward.metrics.harmonic.harmonic_eval import HarmonicScores
+from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
