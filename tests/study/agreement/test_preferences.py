@@ -9,12 +9,6 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.caparena import (
-    NONE,
-    battle_orders,
-    elo_ratings,
-    median_ratings,
-)
 from posh_reward.study.agreement.correlation import (
     TauVariant,
     kendall,
@@ -23,12 +17,78 @@ from posh_reward.study.agreement.correlation import (
     spearman,
     spearman_p,
 )
+from posh_reward.study.agreement.metric_scores import ScoreColumn, column_scores
 from posh_reward.study.agreement.preferences import (
+    PairColumns,
     accuracy,
     label_score,
     predicted_outcomes,
+    read_preferences,
+    score_differences,
     tie_threshold,
 )
+
+
+def test_the_tie_threshold_by_hand() -> None:
+    differences = np.array([0.5, -0.1, 0.3, -0.4, 0.2])
+    assert tie_threshold(differences, 0) == 0.1
+    assert tie_threshold(differences, 2) == 0.3
+    assert tie_threshold(differences, 5) == inf
+    # Two gold ties: .1 and .2 are ties; right at the first, second and fourth pair.
+    people = np.array([2.0, 0.0, -1.0, -1.0, 0.0])
+    assert predicted_outcomes(differences, people).tolist() == [1, 0, 1, -1, 0]
+    assert accuracy(differences, people) == pytest.approx(4 / 5)
+
+
+def of_scores(*pairs: tuple[float, float]) -> ScoreColumn:
+    return ScoreColumn("m", {"overall": np.array(pairs, dtype=float).ravel()})
+
+
+def test_the_authors_program_gives_equal_scores_to_the_first_text() -> None:
+    """Scores from 1 to 5 of four pairs, of which people call one a tie.
+
+    |differences| are 0, 0, 1, 2: the threshold is the second of them, 0. From 0 on a difference is
+    a win, so both pairs with equal scores go to the first text. People: first, first, tie, second.
+    """
+    column = of_scores((3, 3), (2, 2), (4, 3), (1, 3))
+    people = np.array([1.0, 2.0, 0.0, -1.0])
+    authors = score_differences(column, "overall", "authors")
+    assert predicted_outcomes(authors, people).tolist() == [1, 1, 1, -1]
+    assert accuracy(authors, people) == 3 / 4
+    strict = score_differences(column, "overall", "strict")
+    assert predicted_outcomes(strict, people).tolist() == [0, 0, 1, -1]
+    assert accuracy(strict, people) == 1 / 4
+
+
+def test_equal_scores_below_the_threshold_are_ties_by_either_procedure() -> None:
+    column = of_scores((3, 3), (2, 2), (4, 3))
+    people = np.array([0.0, 0.0, 1.0])
+    for procedure in ("authors", "strict"):
+        differences = score_differences(column, "overall", procedure)  # type: ignore[arg-type]
+        assert predicted_outcomes(differences, people).tolist() == [0, 0, 1]
+        assert kendall(differences, people) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("integers", [True, False])
+def test_accuracy_is_the_authors_programs(integers: bool) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        scores = rng.integers(1, 6, (40, 2)) if integers else rng.normal(0, 1, (40, 2))
+        people = rng.integers(-2, 3, 40).astype(float)
+        apart = scores[:, 0] - scores[:, 1]
+        threshold = sorted(abs(apart))[int(sum(people == 0))]
+        wins = [1 if d >= threshold else -1 if d <= -threshold else 0 for d in apart]
+        ours = score_differences(of_scores(*map(tuple, scores)), "overall", "authors")
+        assert accuracy(ours, people) == pytest.approx(np.mean(wins == np.sign(people)))
+
+
+def test_where_the_first_text_is_always_better_equal_scores_are_never_right() -> None:
+    rows = [{"a": "x", "b": "y", "r": "z", "m1": 1, "m2": 1}] * 3
+    columns = PairColumns("a", "b", "r", labels={})
+    preferences = read_preferences(rows, columns, "rows", procedure="authors")
+    column = column_scores("m", preferences.texts)
+    differences = preferences.judgments.scores(column, "overall")
+    assert accuracy(differences, preferences.people["overall"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -44,17 +104,6 @@ def test_labels(label: object, score: float) -> None:
 def test_an_unknown_label_is_refused_with_the_known_ones(label: object) -> None:
     with pytest.raises(InputError, match="is unknown: use one of 1_much_better, 1_slightly_better"):
         label_score(label)
-
-
-def test_the_tie_threshold_by_hand() -> None:
-    differences = np.array([0.5, -0.1, 0.3, -0.4, 0.2])
-    assert tie_threshold(differences, 0) == 0.1
-    assert tie_threshold(differences, 2) == 0.3
-    assert tie_threshold(differences, 5) == inf
-    # Two gold ties: .1 and .2 are ties; right at the first, second and fourth pair.
-    people = np.array([2.0, 0.0, -1.0, -1.0, 0.0])
-    assert predicted_outcomes(differences, people).tolist() == [1, 0, 1, -1, 0]
-    assert accuracy(differences, people) == pytest.approx(4 / 5)
 
 
 def test_equal_differences_at_the_threshold_are_wins_and_zeros_are_ties() -> None:
@@ -117,31 +166,3 @@ def test_correlations_need_variation() -> None:
         assert isnan(measure(flat, rising))
         assert isnan(measure(rising, flat))
         assert isnan(measure(rising[:1], rising[:1]))
-
-
-def test_elo_by_hand() -> None:
-    first, second = np.array([0, 1]), np.array([1, 0])
-    outcome = np.array([1.0, 0.0])
-    # The first battle moves 4 * (1 - 1/2); in the second 998 meets 1002 and they tie.
-    expected = 1 / (1 + 10 ** ((1002 - 998) / 400))
-    found = elo_ratings(first, second, outcome, np.array([[0, 1], [0, NONE]]), 2)
-    gain = 4 * (0.5 - expected)
-    assert found[0] == pytest.approx([1002 - gain, 998 + gain])
-    assert found[1] == pytest.approx([1002, 998])
-
-
-def test_elo_recovers_a_known_order() -> None:
-    rng = np.random.default_rng(5)
-    strength = np.array([400.0, 0.0, 800.0, 200.0, 600.0])
-    first, second = rng.integers(0, 5, 4000), rng.integers(0, 5, 4000)
-    apart = first != second
-    first, second = first[apart], second[apart]
-    wins = rng.random(len(first)) < 1 / (1 + 10 ** ((strength[second] - strength[first]) / 400))
-    found = median_ratings(first, second, np.where(wins, 1.0, -1.0), 5)
-    assert np.argsort(found).tolist() == np.argsort(strength).tolist()
-    assert found.mean() == pytest.approx(1000, abs=1)
-    assert 600 < np.ptp(found) < 1000
-
-
-def test_draws_are_reproducible_and_frozen() -> None:
-    assert battle_orders(5, 2).tolist() == [[3, 4, 2, 4, 4], [1, 2, 2, 2, 4]]

@@ -1,0 +1,122 @@
+"""CapArena's ratings, verdicts and leaderboard, held against its own procedure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from posh_reward.study.agreement.agreement_report import AgreementSettings
+from posh_reward.study.agreement.caparena import (
+    NONE,
+    auto_scores,
+    battle_orders,
+    caparena_report,
+    elo_ratings,
+    median_ratings,
+    read_arena,
+)
+from tests.study.agreement.judged import Row, caparena_rows
+
+QUIET = AgreementSettings(resamples=0, quiet=True, columns=["m"])
+
+
+def test_elo_by_hand() -> None:
+    first, second = np.array([0, 1]), np.array([1, 0])
+    outcome = np.array([1.0, 0.0])
+    # The first battle moves 4 * (1 - 1/2); in the second 998 meets 1002 and they tie.
+    expected = 1 / (1 + 10 ** ((1002 - 998) / 400))
+    found = elo_ratings(first, second, outcome, np.array([[0, 1], [0, NONE]]), 2)
+    gain = 4 * (0.5 - expected)
+    assert found[0] == pytest.approx([1002 - gain, 998 + gain])
+    assert found[1] == pytest.approx([1002, 998])
+
+
+def test_elo_recovers_a_known_order() -> None:
+    rng = np.random.default_rng(5)
+    strength = np.array([400.0, 0.0, 800.0, 200.0, 600.0])
+    first, second = rng.integers(0, 5, 4000), rng.integers(0, 5, 4000)
+    apart = first != second
+    first, second = first[apart], second[apart]
+    wins = rng.random(len(first)) < 1 / (1 + 10 ** ((strength[second] - strength[first]) / 400))
+    found = median_ratings(first, second, np.where(wins, 1.0, -1.0), 5)
+    assert np.argsort(found).tolist() == np.argsort(strength).tolist()
+    assert found.mean() == pytest.approx(1000, abs=1)
+    assert 600 < np.ptp(found) < 1000
+
+
+def test_draws_are_reproducible_and_frozen() -> None:
+    assert battle_orders(5, 2).tolist() == [[3, 4, 2, 4, 4], [1, 2, 2, 2, 4]]
+
+
+def medians_by_pandas(first: list[str], second: list[str], won: list[float]) -> dict[str, int]:
+    """Medians as CapArena takes them: pandas skips draws in which a model does not fight."""
+    battles = pd.DataFrame({"first": first, "second": second, "won": won})
+    np.random.seed(42)
+    draws = []
+    for _ in range(1000):
+        rating: dict[str, float] = defaultdict(lambda: 1000.0)
+        for row in battles.sample(frac=1.0, replace=True).itertuples():
+            a, b = rating[row.first], rating[row.second]
+            gain = 4 * (row.won - 1 / (1 + 10 ** ((b - a) / 400)))
+            rating[row.first], rating[row.second] = a + gain, b - gain
+        draws.append(rating)
+    medians = pd.DataFrame(draws).median()
+    return {model: int(value + 0.5) for model, value in medians.items()}
+
+
+def test_medians_are_those_of_its_procedure() -> None:
+    """Model d fights once in twelve battles, so a third of the draws leave it out."""
+    names = ["a", "b", "c", "d"]
+    first = np.array([0, 0, 0, 1, 1, 2, 0, 1, 2, 0, 1, 3])
+    second = np.array([1, 2, 1, 2, 0, 0, 2, 2, 1, 1, 2, 0])
+    outcome = np.array([1.0, 1, 0, 1, -1, -1, 1, 1, -1, 1, 0, 1])
+    expected = medians_by_pandas(
+        [names[i] for i in first], [names[i] for i in second], ((outcome + 1) / 2).tolist()
+    )
+    found = median_ratings(first, second, outcome, 4)
+    assert dict(zip(names, found.tolist(), strict=True)) == expected
+    assert expected["d"] == 1002
+    exact = median_ratings(first, second, outcome, 4, "strict")
+    assert exact[3] != found[3]
+    assert np.abs(exact[:3] - found[:3]).max() <= 0.5
+
+
+def rows_with_verdicts() -> list[Row]:
+    """Verdicts in the file's words; people say first, second, tie, first."""
+    rows = caparena_rows(4)
+    winners = [rows[0]["source1"], rows[1]["source2"], "equal", rows[3]["source1"]]
+    verdicts = ["Caption 1 is better.", "Caption 1 is better", "Tie", "Both are good"]
+    return [
+        {**row, "winner": winner, "judge": verdict, "m1": 2, "m2": 1}
+        for row, winner, verdict in zip(rows, winners, verdicts, strict=True)
+    ]
+
+
+def test_a_judges_verdicts_are_compared_as_they_stand() -> None:
+    report = caparena_report(read_arena(rows_with_verdicts(), "file"), QUIET)
+    verdicts = report.lines[1]
+    assert verdicts.name == "judge's verdicts"
+    cell = verdicts.cells["overall desc acc"]
+    assert (cell.estimate.value, cell.rows) == (pytest.approx(2 / 3), 3)
+    assert verdicts.failures == {"the judge gave no verdict": 1}
+
+
+def test_the_score_of_caparena_auto_by_hand() -> None:
+    """New beats G twice, loses to it once, and to C once: (2 - 1) / 2 and -1 / 2, mean 0."""
+    rows = [
+        {**row, "source1": one, "source2": two, "winner": winner, "ref_model": opponent}
+        for row, one, two, winner, opponent in zip(
+            caparena_rows(4),
+            ["New", "G", "New", "C"],
+            ["G", "New", "G", "New"],
+            ["New", "New", "G", "C"],
+            ["G", "G", "G", "C"],
+            strict=True,
+        )
+    ]
+    arena = read_arena(rows, "file")
+    assert auto_scores(arena, arena.outcome) == {"New": 0.0}
+    assert auto_scores(arena, np.array([1.0, -1.0, 1.0, -1.0])) == {"New": (1.5 + 0.5) / 2}
