@@ -186,3 +186,83 @@ def test_harmonic_eval_on_its_own_judgments(
     [harmonic] = found_json(capsys)["metrics"]
     assert "|gamma:1.0|criteria:correctness,completeness|" in harmonic["signature"]
     assert harmonic["failures"] == {}
+
+
+@pytest.fixture
+def seeing(tmp_path: Path) -> Path:
+    model = tmp_path / "model.yaml"
+    model.write_text("name: fake-model\nsees: true\n")
+    return model
+
+
+def test_images_of_a_dataset_are_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seeing: Path
+) -> None:
+    from datasets import Dataset, Image
+    from PIL import Image as Pillow
+
+    rows = docent_rows(4)
+    for row in rows:
+        Pillow.new("RGB", (8, 8)).save(tmp_path / f"{row['uuid']}.png")
+        row["image"] = str(tmp_path / f"{row['uuid']}.png")
+    bare = [{k: v for k, v in row.items() if k != "image"} for row in rows]
+    Dataset.from_list(rows).cast_column("image", Image()).save_to_disk(tmp_path / "docent")
+    command = ("--no-posh", "--harmonic", seeing, "--json", *QUICK)
+    assert without_judge("agreement", "docent", tmp_path / "docent", *command) == OK
+    [in_rows] = found_json(capsys)["metrics"]
+    assert in_rows["failures"] == {}
+    assert in_rows["figures"]["overall acc"]["rows"] == 4
+    source = write_rows(tmp_path / "bare.jsonl", bare)
+    assert without_judge("agreement", "docent", source, "--images", tmp_path, *command) == OK
+    assert found_json(capsys)["metrics"] == [in_rows]
+    assert without_judge("agreement", "docent", source, *command) == UNUSABLE
+    assert "HarmonicEval looks at images, and no row has one" in capsys.readouterr().err
+
+
+def test_nothing_scored_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seeing: Path
+) -> None:
+    text = {"task": "IC", "candidate": "A dog.", "best": True, "image": "gone.png"}
+    rated = dict.fromkeys(("correctness", "completeness", "clarity", "fluency", "conciseness"), 3)
+    rows = [text | rated, text | rated | {"candidate": "A.", "best": False}]
+    command = ("--no-posh", "--harmonic", seeing, *QUICK)
+    source = write_rows(tmp_path / "mmhe.jsonl", rows)
+    assert without_judge("agreement", "mmhe", source, *command) == UNUSABLE
+    assert "nothing was scored: " in capsys.readouterr().err
+    bare = [{k: v for k, v in row.items() if k != "image"} for row in rows]
+    source = write_rows(tmp_path / "bare.jsonl", bare)
+    assert without_judge("agreement", "mmhe", source, *command) == UNUSABLE
+    assert "name the column of images" in capsys.readouterr().err
+
+
+def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Excel's UTF-16 with semicolons, decimal commas, and a cell that is not available."""
+    path = tmp_path / "in.csv"
+    path.write_text(
+        "sep=;\ncandidate;reference;rating\nA dog runs.;A dog runs.;4,5\nA cat.;A dog runs.;1,0\n"
+        "A bird.;A dog runs.;#N/A\n",
+        "utf-16",
+    )
+    command = ("--no-posh", "--baseline", "words", *QUICK, "--json")
+    for flag in ("--reference", "--references"):
+        assert without_judge("agreement", "ratings", path, flag, "reference", *command) == OK
+        figures = found_json(capsys)["metrics"][0]["figures"]
+        assert figures["overall r"]["rows"] == 2
+        assert figures["overall r"]["value"] == pytest.approx(1)
+
+
+def test_authors_files_are_read_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judgments = [{"caption": "A dog runs .", "rating": 4.0}, {"caption": "A cat .", "rating": 1.0}]
+    image = {"image_path": "a.jpg", "ground_truth": ["A dog .", "It runs ."],
+             "human_judgement": judgments}  # fmt: skip
+    source = tmp_path / "flickr8k.json"
+    source.write_text(json.dumps({"a": image}))
+    quiet = ("--no-posh", "--baseline", "words", *QUICK)
+    assert without_judge("agreement", "ratings", source, "--layout", "flickr8k", *quiet) == OK
+    assert "2 ratings of 2 texts, 1 images" in capsys.readouterr().out
+    rows = [{**row, "judge": "Tie", "ref_model": row["source2"]} for row in caparena_rows(6)]
+    (tmp_path / "auto").mkdir()
+    (tmp_path / "auto" / "alpha.json").write_text(json.dumps(rows))
+    auto = ("--layout", "caparena-auto", "--json", *quiet)
+    assert without_judge("agreement", "caparena", tmp_path / "auto", *auto) == OK
+    assert set(found_json(capsys)["caparena_auto"]) == {"people", "bag of words"}

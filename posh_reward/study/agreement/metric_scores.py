@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure
 
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 AT_ONCE = 128
 """Pairs that a metric scores at a time."""
 NO_SCORE = Failure("text", "the table has no score here")
@@ -215,7 +217,7 @@ def _scores_in_row(name: str, text: CandidateText) -> AxisScores:
 
 
 def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
-    """Return a cell as a number; None if it is missing, empty or NaN.
+    """Return a cell as a number; None if it is missing, empty or NaN. ``3,5`` is 3.5.
 
     Raises:
         InputError: it is something else.
@@ -226,7 +228,8 @@ def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
     try:
         if isinstance(value, bool | list | dict):
             raise ValueError
-        number = float(str(value))
+        text = str(value).strip()
+        number = float(text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text)
     except ValueError:
         raise InputError(f"{column} is {str(value)[:40]!r}, not a number") from None
     if isinf(number):  # no mean, difference or correlation can be had with it

@@ -66,7 +66,7 @@ def label_score(label: object) -> float:
         if plain in LABELS:
             return LABELS[plain]
     try:
-        number = float(str(label))
+        number = float(str(label).replace(",", "."))
     except ValueError:
         number = nan
     if not -2 <= number <= 2:

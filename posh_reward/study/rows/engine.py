@@ -109,6 +109,8 @@ def go_through(
         OSError: the output cannot be written.
     """
     format = format_of(output)
+    if format.kind == "csv" and settings.delimiter is not None:  # semicolons in, semicolons out
+        format = format_of(output, None, settings.delimiter)
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),

@@ -8,11 +8,13 @@ import json
 import re
 import sys
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from gzip import GzipFile
 from io import BufferedReader, TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
 
@@ -105,10 +107,11 @@ def require_parquet() -> None:
 
 
 LIKE_A_FORMULA = re.compile(
-    "'*"  # our own mark, so that texts which have it already keep theirs
+    "'*(?:"  # our own mark, so that texts which have it already keep theirs
     # Some programs trim what comes before the sign, and take the wide forms of it too.
     "[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"
     "[\t\r\n=+@＝＋－＠-]"  # noqa: RUF001
+    "|(?:NaN|nan|N/A|#N/A)\\Z)"  # which would be read as a missing cell
 )
 
 
@@ -125,6 +128,10 @@ def bared(cell: str) -> str:
 LONGEST = 64_000_000
 """Bytes of the longest line of JSON, and characters of the longest line or cell of CSV: a small
 gzip file can hold a line larger than the memory."""
+SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n?")
+"""First line of a CSV file by which spreadsheets tell its delimiter."""
+MISSING = ("NaN", "nan", "N/A", "#N/A")
+"""Cells of CSV that are no texts: data frames and spreadsheets write them for a missing value."""
 AT_ONCE = 64
 """Rows of Parquet that are read at a time. They may hold images."""
 
@@ -170,8 +177,26 @@ def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
 
 def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     csv.field_size_limit(LONGEST)
-    text = TextIOWrapper(source, "utf-8-sig", newline="")
-    reader = csv.reader(_lines(text, name), delimiter=delimiter, strict=True)
+    start = source.peek(2)[:2] if isinstance(source, BufferedReader) else b""
+    utf16 = start in (BOM_UTF16_LE, BOM_UTF16_BE)  # Excel's "Unicode text"
+    text = TextIOWrapper(source, "utf-16" if utf16 else "utf-8-sig", newline="")
+    try:
+        lines = _lines(text, name)
+        first = next(lines, "")
+        if stated := SEPARATOR_LINE.fullmatch(first):
+            delimiter = stated[1]
+        else:
+            lines = chain([first], lines)
+        yield from _csv_rows(lines, name, delimiter)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
+    finally:
+        if not source.closed:  # it is, if a reader gave up before the end
+            text.detach()  # whoever opened the file closes it
+
+
+def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         columns = [bared(column) for column in next(reader, [])]
         _check_delimiter(columns, name)
@@ -183,15 +208,11 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
                     f"columns: put texts that contain {delimiter!r} in quotes"
                 )
             if cells:
-                missing = [None] * (len(columns) - len(cells))
-                yield dict(zip(columns, [*map(bared, cells), *missing], strict=True))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
+                values = [None if cell in MISSING else bared(cell) for cell in cells]
+                absent = [None] * (len(columns) - len(cells))
+                yield dict(zip(columns, [*values, *absent], strict=True))
     except csv.Error as error:
         raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
-    finally:
-        if not source.closed:  # it is, if a reader gave up before the end
-            text.detach()  # whoever opened the file closes it
 
 
 def _check_delimiter(columns: Sequence[str], name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,26 @@ def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
     same, other = overall(make(), SAME, OTHER)
     assert same > 0.99
     assert other < 0.2
+
+
+def test_several_references_are_taken_as_each_library_takes_them() -> None:
+    """Each half of the generation is a reference, so BLEU's n-grams are all known but one.
+
+    Of 6 words 6 are in a reference, of 5 bigrams 4, of 4 trigrams 2, of 3 four-grams 0, which
+    sacrebleu smooths to 1 / 2; the closest reference has 3 words, so nothing is taken off for
+    brevity. ROUGE and METEOR take the best reference, not both.
+    """
+    halves = TextPair("a brown dog chases one cat", ("a brown dog", "chases one cat"))
+    expected = (6 / 6 * 4 / 5 * 2 / 4 * 1 / 2 / 3) ** (1 / 4)
+    assert overall(word_overlap.bleu(), halves) == [pytest.approx(expected)]
+    one, other = (replace(halves, references=(each,)) for each in halves.references)
+    for make in (word_overlap.rouge, word_overlap.meteor):
+        best = max(overall(make(), one, other))
+        assert overall(make(), halves) == [pytest.approx(best)]
+    joined = replace(halves, references=(halves.reference,))
+    assert overall(word_overlap.rouge(), joined)[0] > overall(word_overlap.rouge(), halves)[0]
+    for measure in (word_overlap.BagOfWords(), word_overlap.length()):
+        assert overall(measure, halves) == overall(measure, joined)
 
 
 def test_words_by_hand() -> None:

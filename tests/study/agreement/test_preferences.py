@@ -64,7 +64,7 @@ def test_equal_scores_below_the_threshold_are_ties_by_either_procedure() -> None
     column = of_scores((3, 3), (2, 2), (4, 3))
     people = np.array([0.0, 0.0, 1.0])
     for procedure in ("authors", "strict"):
-        differences = score_differences(column, "overall", procedure)  # type: ignore[arg-type]
+        differences = score_differences(column, "overall", procedure)
         assert predicted_outcomes(differences, people).tolist() == [0, 0, 1]
         assert kendall(differences, people) == pytest.approx(1)
 

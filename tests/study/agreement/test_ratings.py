@@ -129,7 +129,8 @@ def test_one_image_may_have_thousands_of_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("combine", "score"), [("join", 4 - len("aa. a.")), ("best", 3), ("mean", 2.5)]
+    ("combine", "score"),
+    [("native", 4 - len("aa. a.")), ("join", 4 - len("aa. a.")), ("best", 3), ("mean", 2.5)],
 )
 def test_several_references(combine: Combine, score: float) -> None:
     column = score_texts(Length(), read_ratings(rows(), NAMES, "rows").texts, combine)

@@ -34,9 +34,23 @@ def written(path: Path, rows: Rows) -> Rows:
     return read(path)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_tables_as_spreadsheets_save_them(tmp_path: Path, encoding: str) -> None:
+    """Excel's "Unicode text", its line that tells the delimiter, and its missing values."""
+    path = tmp_path / "in.csv"
+    text = "sep=;\r\nid;generation;reference\r\n1;Ein Hündchen.;#N/A\r\n2;NaN;'nan\r\n"
+    mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
+    path.write_bytes(mark + text.encode(encoding))
+    assert read(path) == [
+        {"id": "1", "generation": "Ein Hündchen.", "reference": None},
+        {"id": "2", "generation": None, "reference": "nan"},
+    ]
+
+
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4), st.sampled_from(["csv", "tsv"]))
 @example([("a\r=cmd|' /C calc'!A0", "b")], "csv")
 @example([("'", "''=1"), ("\r", "\n")], "csv")
+@example([("NaN", "'#N/A"), ("sep=;", "nan ")], "csv")
 def test_any_text_survives_csv(
     tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str]], ending: str
 ) -> None:
