@@ -12,9 +12,10 @@ from posh_reward import PoSh
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.shaping import Shaping, shape
+from posh_reward.study.agreement.correlation import spearman
 from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.agreement.preferences import PairColumns, Preferences, read_preferences
-from posh_reward.study.calibration.calibration_set import preference_set
+from posh_reward.study.calibration.calibration_set import packet_preferences, preference_set
 from posh_reward.study.calibration.fit import EQUAL, PENALTY, Calibration, Fit
 from posh_reward.study.calibration.graded_texts import GradeCache, GradeSums, score_missing
 from posh_reward.study.calibration.out_of_fold import (
@@ -23,8 +24,10 @@ from posh_reward.study.calibration.out_of_fold import (
     folds,
     verdict_lines,
 )
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, RaterTask
 from posh_reward.types import Element, Failure, Scores
 from tests.study.calibration.simulated import AXES, PEOPLE, SIGNATURE, judged, simulated
+from tests.study.packets.studies import packet
 
 QUICK = CalibrationSettings(resamples=40, quiet=True)
 GENERATION = "A small black dog sits on the left of a wooden table. A man holds a red cup."
@@ -206,3 +209,39 @@ def test_ratings_that_are_all_alike_are_refused() -> None:
     alike = [row | {"overall": 3} for row in rows]
     with pytest.raises(InputError, match=r"all ratings are alike \(overall\)"):
         calibrate(judged(alike), scores, QUICK)
+
+
+def test_the_agreement_of_a_packet_does_not_depend_on_which_model_is_named_first() -> None:
+    """Raters always prefer the later model, by 1 or by 2, and so does the metric.
+
+    Named first in every pair, it would have positive numbers only, which hardly vary: rho of 1s and
+    2s with differences that do not tell them apart is 0, though the sides agree in all pairs.
+    """
+    key = packet(24, coarse=1).key
+    answers = [
+        RaterAnswer(task, rater, dict.fromkeys(AXES, towards(key, task, 1 + number % 2)), None)
+        for rater in key.raters
+        for number, task in enumerate(key.raters[rater].tasks)
+    ]
+    preferences = packet_preferences(answers, key)
+    later = key.models[1]
+    first = [
+        key.items[text.image_id or ""].texts[later] == text.generation
+        for text in preferences.texts[::2]
+    ]
+    assert 6 < sum(first) < 18, "the draw names either model first"
+    people = preferences.people["overall"]
+    assert (np.sign(people) == np.where(first, 1, -1)).all()
+    again = packet_preferences(answers[::-1], key)
+    assert sorted(text.generation for text in again.texts[::2]) == sorted(
+        text.generation for text in preferences.texts[::2]
+    )
+    rng = np.random.default_rng(0)
+    scores = np.where(first, 1.0, -1.0) * rng.uniform(0.1, 0.2, len(people))
+    assert spearman(scores, people) > 0.6
+    assert abs(spearman(np.abs(scores), np.abs(people))) < 0.4
+
+
+def towards(key: PacketKey, task: RaterTask, value: int) -> int:
+    """A preference for the later model, whichever side it is on."""
+    return value if task.models[0] == key.models[1] else -value
