@@ -43,7 +43,7 @@ Key = tuple[str, int]
 
 @dataclass
 class Synset:
-    """What one line of a data file says."""
+    """One line of a data file."""
 
     file: int
     lemmas: list[str]
@@ -100,7 +100,7 @@ def read_synsets(folder: Path) -> dict[Key, Synset]:
 
 
 def read_counts(folder: Path) -> dict[tuple[str, str, int], int]:
-    """How often each (lemma, part of speech, sense number) was tagged."""
+    """Count of each (lemma, part of speech, sense number) in the tagged corpus."""
     kinds = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
     counts = {}
     for line in (folder / "cntlist.rev").read_text(encoding="latin-1").splitlines():

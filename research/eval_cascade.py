@@ -1,4 +1,4 @@
-"""How well the cascade's shortcuts agree with a full judge, and how many questions they save.
+"""Agreement of the cascade's shortcuts with a full judge, and the questions that they save.
 
     OMP_NUM_THREADS=1 python -m research.eval_cascade GOLDENS.jsonl
 
@@ -30,7 +30,7 @@ that the text says it of another thing."""
 AGREED = 0.995
 """Least share of settled questions about whose outcome, present or not, both judges agree."""
 PLANTED = "pd"
-"""What the ids of the pairs begin with on which thresholds are chosen."""
+"""Beginning of the ids of the pairs on which thresholds are chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How the settled questions of a set compare with the full judge."""
+    """Compare the settled questions of a set with the full judge."""
 
     questions: int
     saved: float
@@ -107,7 +107,7 @@ class Agreement:
 
 
 def agreement(asked: Sequence[GradedQuestion], low: float, high: float) -> Agreement:
-    """What two thresholds do on a set."""
+    """Effect of two thresholds on a set."""
     settled = [(each, grade) for each in asked if (grade := each.settled(low, high)) is not None]
     pairs = [(grade, each.full) for each, grade in settled] or [(PRESENT, PRESENT)]
     return Agreement(

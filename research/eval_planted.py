@@ -1,4 +1,4 @@
-"""How well a judge finds planted mistakes and omissions.
+"""A judge's detection of planted mistakes and omissions.
 
     python research/eval_planted.py ../shared/data/planted/planted_dev.json [--preset mended]
 
@@ -43,7 +43,7 @@ NOUNS = (
     "jug basket bread fruit apple grape fish knife sword shield crown hat cloak dress shawl "
     "shoe ring necklace fan umbrella flag drum flute violin column statue "
 ).split()
-"""What museum images often show: a blind guess at any of them."""
+"""Common contents of museum images: a blind guess at any of them."""
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 

@@ -1,4 +1,4 @@
-"""How often a study's page is wrong: simulated studies of models that are equally good.
+"""Error rate of a study's page: simulated studies of models that are equally good.
 
     python -m research.study_coverage --studies 1000
 

@@ -117,7 +117,7 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
 
 
 def kept_agrees(examination: Examination, kept: Sequence[dict[str, Any]]) -> bool:
-    """Whether each entity goes by the release's identifier and is present where it was."""
+    """True if each entity has the release's identifier and is present where it was."""
     found = examination.findings
     return len(found) == len(kept) and all(
         found[row["entity"]].identifier == row["identifier"]
@@ -128,7 +128,7 @@ def kept_agrees(examination: Examination, kept: Sequence[dict[str, Any]]) -> boo
 
 
 def elements_agree(examination: Examination, wanted: Sequence[dict[str, Any]]) -> bool:
-    """Whether the same elements enter the mean, in the same order, with the same grades."""
+    """True if the same elements enter the mean, in the same order, with the same grades."""
     ours = examination.elements
     return len(ours) == len(wanted) and all(
         element.kind == row["kind"]

@@ -1,4 +1,4 @@
-"""Whether training runs fit on their cards, by arithmetic; needs no card and downloads nothing.
+"""Memory of training runs against their cards, by arithmetic: no card, no downloads.
 
     python -m tools.fit configs/dapo/qwen2_5_vl_7b.yaml [the recipe's flags]
     python -m tools.fit --table

@@ -38,7 +38,7 @@ Pair = tuple[Description, Description]
 """(Generation, reference)."""
 SIDES = ("generation", "reference")
 COLUMNS = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
-"""What a parse says about its tokens: the arguments of a ``Doc``."""
+"""Token annotations of a parse: the arguments of a ``Doc``."""
 
 
 def load(path: Path) -> list[Golden]:
@@ -81,7 +81,7 @@ def expected_entity(entity: dict[str, Any]) -> Entity:
 
 
 def evidence(element: dict[str, Any]) -> dict[str, Any]:
-    """Where an element was read, hashable."""
+    """An element's place in its text, hashable."""
     return {
         "sentences": tuple(element["sentences"]),
         "spans": tuple((start, end) for start, end in element["spans"]),

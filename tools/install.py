@@ -21,7 +21,7 @@ WIDTH = 78
 TICK = 2.0
 """Seconds between two signs of life."""
 WORK = ("Collecting", "Downloading", "Processing", "Building", "Installing")
-"""How pip's lines about its work begin; the rest is warnings and details."""
+"""Beginnings of pip's lines about its work; the rest is warnings and details."""
 CPU_SIZE = "about 0.5 GB to download, 2 GB on the disk"
 CUDA_SIZE = """\
 torch comes with CUDA here: about 3 GB to download, 7 GB on the disk. The demo and the tests run on
@@ -80,7 +80,7 @@ def made(env: Path) -> tuple[Path, list[str]]:
 
 
 def with_cuda(version: str, requires: list[str]) -> bool:
-    """Whether a build of torch brings CUDA. Builds for macOS name what Linux would need, too."""
+    """True if a build of torch brings CUDA. Builds for macOS name what Linux would need, too."""
     brings = any(name.startswith(("nvidia", "cuda")) for name in requires)
     return brings and "+cpu" not in version and sys.platform == "linux"
 
@@ -114,7 +114,7 @@ def waited(child: subprocess.Popen[bytes]) -> int | None:
 
 
 def last_line(log: Path) -> str:
-    """What pip said last about its work."""
+    """The last line in which pip says what it does."""
     lines = map(str.strip, reversed(log.read_text("utf-8", "replace").splitlines()))
     return next((line for line in lines if line.startswith(WORK)), "")
 

@@ -1,4 +1,4 @@
-"""What share of a training step on eight cards judging takes: counted tokens times stated rates.
+"""Judging's share of a training step on eight cards: counted tokens times stated rates.
 
     OMP_NUM_THREADS=1 python -m tools.simulate_step GOLDENS.jsonl TOKENIZER [--tflops 790 ...]
 
@@ -48,7 +48,7 @@ def rate(default: float, source: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a card and its host are taken to be. Times are those of one card."""
+    """Assumed speed of a card and its host. Times are those of one card."""
 
     tflops: float = rate(790, "a large bfloat16 product on an H100, in TFLOP/s")
     efficiency: float = rate(
@@ -83,7 +83,7 @@ class Way:
 
     @property
     def exact(self) -> bool:
-        """Whether scores are those of the release's wording and the full bfloat16 judge."""
+        """True if scores are those of the release's wording and the full bfloat16 judge."""
         return self.preset != "prefix-first" and not self.fp8 and not self.cascade
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a card's pairs cost a judge."""
+    """A judge's cost of one card's pairs."""
 
     cost: Cost
     steps: int
@@ -127,7 +127,7 @@ def computed(cost: Cost, way: Way) -> int:
 
 
 def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
-    """How long a card is busy with judging, part by part."""
+    """Seconds that a card judges, part by part."""
     size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
     cost, weights = work.cost, rates.weights_gb * size
     speed = rates.tflops * rates.efficiency * faster

@@ -94,7 +94,7 @@ def describe(
 
 
 def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
-    """What two models say about drawn scenes: the first leaves out a sentence, the second a word.
+    """Two models' texts about drawn scenes: the first leaves out a sentence, the second a word.
 
     Images are named after the models' files, which must not reach raters either.
     """

@@ -50,7 +50,7 @@ class MadeRows(SiblingRows):
 
     @property
     def wants_images(self) -> bool:
-        """Whether a judge of entailment looks at images."""
+        """True if a judge of entailment looks at images."""
         return self.maker.entailment is not None
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -84,7 +84,7 @@ class ScoredRows(SiblingRows):
 
     @property
     def wants_images(self) -> bool:
-        """Whether a judge of entailment looks at images."""
+        """True if a judge of entailment looks at images."""
         return self.prove.entailment is not None
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What a good set of weights does, as one loss with its gradient.
+"""The objective of calibration: one loss of a set of weights, with its gradient.
 
 Texts: a pair of Flickr8k captions is ranked as people rank them (logistic loss on the difference
 of f1, and a little on precision's and recall's); THumB's scores correlate with people's;

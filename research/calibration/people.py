@@ -32,7 +32,7 @@ tau_c = partial(kendall, variant="c")
 
 
 def share_above(scores: Floats, corrected: Floats) -> float:
-    """How often a corrected text scores above the one it corrects, which comes just before."""
+    """Share of corrected texts that score above the one they correct, which comes just before."""
     return float(np.mean(scores[corrected == 1] > scores[corrected == 0]))
 
 

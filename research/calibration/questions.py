@@ -55,7 +55,7 @@ def barely_present() -> Verdict:
 
 
 def key_of(question: Question | Element) -> tuple[object, ...]:
-    """What a question and its element have in common, within one pair."""
+    """The identity that a question and its element share, within one pair."""
     text = question.identifier if question.kind == "entity" else question.text
     return (question.direction, question.kind, text, question.identifier, question.other)
 
@@ -113,7 +113,7 @@ def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
 
 @dataclass(frozen=True)
 class Answers:
-    """What weights make of the questions."""
+    """Grade the questions by some weights."""
 
     logits: Floats
     grades: Floats

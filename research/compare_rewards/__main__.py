@@ -1,4 +1,4 @@
-"""What several rewards pay, and what they make of one SFT model.
+"""Compare rewards: their pay for sample texts, and their effect on one SFT model.
 
     python -m research.compare_rewards pays ../shared/data/planted/planted_dev.json
     python -m research.compare_rewards train --model demo/sft --output runs/rewards \

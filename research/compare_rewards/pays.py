@@ -1,4 +1,4 @@
-"""What honest and dishonest texts earn under several settings of the reward."""
+"""Pay of honest and dishonest texts under several settings of the reward."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def half(text: str) -> str:
 
 
 def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Paid]:
-    """What each of the ``cases`` earns on average, the highest f1 reward first."""
+    """Mean pay of each of the ``cases``, the highest f1 reward first."""
     found = []
     for name, pairs in texts.items():
         answers = [without_thoughts(generation) for generation, _ in pairs]

@@ -22,7 +22,7 @@ SPREADS = {
     "follows_precision": "of advantage and precision",
     "follows_recall": "of advantage and recall",
 }
-"""What ``runs.spreads`` finds -> heads of columns."""
+"""Keys of ``runs.spreads`` -> heads of columns."""
 
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -124,12 +124,12 @@ def against_f1(rows: Iterable[Row]) -> Table:
 
 
 def is_f1(row: Row) -> bool:
-    """Whether a run was rewarded as in the paper."""
+    """True if a run was rewarded as in the paper."""
     return Run(**row["run"]).reward == "f1"
 
 
 def over(row: Row, rival: Row, name: str) -> str:
-    """How much better one run's descriptions are than another's, image by image."""
+    """Difference between two runs' descriptions, image by image; above 0 the first is better."""
     if name not in row["scores"] or name not in rival["scores"]:
         return ""
     return shown(paired_difference(row["scores"][name], rival["scores"][name]))
@@ -147,7 +147,7 @@ def by_spread(rows: Iterable[Row]) -> Table:
 
 
 def plot_spreads(rows: Iterable[Row], path: Path) -> None:
-    """How far siblings differ on each axis, step by step: a panel a reward, means over seeds.
+    """Spread among siblings on each axis, step by step: a panel a reward, means over seeds.
 
     Of the rewards as they are, without fields of ``Shaping``.
     """
@@ -169,7 +169,7 @@ def plot_spreads(rows: Iterable[Row], path: Path) -> None:
 
 
 def plot_gains(rows: Iterable[Row], path: Path) -> None:
-    """What each run gained, mistakes over omissions: a point a run, a colour a reward."""
+    """Gains of each run, mistakes over omissions: a point a run, a colour a reward."""
     from matplotlib.figure import Figure
 
     found = arms(rows)

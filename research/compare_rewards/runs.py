@@ -37,9 +37,9 @@ COMPLETIONS = 128
 AXES = ("mistakes", "omissions", "overall")
 """Higher is better: fewer mistakes, fewer omissions."""
 TRUE = "true details"
-"""How many elements of a description the drawing bears out: graded at least ``SUPPORTED``."""
+"""Number of a description's elements that the drawing bears out: graded at least ``SUPPORTED``."""
 FIGURES = (*AXES, TRUE)
-"""What runs are compared by."""
+"""Measures by which runs are compared."""
 Values = npt.NDArray[np.float64]
 
 
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """Where it is kept."""
+        """Its folder."""
         noise = f" noise {self.noise:g}" if self.noise else ""
         return slug(f"{self.reward}{noise} seed {self.seed}")
 
@@ -157,7 +157,7 @@ def in_full(dataset: str) -> str:
 
 
 def true_details(rows: Sequence[Row]) -> list[float]:
-    """How many details of each description its reference supports, in the order of the ids."""
+    """Details of each description that its reference supports, in the order of the ids."""
     return [
         float(sum(e["direction"] == "precision" and (e["grade"] or 0) >= SUPPORTED for e in each))
         for each in (row["elements"] for row in sorted(rows, key=lambda row: str(row["id"])))
@@ -176,7 +176,7 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
 
 
 def spreads(folder: Path) -> dict[str, list[float]]:
-    """How far siblings differ at each step of a run, by the scores as published.
+    """Spread among siblings at each step of a run, by the scores as published.
 
     ``precision``, ``recall``: mean standard deviation within groups. ``correlation``: of precision
     with recall. ``follows_precision``, ``follows_recall``: of the advantage with that score. Scores

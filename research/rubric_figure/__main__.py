@@ -111,7 +111,7 @@ def accuracy(scores: Table, model: str, ranges: Mapping[str, int]) -> Row:
 
 
 def correlation(scores: Table, model: str, kind: str) -> Row:
-    """How a model's points go along with the human's, -1 to 1."""
+    """Correlations of a model's points with the human's, -1 to 1."""
     return {
         name: float(CORRELATIONS[kind](scores[model][name], scores[HUMAN][name])[0])
         for name in COLUMNS
@@ -119,7 +119,7 @@ def correlation(scores: Table, model: str, kind: str) -> Row:
 
 
 def unlike(scores: Table) -> list[str]:
-    """Where Figure 9 does not follow from the tables, as people read it."""
+    """List the cells of Figure 9 that do not follow from the tables."""
     return [
         f"{model} {name}: {found[name]:.1f}, printed {printed[name]:.1f}"
         for model, printed in read_published().items()

@@ -1,4 +1,4 @@
-"""What a second witness is worth where references leave details out, and what it costs.
+"""Worth and cost of a second witness where references leave details out.
 
     python -m research.witness_study --page docs/witness.md --report witness.html
 

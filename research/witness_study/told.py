@@ -31,7 +31,7 @@ OPTIONAL: tuple[Mapping[str, None], ...] = (
     {"size": None},
     {"behind": None, "behind_color": None},
 )
-"""What a description reads as well without."""
+"""Parts that a description reads as well without."""
 Fact = tuple[int, str, object]
 """Slot, what about it, and its value."""
 
@@ -56,7 +56,7 @@ def written(scenes: Sequence[Scene]) -> list[Written]:
 
 
 def told_of(scene: Scene) -> Iterator[Scene]:
-    """What each text says is there."""
+    """Contents of each text."""
     for mistakes in range(TEXTS):
         rng = random.Random(f"{scene.uid}/told/{mistakes}")
         share = rng.choice(LEFT_OUT)
@@ -106,7 +106,7 @@ def choices(subject: Subject) -> dict[str, Sequence[Any]]:
 
 
 def facts(scene: Scene) -> set[Fact]:
-    """What a scene's full description says, detail by detail."""
+    """Details of a scene's full description."""
     return {
         (slot, name, value)
         for slot, subject in enumerate(scene.slots)

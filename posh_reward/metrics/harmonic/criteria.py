@@ -1,4 +1,4 @@
-"""What HarmonicEval asks (appendix C.1).
+"""HarmonicEval's criteria, tasks and prompts (appendix C.1).
 
 ``prompts/paper.txt`` has the paper's prompts. It underlines the words that change with the task,
 which our copy does not show, and names one: "caption", for which it puts "answer" in question
@@ -47,7 +47,7 @@ class HarmonicItem:
     image: PromptImage | None = None
     """None if no criterion needs it."""
     question: str = ""
-    """What the text answers, in tasks that have questions."""
+    """Answered by the text, in tasks that have questions."""
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -56,7 +56,7 @@ class HarmonicScores:
     criteria: tuple[CriterionScore, ...] = ()
     """In the order in which they were asked for; empty if the text could not be asked about."""
     failure: Failure | None = None
-    """Why there is no overall score; None if there is."""
+    """Reason for a missing overall score; None if there is one."""
     text: str = ""
     """The stripped text."""
 
@@ -118,7 +118,7 @@ class HarmonicEval:
         return self.signature_for("captioning")
 
     def signature_for(self, task: str) -> str:
-        """What the scores of a task carry; other tasks than captions are named in it."""
+        """The signature of a task's scores; tasks other than captioning are named in it."""
         fields = {"model": self.model.name, "gamma": repr(float(self.gamma))}
         if self.criteria != CRITERIA:
             fields["criteria"] = ",".join(self.criteria)
@@ -131,11 +131,11 @@ class HarmonicEval:
 
     @property
     def usage(self) -> Usage:
-        """What the model has been asked so far."""
+        """The model's running total."""
         return self.model.usage
 
     def figures(self, scores: Sequence[HarmonicScores]) -> dict[str, float]:
-        """What a training log shows of one call: means over the texts that have the figure.
+        """Return a training log's figures of one call: means over the texts that have the figure.
 
         ``overall``, each criterion (1-5, higher is better), and its ``_sigma``. NaN where no text
         has the figure.
@@ -148,7 +148,7 @@ class HarmonicEval:
         return means
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
-        """What a training log shows of each text: ``overall`` and each criterion."""
+        """Return a training log's columns of each text: ``overall`` and each criterion."""
         overall = {"overall": [score.overall for score in scores]}
         return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
 
@@ -218,7 +218,6 @@ class HarmonicEval:
     def _read(
         self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
     ) -> list[HarmonicItem | Failure]:
-        """What is asked of each text."""
         prompt_images = images_of(images) if self._looks else [None] * len(texts)
         return list(map(_item, texts, prompt_images, questions))
 

@@ -34,7 +34,7 @@ class ResponseClaim:
     score: float | None
     """The larger one of ``caption`` and ``image``; None if the image's judgment failed."""
     witness: Literal["caption", "picture"] | None
-    """Which of the two bears it out better."""
+    """The one that bears it out better."""
     closest: Tuple | None
     """The most similar tuple of the caption."""
     caption: float | None
@@ -46,7 +46,7 @@ class ResponseClaim:
 
 @dataclass(frozen=True, slots=True)
 class ProveScores:
-    """How helpful and how truthful one response is; higher is better, 1 is best.
+    """Helpfulness and truthfulness of one response; higher is better, 1 is best.
 
     Both are None where there is nothing to take the mean of, or where a judgment that they rest on
     failed; ``failure`` then says why.
@@ -164,7 +164,7 @@ def claims_of(item: ResponseItem, likeness: Likeness) -> tuple[ResponseClaim, ..
 
 
 def needs_image(claim: ResponseClaim) -> bool:
-    """Whether the image can bear a claim out better than the caption does."""
+    """True if the image can bear a claim out better than the caption does."""
     return claim.caption is None or claim.caption < 1
 
 
@@ -198,7 +198,7 @@ def scores_of(
 
 
 def why_no_helpfulness(item: ResponseItem, answer_tuples: Sequence[AnswerTuple]) -> Failure | None:
-    """Why eq. 1 has no value. An empty response has one, 0: it recovers nothing."""
+    """Return why eq. 1 has no value. An empty response has one, 0: it recovers nothing."""
     for read in (item.response, item.answer, item.question):
         if isinstance(read, Failure):
             return read
@@ -206,7 +206,7 @@ def why_no_helpfulness(item: ResponseItem, answer_tuples: Sequence[AnswerTuple])
 
 
 def why_no_truthfulness(item: ResponseItem, claims: Sequence[ResponseClaim]) -> Failure | None:
-    """Why eq. 2 has no value: an empty response is neither true nor false."""
+    """Return why eq. 2 has no value: an empty response is neither true nor false."""
     for read in (item.response, item.caption):
         if isinstance(read, Failure):
             return read

@@ -157,7 +157,7 @@ class PairMaker:
         self.programs.close()
 
     def _drafted(self, captions: Sequence[str | None]) -> list[CaptionQuestions]:
-        """What the writer wrote about each caption, verified by its programs and by words."""
+        """The writer's questions about each caption, verified by their programs and by words."""
         scenes = self.tuples.scenes(captions)
         prompts = {
             place: writing_prompt(str(captions[place]).strip(), nodes)

@@ -147,7 +147,7 @@ class Prove:
 
 
 def _said_of(name: str, read: Read) -> Read:
-    """What was read of a text, a failure with the text's name."""
+    """Put the text's name into a failure to read it."""
     return replace(read, detail=f"the {name} {read}") if isinstance(read, Failure) else read
 
 

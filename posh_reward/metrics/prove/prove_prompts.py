@@ -1,4 +1,4 @@
-"""What the writer of questions is asked, and how its reply is read (paper, Fig. 9)."""
+"""PROVE's prompts, and the writer's reply read into candidates (paper, Fig. 9)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MOST_READ = 10 * LONGEST_READ
 """Characters that are read in vain, over and over, for objects that do not end, before the rest of
 the reply is given up."""
 OPENING = re.compile(r'\{\s*["}]')
-"""What a JSON object begins with."""
+"""The beginning of a JSON object."""
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, marks of direction, and halves of surrogate pairs, which cannot be saved."""
 KEYS = ("question", "answer", "program")

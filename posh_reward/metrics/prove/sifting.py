@@ -23,11 +23,11 @@ AGREEING = 0.8
 NEGATIONS = frozenset("no not never none nothing nobody without t".split())
 """``t``: the end of "isn't"."""
 KIND_NAMES = frozenset([*KINDS, OTHER, "spatial", "action"])
-"""What graphs call kinds of attributes and relations: no part of what a program found."""
+"""Kinds of attributes and relations in graphs: keys of a program's value, not part of it."""
 
 
 def agrees(value: Value, question: str, answer: str) -> bool:
-    """Whether a program's answer is the one that the writer stated.
+    """True if a program's value is the answer that the writer stated.
 
     The paper compares sentence embeddings, by a threshold that it does not give. Embeddings find
     "red" and "black" alike, so here words decide: nearly all that the program found is said, every
@@ -45,7 +45,7 @@ def agrees(value: Value, question: str, answer: str) -> bool:
 
 
 def says_yes(answer: str) -> bool:
-    """Whether an answer affirms: it begins with "yes", or has no negation."""
+    """True if an answer affirms: it begins with "yes", or has no negation."""
     words = re.findall(r"\w+", answer.casefold())
     return bool(words) and (words[0] == "yes" or not NEGATIONS.intersection(words))
 
@@ -68,7 +68,7 @@ def _texts(value: Value) -> Iterator[str]:
 
 
 def is_trivial(question: str, answer: str) -> bool:
-    """Whether the answer adds no word to the question: what the bar of concrete is made of."""
+    """True if the answer adds no word to the question: what the bar of concrete is made of."""
     return not set(content_words(answer)) - set(content_words(question))
 
 
@@ -84,7 +84,7 @@ Drop = Literal[
     "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",
     "incomplete", "unnatural", "unentailed", "unjudged", "duplicate",
 ]  # fmt: skip
-"""Why a candidate is dropped.
+"""Reasons to drop a candidate.
 
 unreadable: the writer's object is not a question with an answer and a program.
 refused: the program uses what programs may not use.
@@ -124,7 +124,7 @@ class QuestionPair:
     answer: str
     program: str
     value: Value = None
-    """What the program found."""
+    """The program's value."""
     dropped: Drop | None = None
     """None: it is kept."""
     why: str = ""
@@ -145,7 +145,7 @@ class CaptionQuestions:
 
     @property
     def drops(self) -> dict[Drop, int]:
-        """How many were dropped, by reason."""
+        """Reason -> number of candidates dropped for it."""
         counts = Counter(pair.dropped for pair in self.pairs)
         return {reason: counts[reason] for reason in DROPS if counts[reason]}
 

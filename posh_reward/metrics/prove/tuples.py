@@ -32,7 +32,7 @@ class TupleSource(Protocol):
 
     @property
     def fields(self) -> dict[str, str]:
-        """What signatures say of it."""
+        """Its fields in signatures."""
         ...
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
@@ -199,7 +199,7 @@ def distinct(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
 
 
 def key(parts: Tuple) -> Tuple:
-    """What makes two tuples the same."""
+    """The tuple without differences of case and blanks."""
     return tuple(" ".join(part.casefold().split()) for part in parts)
 
 

@@ -37,9 +37,9 @@ class RubricScores:
     metric_points: tuple[MetricPoints, ...] = ()
     """One for each metric, in the rubric's order."""
     failure: Failure | None = None
-    """Why there are no points; None if there are."""
+    """Reason for missing points; None if there are any."""
     repaired: bool = False
-    """Whether the first reply could not be used and the second could."""
+    """True if the first reply could not be used and the second could."""
     text: str = ""
     """The stripped text."""
 

@@ -1,4 +1,4 @@
-"""What a judge is asked to judge: a file of metrics with their points, steps and examples."""
+"""Rubrics: files of metrics with their points, steps and examples."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Rubric:
     steps: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     question: str | None = None
-    """What the texts answer, where a call does not say."""
+    """Answered by the texts, where a call has no questions."""
     opening: str = OPENING
 
     @property

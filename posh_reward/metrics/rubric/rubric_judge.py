@@ -63,11 +63,11 @@ class RubricJudge:
 
     @property
     def usage(self) -> Usage:
-        """What the model has been asked so far."""
+        """The model's running total."""
         return self.model.usage
 
     def figures(self, scores: Sequence[RubricScores]) -> dict[str, float]:
-        """What a training log shows of one call: means over the texts that have points.
+        """Return a training log's figures of one call: means over the texts that have points.
 
         ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``. NaN where no
         text has points.
@@ -82,7 +82,7 @@ class RubricJudge:
         return means | {"repaired_share": mean([score.repaired for score in sound])}
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
-        """What a training log shows of each text: ``total`` and each metric."""
+        """Return a training log's columns of each text: ``total`` and each metric."""
         columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
         for metric in self.rubric.metrics:
             columns[metric.name] = [score.points.get(metric.name) for score in scores]

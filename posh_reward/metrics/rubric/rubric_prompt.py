@@ -18,11 +18,11 @@ EDITION = 1
 LONGEST_QUOTE = 2_000
 """Characters of a reply that the follow-up repeats."""
 NO_QUESTION = "Describe the image."
-"""Where neither the call nor the rubric has a question."""
+"""Question where neither the call nor the rubric has one."""
 
 
 def opening(rubric: Rubric) -> str:
-    """What all prompts of a rubric begin with."""
+    """Return the beginning that all prompts of a rubric share."""
     return _section("judge").format(
         opening=rubric.opening,
         criteria="\n\n".join(_criterion(n, m) for n, m in enumerate(rubric.metrics, start=1)),

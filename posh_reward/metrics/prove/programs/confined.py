@@ -30,7 +30,7 @@ START_SECONDS = 60.0
 PATIENCE = 5
 """Times the seconds of computing are the seconds by the clock, on a busy machine."""
 SLACK_SECONDS = 30.0
-"""What the worker may take beyond that; it is killed then."""
+"""Grace beyond that, after which the worker is killed."""
 ATTEMPTS = 2
 """The worker may have been killed for another's sake, such as for memory."""
 BUDGET = 2.5
@@ -42,7 +42,7 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What a program returned, which may be None."""
+    """A program's value, which may be None."""
 
     value: Value
 

@@ -1,4 +1,4 @@
-"""Which programs are run: one function over a scene graph, in a small part of Python.
+"""The language of programs: one function over a scene graph, in a small part of Python.
 
 A program can read the graph, loop over what it finds, compare, and build texts and lists. It has
 no imports, no attributes except methods of a fixed list, no names except its own and a few
@@ -56,7 +56,7 @@ ALLOWED = EXPRESSIONS + STATEMENTS
 
 
 def refusal(program: str) -> str | None:
-    """Why a program is not run; None if it is.
+    """Return the reason to refuse a program; None if it may run.
 
     Args:
         program: the text of one function of one argument, the scene graph.
@@ -116,7 +116,7 @@ def _own_names(function: ast.FunctionDef) -> Iterator[str]:
 
 
 def _misuse(node: ast.AST) -> str | None:
-    """What is wrong with a part of Python that is allowed in another form; None if nothing is."""
+    """Name the misuse of a construct that is allowed in another form; None if there is none."""
     match node:
         case ast.Constant(value=int(number)) if number > LARGEST_NUMBER:
             return f"it uses a number above {LARGEST_NUMBER:,}"

@@ -9,7 +9,7 @@ from typing import TypedDict
 Relations = dict[str, dict[str, list[str]]]
 """The other entity -> kind of relation -> relations of that kind."""
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
-"""What a program may return."""
+"""Values that a program may return."""
 
 
 class Node(TypedDict):
@@ -110,11 +110,11 @@ DEEPEST = 4
 """Levels of lists in lists."""
 LARGEST = 10**15
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""What texts of objects without a text of their own end in; it differs from run to run."""
+"""Memory address in the text of an object without a text of its own; differs from run to run."""
 
 
 def plain(value: object) -> Value:
-    """What a program returned as plain data: sets as sorted lists, tuples as lists.
+    """Convert a program's value to plain data: sets to sorted lists, tuples to lists.
 
     Raises:
         ValueError: it is another kind of object, or too large.

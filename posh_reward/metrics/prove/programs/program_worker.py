@@ -40,7 +40,7 @@ NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT
 
 
 class Bounds(NamedTuple):
-    """What one program is given."""
+    """Limits of one program."""
 
     seconds: float
     """Of computing."""
@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
     bytes: int
     """Of memory."""
     sealed: bool
-    """Whether the kernel can bar it from system calls."""
+    """True if the kernel can bar it from system calls."""
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def say(replies: IO[str], reply: dict[str, Any]) -> None:
 
 
 def run_in_fork(request: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
-    """What a fork says about one program, or why it said nothing, and its processor time."""
+    """Return one program's value or error, and its processor time."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -128,7 +128,7 @@ def answer(request: dict[str, Any]) -> None:
 
 
 def run(program: str, nodes: Any) -> object:
-    """What the program's function returns for the graph."""
+    """Run the program's function over the graph."""
     scope: dict[str, Any] = {
         "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
         "__name__": "program",
@@ -139,7 +139,7 @@ def run(program: str, nodes: Any) -> object:
 
 
 def read_until(reading: int, end: float) -> bytes:
-    """What comes through a pipe until it closes, until a time, or until it is too much."""
+    """Read a pipe until it closes, until a time, or until the answer is too long."""
     message = b""
     while len(message) <= LONGEST_ANSWER:
         ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
@@ -162,7 +162,7 @@ def understood(message: bytes) -> dict[str, Any] | None:
 
 
 def why_silent(code: int, seconds: float) -> str:
-    """Why a fork gave no answer, from its exit status."""
+    """Explain a fork's silence by its exit status."""
     if -code in (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL):
         return f"it took more than {seconds:g} s"
     return f"it ended its process ({signal.Signals(-code).name if code < 0 else code})"

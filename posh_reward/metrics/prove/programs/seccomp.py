@@ -21,7 +21,7 @@ NEEDED = (
     *"write mmap mprotect munmap brk mremap madvise exit exit_group futex".split(),
     *"rt_sigaction rt_sigprocmask rt_sigreturn clock_gettime getrandom".split(),
 )
-"""What computing, and saying the result, take."""
+"""System calls that computing and writing the result take."""
 NUMBERS = {
     "x86_64": (1, 9, 10, 11, 12, 25, 28, 60, 231, 202, 13, 14, 15, 228, 318),
     "aarch64": (64, 222, 226, 215, 214, 216, 233, 93, 94, 98, 134, 135, 139, 113, 278),
@@ -40,7 +40,7 @@ X32 = 0x40000000
 
 
 def known() -> bool:
-    """Whether the filter is written for this machine."""
+    """True if the filter is written for this machine."""
     return sys.platform == "linux" and platform.machine() in NUMBERS
 
 
@@ -63,7 +63,7 @@ def seal() -> bool:
 
 
 def sealable() -> bool:
-    """Whether ``seal`` works here, tried in a fork."""
+    """True if ``seal`` works here, tried in a fork."""
     pid = os.fork()
     if pid == 0:
         os._exit(0 if seal() else 1)
