@@ -19,7 +19,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import load_images, prompt
-from posh_reward.metrics.load_metric import load_metric
+from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.arguments import parsed
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
+class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc]
     """What GRPOConfig and ModelConfig do not say: the data, the metric, the shaping."""
 
     dataset_name: str = field(
@@ -62,28 +62,6 @@ class DapoScriptArguments(ScriptArguments):  # type: ignore[misc]
     )
     metric: str | None = field(
         default=None, metadata={"help": "Settings file, or published; the flags below win over it."}
-    )
-    judge: str | None = field(
-        default=None,
-        metadata={"help": "embedded (default), vllm, transformers, or a settings file."},
-    )
-    parser: str | None = field(
-        default=None,
-        metadata={"help": "embedded (default), or a spaCy pipeline; the paper: en_core_web_trf."},
-    )
-    coref: str | None = field(default=None, metadata={"help": "rules (default), none, maverick."})
-    preset: str | None = field(
-        default=None, metadata={"help": "Wording of the questions; released by default."}
-    )
-    witness: str | None = field(
-        default=None,
-        metadata={
-            "help": "Who is asked about the image where the reference does not support a detail: "
-            "judge (one that sees), a settings file, or drawn images' name; nobody by default."
-        },
-    )
-    store: str | None = field(
-        default=None, metadata={"help": "File that keeps graphs and LLM judges' answers."}
     )
     objective: str = field(
         default="f1",
@@ -162,15 +140,7 @@ def prepare(name: str, split: str, reference_column: str = "reference") -> Datas
 def make_reward(script: DapoScriptArguments) -> PoshReward:
     """The reward that the flags describe."""
     return PoshReward(
-        load_metric(
-            script.metric,
-            judge=script.judge,
-            parser=script.parser,
-            coref=script.coref,
-            preset=script.preset,
-            witness=script.witness,
-            store=script.store,
-        ),
+        load_metric(script.metric, **metric_flags(script)),
         Shaping(
             script.objective,  # type: ignore[arg-type]  # Shaping checks it
             script.precision_weight,

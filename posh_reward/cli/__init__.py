@@ -1,23 +1,92 @@
 """The command ``posh-reward``: score a table, explain one pair, report on scores.
 
-Texts and scores go to standard output or to a file; everything else that is said goes to
-standard error. Heavy modules are loaded after the flags have been checked.
+Texts and scores go to standard output or to a file, all other messages to standard error. Only the
+modules of the command that is run are loaded.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
-from posh_reward.cli.exits import INTERRUPTED, JUDGE, UNREAD, UNUSABLE, UNWRITABLE
-from posh_reward.cli.flags import command_line
 from posh_reward.errors import JudgeError, PoshError, safe
+
+OK = 0
+UNUSABLE = 2
+UNSCORED = 3
+JUDGE = 4
+UNWRITABLE = 5
+INTERRUPTED = 130
+UNREAD = 141
+EXITS = f"""\
+exit status:
+  {OK}    done; every pair has a score, or every file of answers counts
+  {UNUSABLE}    flags, configuration or input cannot be used, or a package is missing
+  {UNSCORED}    done, but some pairs have no score, files do not count, or a calibration was not
+       saved, since it settles nothing; each with its reason
+  {JUDGE}    the judge could not work; what was scored is kept, run it again to go on
+  {UNWRITABLE}    the output could not be written; what was scored is kept, run it again to go on
+  {INTERRUPTED}  interrupted; what was scored is kept, run it again to go on
+  {UNREAD}  standard output was closed by its reader
+"""
+COMMANDS = {
+    "score": ("score_command:add_score", "score the pairs of a table"),
+    "explain": ("score_command:add_explain", "show one pair with marks"),
+    "report": ("report_command:add_report", "write a page about scores"),
+    "agreement": ("agreement_flags:add_agreement", "measure agreement with people"),
+    "calibrate": ("calibrate:add_calibrate", "fit weights to people's judgments"),
+    "packets": ("packets:add_packets", "let people compare models, blind"),
+    "prove": ("sibling_commands:add_prove", "make questions about images, score responses"),
+    "harmonic": ("sibling_commands:add_harmonic", "score texts about images, no references"),
+    "rubric": ("sibling_commands:add_rubric", "score texts by points, with reasons"),
+    "store": ("housekeeping:add_store", "look into a store, or clear it"),
+    "fetch": ("housekeeping:add_fetch", "download what a run needs"),
+    "init": ("housekeeping:add_init", "copy recipes and configurations"),
+}
+"""Name -> ``module:function`` that adds its flags, and its line in ``--help``."""
+
+
+def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command; each of its commands sets ``command``, a function.
+
+    Args:
+        argv: only the command that they name gets its flags, which saves loading the others'
+            modules; None: all commands get theirs.
+    """
+    parser = argparse.ArgumentParser(
+        "posh-reward",
+        description="POSH: how truthful and how complete descriptions of images are.",
+        epilog=EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=PrintVersion, nargs=0, help="show the version")
+    chosen = parser.add_subparsers(required=True, metavar="COMMAND")
+    wanted = list(COMMANDS) if argv is None else [each for each in argv if each in COMMANDS][:1]
+    for name, (place, words) in COMMANDS.items():
+        command = chosen.add_parser(name, help=words)
+        if name in wanted:
+            module, _, function = place.partition(":")
+            getattr(import_module(f"posh_reward.cli.{module}"), function)(command)
+    return parser
+
+
+class PrintVersion(argparse.Action):
+    """Print the version, which takes reading the package's metadata, only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and exit."""
+        from posh_reward.metrics.metric import package_version
+
+        print(f"{parser.prog} {package_version()}")
+        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status."""
+    """Run one command and return its exit status."""
     if sys.stderr is None:  # closed by the shell: print() would turn to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
@@ -38,9 +107,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """Runs one command, up to the last byte of its output."""
+    """Run one command, up to the last byte of its output."""
     try:
-        flags = command_line().parse_args(argv)
+        words = sys.argv[1:] if argv is None else argv
+        flags = command_line(words).parse_args(words)
         status: int = flags.command(flags)
     finally:
         if sys.stdout is not None:
@@ -55,7 +125,7 @@ def _fail(why: str, status: int) -> int:
 
 
 def _discard_output() -> None:
-    """Keeps the interpreter from trying once more to flush what cannot be written, if it cannot.
+    """Keep the interpreter from flushing once more what cannot be written.
 
     The file that could not be written may be another: then standard output stays the caller's.
     """

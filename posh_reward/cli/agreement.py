@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli.exits import OK, UNSCORED
+from posh_reward.cli import OK, UNSCORED
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def spans(flags: argparse.Namespace) -> int:
 
 def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
     """Metrics that locate errors, and those that cannot work here with the remedy."""
-    from posh_reward.cli.commands import metric_of
+    from posh_reward.cli.flags import metric_of
     from posh_reward.models.encoders import load_encoder
     from posh_reward.study.agreement.baselines.catalogue import Random
     from posh_reward.study.agreement.baselines.embedding_alerts import EmbeddingAlerts
@@ -168,7 +168,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
 
 def graphs(flags: argparse.Namespace) -> int:
     """Scene graphs that people drew."""
-    from posh_reward.cli.commands import metric_of
+    from posh_reward.cli.flags import metric_of
     from posh_reward.study.agreement.graph_match import graphs_report
 
     reader = metric_of(flags).reader
@@ -248,7 +248,7 @@ def _settings(flags: argparse.Namespace) -> AgreementSettings:
 
 def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str, str]]]:
     """Metrics that score texts, and those that cannot work here with the remedy."""
-    from posh_reward.cli.commands import metric_of
+    from posh_reward.cli.flags import metric_of
     from posh_reward.study.agreement.baselines.catalogue import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
@@ -281,7 +281,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
 def show(report: AgreementReport, flags: argparse.Namespace) -> int:
     """Print a report, and write its page and its plot; return an exit status."""
-    from posh_reward.cli.texts import write_text
+    from posh_reward.cli.flags import write_text
     from posh_reward.study.agreement.agreement_page import draw_plot, html_page, terminal_text
     from posh_reward.study.agreement.agreement_report import as_json
 

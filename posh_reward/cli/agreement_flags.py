@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from posh_reward.cli import agreement
-from posh_reward.cli.exits import EXITS
+from posh_reward.cli.flags import add_metric, described
 from posh_reward.study.rows.tables import FORMATS
 
 ABOUT = """\
@@ -69,13 +69,9 @@ COMMANDS = (
 """(Name, help, description); ``agreement`` has a function of each name."""
 
 
-def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
-    """Add the commands below ``agreement``.
-
-    Args:
-        command: the parser of ``agreement``.
-        metric: has the flags that describe POSH.
-    """
+def add_agreement(command: argparse.ArgumentParser) -> None:
+    """Add the commands below ``agreement``."""
+    described(command, ABOUT)
     add_of = {
         "docent": (docent_input, _procedure, _paper, _metrics),
         "caparena": (_caparena, _procedure, _paper, _metrics),
@@ -88,9 +84,9 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
     }
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     for name, words, about in COMMANDS:
-        each = chosen.add_parser(name, help=words, parents=[] if name == "answers" else [metric],
-                                 description=about, epilog=EXITS,
-                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+        each = described(chosen.add_parser(name, help=words), about)
+        if name != "answers":
+            add_metric(each)
         each.set_defaults(command=partial(agreement.with_scipy, getattr(agreement, name)))
         for add in (*add_of[name], output):
             add(each)

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import agreement, agreement_flags
-from posh_reward.cli.exits import EXITS, UNSCORED
+from posh_reward.cli import UNSCORED, agreement, agreement_flags
+from posh_reward.cli.flags import add_metric, described
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -35,13 +35,9 @@ Raters' answers to a packet of `posh-reward packets make`, as `posh-reward packe
 them."""
 
 
-def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser) -> None:
-    """Add the commands below ``calibrate``.
-
-    Args:
-        command: the parser of ``calibrate``.
-        metric: has the flags that describe POSH.
-    """
+def add_calibrate(command: argparse.ArgumentParser) -> None:
+    """Add the commands below ``calibrate``."""
+    described(command, ABOUT)
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     flags = agreement_flags
     for name, words, about, add, read in (
@@ -50,9 +46,8 @@ def add_flags(command: argparse.ArgumentParser, metric: argparse.ArgumentParser)
         ("ratings", "any texts that people rated", flags.RATINGS, flags.ratings_input, _ratings),
         ("packets", "answers to a packet", PACKETS, _packets_input, _packets),
     ):
-        each = chosen.add_parser(name, help=words, parents=[metric], description=about,
-                                 epilog=EXITS,
-                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+        each = described(chosen.add_parser(name, help=words), about)
+        add_metric(each)
         each.set_defaults(command=partial(agreement.with_scipy, partial(calibrate, read)))
         add(each)
         _fitting(each)
@@ -125,7 +120,7 @@ def _numbers(result: CalibrationResult) -> dict[str, object]:
 
 def _save(result: CalibrationResult, flags: argparse.Namespace, notes: list[str]) -> bool:
     """Write the settings; return false if they were asked for and are not worth it."""
-    from posh_reward.metrics.load_metric import read_metric
+    from posh_reward.metrics.load_metric import metric_flags, read_metric
     from posh_reward.study.calibration.out_of_fold import disagreement
     from posh_reward.study.calibration.settings_output import save
 
@@ -135,8 +130,7 @@ def _save(result: CalibrationResult, flags: argparse.Namespace, notes: list[str]
         why = disagreement(result) or "the gain is not settled. Keep equal weights"
         print(f"{flags.output!r} is not written: {why}, or pass --anyway", file=sys.stderr)
         return False
-    names = ("judge", "parser", "coref", "preset")
-    metric = read_metric(flags.config, **{name: getattr(flags, name) for name in names})
+    metric = read_metric(flags.config, **metric_flags(flags))
     metric.pop("store", None)  # the store of answers is the next run's business
     print("\n".join(save(result.calibration, metric, Path(flags.output), notes)), file=sys.stderr)
     return True
@@ -144,7 +138,7 @@ def _save(result: CalibrationResult, flags: argparse.Namespace, notes: list[str]
 
 def _scores(data: CalibrationSet, flags: argparse.Namespace) -> tuple[list[Scores], str]:
     """Scores of all texts, and the signature of the metric that graded them."""
-    from posh_reward.cli.commands import metric_of
+    from posh_reward.cli.flags import metric_of
     from posh_reward.study.calibration.graded_texts import GradeCache, score_missing
 
     cache = GradeCache.read(Path(flags.scores)) if flags.scores is not None else GradeCache()

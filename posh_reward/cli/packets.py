@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli.exits import OK, UNSCORED
+from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli.flags import described, positive
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
 POTATO = "user_state.json"
 """What Potato calls a rater's answers."""
-Describe = Callable[[argparse.ArgumentParser, str], argparse.ArgumentParser]
 
 
-def add_commands(command: argparse.ArgumentParser, described: Describe) -> None:
+def add_packets(command: argparse.ArgumentParser) -> None:
     """Add ``make``, ``read``, ``texts`` and ``plan``."""
+    described(command, PACKETS)
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     _make(described(chosen.add_parser("make", help="write pages for raters"), MAKE))
     _read(described(chosen.add_parser("read", help="sum up raters' answers"), READ))
@@ -80,7 +81,7 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters; default: 0.15")  # fmt: skip
     add("--times", type=int, default=3, metavar="N", help="raters for each of these; default: 3")
-    add("--limit", type=_positive, metavar="N", help="use only the first N ids")
+    add("--limit", type=positive, metavar="N", help="use only the first N ids")
     add("--seed", type=int, help="default: a fresh one, which nobody can guess; it is in the key")
     for name in ("generation", "reference", "id", "model", "image"):
         add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
@@ -100,12 +101,6 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--potato", action="store_true", help="also write a project for each rater for Potato "
         "(potato-annotation 2.12.1)")  # fmt: skip
     command.set_defaults(command=make)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
 
 
 def make(flags: argparse.Namespace) -> int:
@@ -170,7 +165,7 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
 def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
     if flags.no_images:
         return None
-    from posh_reward.cli.commands import dataset_of
+    from posh_reward.cli.flags import dataset_of
     from posh_reward.study.packets.study_images import Album
 
     return Album([file.parent for file in files], dataset_of(flags))
@@ -199,7 +194,7 @@ def _write_texts(command: argparse.ArgumentParser) -> None:
 
 def texts(flags: argparse.Namespace) -> int:
     """Write the texts that raters read, to edit."""
-    from posh_reward.cli.texts import write_text
+    from posh_reward.cli.flags import write_text
     from posh_reward.study.packets.rater_texts import texts_source
 
     source = texts_source(flags.language)
@@ -230,7 +225,7 @@ def _read(command: argparse.ArgumentParser) -> None:
 
 def read(flags: argparse.Namespace) -> int:
     """Sums up answers."""
-    from posh_reward.cli.texts import write_text
+    from posh_reward.cli.flags import write_text
     from posh_reward.study.packets.answer_files import collect, record_look
     from posh_reward.study.packets.make import as_json, read_key
     from posh_reward.study.packets.results import counting, judgments, results
@@ -325,7 +320,7 @@ def plan(flags: argparse.Namespace) -> int:
     """Print what a study of some size can settle."""
     from dataclasses import fields
 
-    from posh_reward.cli.texts import write_text
+    from posh_reward.cli.flags import write_text
     from posh_reward.study.packets.study_plan import PlanSettings, plan_table, plans
 
     settings = PlanSettings(**{each.name: getattr(flags, each.name)

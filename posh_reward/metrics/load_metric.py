@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,49 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
 
+def _setting(help: str, metavar: str = "NAME") -> Any:
+    return field(default=None, metadata={"help": help, "metavar": metavar})
+
+
+@dataclass
+class MetricSettings:
+    """Settings of POSH that the command and the recipes have as flags, under one name and help.
+
+    All of them are arguments of ``PoSh``, which settings files can set too; None leaves a setting
+    to the file, and without one to the default of ``PoSh``.
+    """
+
+    judge: str | None = _setting(
+        "default: embedded, which needs no download; or vllm (Qwen3-14B) or transformers "
+        "(Qwen3-1.7B); or a settings file"
+    )
+    parser: str | None = _setting(
+        "default: embedded; or an installed spaCy pipeline (the paper: en_core_web_trf)"
+    )
+    coref: str | None = _setting(
+        "default: rules, which needs no download; or none, or maverick, which needs a setup "
+        "(docs/coref.md)"
+    )
+    preset: str | None = _setting(
+        "wording of the questions and rules of the graphs: released (default), paper, "
+        "prefix-first, mended"
+    )
+    witness: str | None = _setting(
+        "who is asked about the image where the reference does not support what was written: "
+        "judge, for a judge that sees; a settings file of a model that does; or the name of drawn "
+        "images, such as scenes:plain=1. Default: nobody"
+    )
+    store: str | None = _setting(
+        "keeps scene graphs and language models' answers for other runs; made if it is not there",
+        "FILE",
+    )
+
+
+def metric_flags(flags: object) -> dict[str, Any]:
+    """Return the metric's settings among parsed flags; None where a flag was not used."""
+    return {each.name: getattr(flags, each.name, None) for each in fields(MetricSettings)}
+
+
 METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}
 """Name -> ``module:class``."""
 
@@ -22,7 +66,7 @@ METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}
 def load_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> PoSh:
-    """The metric that a settings file, and flags that win over it, describe.
+    """Return the metric that a settings file, and flags that win over it, describe.
 
     Args:
         settings: a YAML or JSON file, or a mapping, of arguments of ``PoSh``; or the name of a
@@ -40,7 +84,7 @@ def load_metric(
 def read_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> dict[str, Any]:
-    """The arguments of ``PoSh`` that ``load_metric`` would use; nothing is made of them.
+    """Return the arguments of ``PoSh`` that ``load_metric`` would use, without making anything.
 
     Raises:
         ConfigError: the file cannot be read.

@@ -11,13 +11,13 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
-from posh_reward.metrics.load_metric import load_metric, read_metric
+from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
 from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.arguments import parsed_for
 from posh_reward.training.combinations import remarks
 from posh_reward.training.fit.report import assumptions, fits, report
-from posh_reward.training.fit.run import Run, metric_flags, run_of
+from posh_reward.training.fit.run import Run, run_of
 from posh_reward.training.processes import Processes, read_processes
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")

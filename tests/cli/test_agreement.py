@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import OK, UNUSABLE
+from posh_reward.cli import OK, UNUSABLE, main
 from posh_reward.store.store_admin import survey
 from tests.cli.running import run, write_rows
 from tests.pages import unfilled

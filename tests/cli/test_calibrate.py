@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import OK, UNSCORED, UNUSABLE
 from posh_reward.metrics.load_metric import load_metric
 from posh_reward.reward.instance import make_reward
 from posh_reward.settings import read_settings

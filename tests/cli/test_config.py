@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import OK, UNUSABLE
+from posh_reward.cli import OK, UNUSABLE, main
 from tests.cli.running import run
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import OK, UNSCORED, UNUSABLE
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
@@ -41,7 +41,7 @@ def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> 
     assert run("explain", "--generation", "A dog.", "--reference", "") == UNSCORED
     assert capsys.readouterr().out == "No score: the reference is empty\n"
     assert run("explain", "--generation", "@nowhere.txt", "--reference", "A dog.") == UNUSABLE
-    assert "a text that begins with @ is written " in capsys.readouterr().err
+    assert "a text that begins with @ is written @@" in capsys.readouterr().err
 
 
 def test_a_witness_looks_at_the_image_that_is_named(

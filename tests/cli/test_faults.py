@@ -15,8 +15,7 @@ from typing import ClassVar
 
 import pytest
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import JUDGE, OK, UNREAD, UNSCORED, UNUSABLE, UNWRITABLE
+from posh_reward.cli import JUDGE, OK, UNREAD, UNSCORED, UNUSABLE, UNWRITABLE, main
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges import load_judge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge

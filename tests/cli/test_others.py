@@ -11,8 +11,7 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import INTERRUPTED, JUDGE, OK, UNSCORED, UNUSABLE
+from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNSCORED, UNUSABLE, main
 from posh_reward.models import load_model
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import UNUSABLE
+from posh_reward.cli import UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with

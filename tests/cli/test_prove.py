@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import OK, UNSCORED, UNUSABLE, main
 from tests.cli.running import rows_in, write_rows
 
 ROW = {

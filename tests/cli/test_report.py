@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import OK, UNUSABLE
+from posh_reward.cli import OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import format_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import OK, UNSCORED, UNUSABLE
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw

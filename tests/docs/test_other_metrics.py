@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from posh_reward.cli.flags import command_line
+from posh_reward.cli import command_line
 
 PAGE = (Path(__file__).parents[2] / "docs" / "other_metrics.md").read_text(encoding="utf-8")
 

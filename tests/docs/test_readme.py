@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli.flags import command_line
+from posh_reward.cli import command_line
 from posh_reward.metrics.load_metric import load_metric
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.settings import read_settings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posh_reward.metrics.load_metric import read_metric
+from posh_reward.metrics.load_metric import metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
 from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.combinations import PROMPT_TOKENS
@@ -157,9 +157,3 @@ def saves_of(args: Any) -> int:
     if strategy == "epoch":
         return int(max(args.num_train_epochs, 1))
     return int(max(args.max_steps / args.save_steps, 1)) if args.max_steps > 0 else 1
-
-
-def metric_flags(script: Any) -> dict[str, object]:
-    """A recipe's flags that describe its metric; None where one is left to the settings."""
-    names = ("judge", "parser", "coref", "preset", "witness", "store")
-    return {name: getattr(script, name, None) for name in names}

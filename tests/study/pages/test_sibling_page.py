@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from posh_reward.cli import main
-from posh_reward.cli.exits import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import OK, UNSCORED, UNUSABLE, main
 from posh_reward.errors import InputError
 from posh_reward.models import load_model
 from posh_reward.models.fake_model import FakeModel

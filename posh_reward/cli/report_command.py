@@ -1,85 +1,58 @@
-"""What each command does. Each takes the parsed flags and returns an exit status."""
+"""``posh-reward report``: scored rows -> a page."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli.exits import OK, UNSCORED
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.cli import OK
+from posh_reward.cli.flags import add_dataset, add_format, dataset_of, described
+from posh_reward.errors import InputError
+from posh_reward.study.rows.posh_rows import EXPLAINED
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.pages.report_page import ReportContents
-    from posh_reward.study.rows.dataset_images import DatasetImages
     from posh_reward.study.rows.standings import Tally
     from posh_reward.study.rows.tables import Row
 
 
-def score(flags: argparse.Namespace) -> int:
-    """Scores every pair of a table."""
-    from posh_reward.cli.tables import how_of
-    from posh_reward.study.rows.dataset_images import MetricWithDataset
-    from posh_reward.study.rows.scorers import score_table
+MEANING = fill(EXPLAINED + ".", 100)
+REPORT = f"""\
+Writes one page that needs no network: distributions, a table to sort and search, and for each
+pair the generation with its mistakes and the reference with its omissions, marked by grade.
+Rows of several models are compared, also in the terminal: means, and differences to a baseline,
+paired by id; those of one id are shown side by side. Where image is the path of an image, from
+here or from the folder of SCORES, or numbers the rows of --dataset, the page shows it small (needs
+Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
+nothing to mark.
 
-    texts = {"generation": flags.generation, "reference": flags.reference}
-    how = how_of(flags, texts)
-    posh = metric_of(flags)
-    dataset = dataset_of(flags)
-    if dataset is not None and not posh.wants_images:
-        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
-    seeing = posh if dataset is None else MetricWithDataset(posh, dataset)
-    tally = score_table(seeing, flags.input, flags.output, how, elements=flags.elements)
-    if not flags.quiet:
-        print(f"{tally}\n{posh.signature}", file=sys.stderr)
-        if posh.store is not None:
-            print(posh.store, file=sys.stderr)
-    return UNSCORED if tally.failures else OK
+Of what `harmonic score`, `rubric score` and `prove score` wrote, the page shows each score with a
+bar and its reason, next to the image and the texts.
+
+{MEANING}"""
 
 
-def metric_of(flags: argparse.Namespace) -> PoSh:
-    """The metric that the flags and their configuration file describe."""
-    from posh_reward.metrics.load_metric import load_metric
-
-    names = ("judge", "parser", "coref", "preset", "witness", "store")
-    return load_metric(flags.config, **{name: getattr(flags, name, None) for name in names})
-
-
-def explain(flags: argparse.Namespace) -> int:
-    """Shows one pair with its mistakes and omissions marked."""
-    from posh_reward.cli.texts import text, write_text
-    from posh_reward.study.pages import terminal
-    from posh_reward.study.rows.standings import NOT_ENGLISH, reads_like_english
-
-    if flags.generation == flags.reference == "@-":
-        raise InputError("only one of the two texts can come from standard input")
-    posh = metric_of(flags)
-    if posh.wants_images and flags.image is None:
-        raise InputError("the witness has no image to look at: name it with --image")
-    images = [flags.image] if posh.wants_images else None
-    scores = posh.score([text(flags.generation)], [text(flags.reference)], images)[0]
-    if not reads_like_english(scores.reference):
-        print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
-    width = min(get_terminal_size().columns, 100)
-    shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
-    write_text(shown)
-    return OK if scores.failure is None else UNSCORED
-
-
-def _color(choice: str) -> bool:
-    """Whether to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
-    if choice != "auto":
-        return choice == "always"
-    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return bool(wanted and sys.stdout and sys.stdout.isatty())
+def add_report(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``report``."""
+    described(command, REPORT)
+    add = command.add_argument
+    add("scores", metavar="SCORES", help="what `posh-reward score --elements` wrote; - for stdin")
+    add("-o", "--output", metavar="HTML", default="-", help="default: standard output")
+    add_format(command)
+    add("--title", help="the page's heading")
+    add("--baseline", metavar="MODEL", help="what other models are compared with; default: the "
+        "first model of SCORES")  # fmt: skip
+    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
+        ".png and .svg (needs Matplotlib)")  # fmt: skip
+    add_dataset(command)
+    command.set_defaults(command=report)
 
 
 def report(flags: argparse.Namespace) -> int:
@@ -139,22 +112,6 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
         compared = gains_table(contents.gains(baseline), baseline)
         print(f"{leaderboard(ranked)}\n\n{compared}", file=sys.stderr)
     return page
-
-
-def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
-    """The dataset whose rows ``image`` numbers, if the flags name one.
-
-    Raises:
-        MissingDependencyError: ``datasets`` is not installed.
-    """
-    if not flags.dataset:
-        return None
-    if find_spec("datasets") is None:
-        raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
-    from posh_reward.datasets.load_dataset import load_images
-    from posh_reward.study.rows.dataset_images import DatasetImages
-
-    return DatasetImages(load_images(flags.dataset, flags.split), flags.dataset)
 
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:

@@ -1,0 +1,139 @@
+"""``posh-reward store``, ``fetch`` and ``init``: stores, downloads, copies of what is shipped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posh_reward.cli import OK, UNUSABLE
+from posh_reward.cli.flags import described, write_text
+from posh_reward.errors import safe
+from posh_reward.shipped import FOLDERS, copy_to
+
+if TYPE_CHECKING:
+    from posh_reward.store.store_admin import Survey
+
+STORE = """\
+Looks into, or clears, a file that `--store` made: scene graphs and language models' answers, kept
+for other runs. Kinds are graph, rewrite and verdict. A space names all that an answer depends
+on."""
+CLEAR = """\
+Removes what a store holds, or a part of it, and gives the room back to the disk. Runs that use it
+may go on. A damaged store is deleted."""
+FETCH = """\
+Downloads what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
+environment. What is here already is not fetched again. Afterwards the run needs no network: set
+HF_HUB_OFFLINE=1 for it."""
+INIT = f"""\
+Copies {", ".join(FOLDERS)} into a folder. They are meant to be changed: each recipe is one file
+and one run, and each configuration opens with its launch line. Run them from that folder. Nothing
+is overwritten."""
+
+
+def add_store(command: argparse.ArgumentParser) -> None:
+    """Add ``store info`` and ``store clear``."""
+    described(command, STORE)
+    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    info = described(chosen.add_parser("info", help="show what is in it"), "Shows rows and bytes.")
+    info.add_argument("path", metavar="PATH", help="the store")
+    info.add_argument("--json", action="store_true", help="for programs")
+    info.set_defaults(command=show_store)
+    clear = described(chosen.add_parser("clear", help="remove what is in it"), CLEAR)
+    clear.add_argument("path", metavar="PATH", help="the store")
+    clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
+    clear.add_argument("--space", metavar="TEXT", default="", help="only spaces with this text in "
+        "them, such as a model's name")  # fmt: skip
+    clear.add_argument("--yes", action="store_true", help="delete a file even if it does not look "
+        "like a store")  # fmt: skip
+    clear.set_defaults(command=clear_store)
+
+
+def add_init(command: argparse.ArgumentParser) -> None:
+    """Add the folder of ``init``."""
+    described(command, INIT)
+    command.add_argument("folder", metavar="DIR", help="where to; made if it is not there")
+    command.set_defaults(command=init)
+
+
+def show_store(flags: argparse.Namespace) -> int:
+    """Prints what a store holds."""
+    from posh_reward.store.store_admin import survey
+
+    found = survey(flags.path)
+    write_text(json.dumps(asdict(found), indent=2) if flags.json else listing(found))
+    return OK
+
+
+def clear_store(flags: argparse.Namespace) -> int:
+    """Removes rows from a store, or a store that is damaged."""
+    from posh_reward.store.store_admin import clear
+
+    removed = clear(flags.path, flags.kind, flags.space, any_file=flags.yes)
+    what = "the whole file" if removed < 0 else f"{removed:,} row{'s' if removed != 1 else ''}"
+    print(f"removed {what}", file=sys.stderr)
+    return OK
+
+
+def listing(survey: Survey) -> str:
+    """A store's holdings in columns, with their sum."""
+    rows = [(each.kind, f"{each.rows:,}", size(each.bytes), each.space) for each in survey.holdings]
+    whole = sum(each.rows for each in survey.holdings)
+    held = sum(each.bytes for each in survey.holdings)
+    rows = [("kind", "rows", "size", "space"), *rows, ("all", f"{whole:,}", size(held), "")]
+    kinds, counts, sizes = (max(len(row[column]) for row in rows) for column in range(3))
+    lines = [
+        f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()
+        for kind, count, amount, space in rows
+    ]
+    about = f"{survey.path!r}: {size(survey.bytes)} on disk, version {survey.version}"
+    return "\n".join((about, *lines))
+
+
+def size(count: int) -> str:
+    """Bytes in words, such as ``"1.2 MB"``."""
+    if count < 1000:
+        return f"{count} B"
+    amount = count / 1000
+    for unit in ("kB", "MB"):
+        if amount < 999.95:
+            return f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def init(flags: argparse.Namespace) -> int:
+    """Copies what the package ships, and says where it is."""
+    for folder in copy_to(Path(flags.folder)):
+        print(folder, file=sys.stderr)
+    return OK
+
+
+def add_fetch(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``fetch``."""
+    described(command, FETCH)
+    command.add_argument("--config", metavar="FILE", required=True, help="a recipe's, "
+        "a metric's (also published, by name) or a judge's settings")  # fmt: skip
+    command.add_argument("--dry-run", action="store_true", help="only say what is here and what is "
+        "missing; asks no network")  # fmt: skip
+    command.set_defaults(command=fetch)
+
+
+def fetch(flags: argparse.Namespace) -> int:
+    """Download what a run needs; print one line for each thing."""
+    from posh_reward.training.fetch import assets_of, fetch_all
+
+    assets = assets_of(flags.config)
+    complete = True
+    for asset, state in fetch_all(assets, dry_run=flags.dry_run):
+        complete &= state in ("here", "fetched")
+        state = state if len(state) < 10 else f"failed: {state}"
+        print(safe(f"{asset}: {state}"), file=sys.stderr, flush=True)
+    if not assets:
+        print("nothing to fetch: all of it is local, or comes with the package", file=sys.stderr)
+    elif complete:
+        print("all is here: the run works with HF_HUB_OFFLINE=1", file=sys.stderr)
+    return OK if complete else UNUSABLE

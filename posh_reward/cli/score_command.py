@@ -1,0 +1,127 @@
+"""``posh-reward score`` and ``posh-reward explain``: POSH over a table, and over one pair."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from shutil import get_terminal_size
+from textwrap import fill
+
+from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli.flags import (
+    add_columns,
+    add_dataset,
+    add_files,
+    add_metric,
+    add_running,
+    dataset_of,
+    described,
+    metric_of,
+    positive,
+    read_text,
+    table_settings,
+    write_text,
+)
+from posh_reward.errors import InputError
+from posh_reward.study.rows.posh_rows import EXPLAINED
+
+MEANING = fill(EXPLAINED + ".", 100)
+SCORE = f"""\
+Scores each generation of a table against its reference. Writes one row for each pair: id, model and
+image if there are such columns, generation, reference, mistakes, omissions and overall, the number
+of elements on each side, failure_kind and failure, unparsed, signature. A pair with a missing cell
+or an empty reference has no score, and its row says why. An empty generation is scored: it makes no
+mistakes (1), with 0 generation_elements.
+
+{MEANING}
+
+Killed at any moment, the same command goes on where it was. Except for JSON lines, what is done is
+kept in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would run as a formula is
+written to CSV with an apostrophe before it."""
+EXPLAIN = f"""\
+Scores one pair and shows it in the terminal. A text may come from a file (@caption.txt) or from
+standard input (@-); to begin a text with an at sign, write @@.
+
+{MEANING}"""
+
+
+def add_score(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``score``."""
+    described(command, SCORE)
+    add = command.add_argument
+    add_files(command)
+    add_columns(command, "generation", "reference")
+    add_dataset(command)
+    add("--elements", action="store_true", help="add each element with its grade and its place")
+    add_running(command, "pairs")
+    add_metric(command, witness=True)
+    command.set_defaults(command=score)
+
+
+def add_explain(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``explain``."""
+    described(command, EXPLAIN)
+    add = command.add_argument
+    add("--generation", metavar="TEXT", required=True, help="what was written")
+    add("--reference", metavar="TEXT", required=True, help="what it is compared with")
+    add("--image", metavar="FILE", help="the image, for a witness")
+    add(
+        "--worst",
+        type=positive,
+        default=10,
+        metavar="N",
+        help="elements to list; default: 10",
+    )
+    add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
+        "respects NO_COLOR")  # fmt: skip
+    add_metric(command, witness=True)
+    command.set_defaults(command=explain)
+
+
+def score(flags: argparse.Namespace) -> int:
+    """Scores every pair of a table."""
+    from posh_reward.study.rows.dataset_images import MetricWithDataset
+    from posh_reward.study.rows.scorers import score_table
+
+    texts = {"generation": flags.generation, "reference": flags.reference}
+    how = table_settings(flags, texts)
+    posh = metric_of(flags)
+    dataset = dataset_of(flags)
+    if dataset is not None and not posh.wants_images:
+        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
+    seeing = posh if dataset is None else MetricWithDataset(posh, dataset)
+    tally = score_table(seeing, flags.input, flags.output, how, elements=flags.elements)
+    if not flags.quiet:
+        print(f"{tally}\n{posh.signature}", file=sys.stderr)
+        if posh.store is not None:
+            print(posh.store, file=sys.stderr)
+    return UNSCORED if tally.failures else OK
+
+
+def explain(flags: argparse.Namespace) -> int:
+    """Shows one pair with its mistakes and omissions marked."""
+    from posh_reward.study.pages import terminal
+    from posh_reward.study.rows.standings import NOT_ENGLISH, reads_like_english
+
+    if flags.generation == flags.reference == "@-":
+        raise InputError("only one of the two texts can come from standard input")
+    posh = metric_of(flags)
+    if posh.wants_images and flags.image is None:
+        raise InputError("the witness has no image to look at: name it with --image")
+    images = [flags.image] if posh.wants_images else None
+    scores = posh.score([read_text(flags.generation)], [read_text(flags.reference)], images)[0]
+    if not reads_like_english(scores.reference):
+        print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
+    width = min(get_terminal_size().columns, 100)
+    shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
+    write_text(shown)
+    return OK if scores.failure is None else UNSCORED
+
+
+def _color(choice: str) -> bool:
+    """Whether to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
+    if choice != "auto":
+        return choice == "always"
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return bool(wanted and sys.stdout and sys.stdout.isatty())
