@@ -212,6 +212,8 @@ def _read(command: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="HTML", help="a page with plots")
     add("--json", metavar="FILE", help="all figures, for programs")
     add("--rows", metavar="FILE", help="single answers: JSON lines, CSV, TSV or Parquet")
+    add("--long", metavar="CSV", help="one row for each answer to each question, for R or pandas, "
+        "with a codebook beside it")  # fmt: skip
     add("--packet", metavar="DIR", help="the folder handed over, to see that the key is the one "
         "that was sealed with it")  # fmt: skip
     add("--partial", action="store_true", help="take what is finished in files that are not")
@@ -253,6 +255,12 @@ def read(flags: argparse.Namespace) -> int:
     if flags.rows:
         rows = judgments(counting(collection, flags.leave_out), key)
         write_table(rows, Path(flags.rows), format_of(flags.rows))
+    if flags.long:
+        from posh_reward.study.packets.long_table import codebook_csv, long_csv, long_rows
+
+        path = Path(flags.long)
+        _write(path, long_csv(long_rows(counting(collection, flags.leave_out), key)))
+        _write(path.with_name(path.stem + ".codebook.csv"), codebook_csv(key))
     return UNSCORED if collection.refusals else OK
 
 

@@ -64,7 +64,7 @@ def test_from_generations_to_a_page(
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
                      "-o", outputs["html"], "--json", outputs["json"], "--rows", outputs["csv"],
-                     "--title", "<b>Us & them</b>")  # fmt: skip
+                     "--long", tmp_path / "long.csv", "--title", "<b>Us & them</b>")  # fmt: skip
     assert status == 0
     said = capsys.readouterr().out
     assert "dapo against sft: 6 items" in said
@@ -75,6 +75,14 @@ def test_from_generations_to_a_page(
         rows = list(csv.DictReader(file))
     assert len(rows) == 12
     assert {row["later"] for row in rows} == {"dapo"}
+    with (tmp_path / "long.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 36
+    for row in rows:
+        sign = 1 if row["first"] == "dapo" else -1
+        assert int(row["preference"]) == sign * int(row["choice"])
+    with (tmp_path / "long.codebook.csv").open(newline="", encoding="utf-8") as file:
+        assert set(rows[0]) == {row["column"] for row in csv.DictReader(file)}
 
 
 def test_the_same_seed_makes_the_same_files(generations: list[Path], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.statistics import Floats, Interval
 
-SHRINKAGE = 0.05
+SHRINKAGE = 0.5
 """Wins of each model over each other, added so that one that never loses has a finite place."""
 FARTHEST = 10.0
 """Logits: no strength is further from the mean."""
@@ -93,11 +93,11 @@ def _strengths(games: Sequence[Game], count: int) -> Floats:
         import choix
     except ImportError:
         raise MissingDependencyError("a ranking needs choix: pip install choix") from None
-    wins = np.zeros((count, count))
+    wins = SHRINKAGE * (1 - np.eye(count))
     for one, other, points, _, _ in games:
         wins[one, other] += points
         wins[other, one] += 1 - points
-    strengths = np.asarray(choix.ilsr_pairwise_dense(wins, alpha=SHRINKAGE), dtype=np.float64)
+    strengths = np.asarray(choix.ilsr_pairwise_dense(wins), dtype=np.float64)
     return np.asarray(strengths - strengths.mean())
 
 

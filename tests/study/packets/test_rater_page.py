@@ -15,7 +15,7 @@ from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets
-from posh_reward.study.packets.results import results
+from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.packets.study_records import SpanMarks
 from tests.chromium import Browser
@@ -541,24 +541,48 @@ def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, schem
     browser.call("Emulation.setEmulatedMedia", features=[])
 
 
+def rated(made: Packet, folder: Path) -> StudyResults:
+    """A study in which all answers are the same, or each rater marks a word."""
+    folder.mkdir()
+    for name, rater in made.key.raters.items():
+        answers = [{**coarse(made.key, task), "mistakes": 1} if len(task.models) == 2 else
+                   {"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
+                   for task in rater.tasks]  # fmt: skip
+        (folder / name).write_bytes(saved(made.key, name, answers))
+    return results(collect(folder.iterdir(), made.key), made.key, looks=(0.5, 0.8))
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_the_results(browser: Browser, tmp_path: Path, scheme: str) -> None:
     script = axe()
+    pytest.importorskip("choix")
     media = {"name": "prefers-color-scheme", "value": scheme}
     browser.call("Emulation.setEmulatedMedia", features=[media])
-    for made in (COARSE, GRANULAR):
-        for name in made.key.raters:
-            marks = [{"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
-                     for task in made.key.raters[name].tasks]  # fmt: skip
-            (tmp_path / name).write_bytes(saved(made.key, name, None if made is COARSE else marks))
-        found = results(collect(tmp_path.glob("rater*"), made.key), made.key)
-        (tmp_path / "page.html").write_text(results_page(found), encoding="utf-8")
-        browser.open(tmp_path / "page.html")
-        browser.run(script + ";0")
-        assert json.loads(browser.run(VIOLATIONS)) == []
-        browser.resize(390, 800)
-        assert browser.run("document.documentElement.scrollWidth") <= 390
+    three = packet(found=replace(items(8, ("a", "b", "c")), incomplete=("x",)), coarse=6)
+    for number, made in enumerate((COARSE, GRANULAR, three)):
+        page = results_page(rated(made, tmp_path / str(number)))
+        (tmp_path / "page.html").write_text(page, encoding="utf-8")
+        for width in (1280, 640, 390):
+            browser.resize(width, 800)
+            browser.open(tmp_path / "page.html")
+            browser.run(script + ";0")
+            assert json.loads(browser.run(VIOLATIONS)) == []
+            assert browser.run("document.documentElement.scrollWidth") <= width
     browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_the_printed_results_are_whole(browser: Browser, tmp_path: Path) -> None:
+    page = results_page(rated(COARSE, tmp_path / "answers"))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        browser.resize(718, 1000)  # A4 with margins of a centimetre
+        browser.open(tmp_path / "page.html")
+        cut = ("[...document.querySelectorAll('table, svg')].filter((it) => "
+               "it.getBoundingClientRect().right > innerWidth + 1).length")  # fmt: skip
+        assert browser.run(cut) == 0
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_words_are_marked_by_touch(browser: Browser, tmp_path: Path) -> None:

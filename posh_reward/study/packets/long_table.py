@@ -1,0 +1,133 @@
+"""Answers and the key -> one row for each answer to a question, and a codebook, for R and pandas.
+
+A table in UTF-8 without a byte-order mark, with commas, points in numbers and ``NA`` for what is
+missing: ``read.csv(FILE)`` and ``pandas.read_csv(FILE)`` read it as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from posh_reward.study.packets.rater_texts import AXES, VALUES
+from posh_reward.study.packets.study_records import (
+    PacketKey,
+    RaterAnswer,
+    touched_words,
+    word_spans,
+)
+from posh_reward.study.rows.tables import Row, guarded
+
+CODEBOOK = (
+    ("packet", "text", "name of the packet", ""),
+    ("rater", "text", "who answered", ""),
+    ("task", "text", "opaque id of the task, as in the rater's file", ""),
+    ("order", "integer", "place of the task in the rater's page", "from 1"),
+    ("item", "text", "id of the image", ""),
+    ("form", "text", "kind of task", "coarse: two texts compared; granular: words marked in one"),
+    ("axis", "text", "question, or side that is marked", "mistakes, omissions, overall"),
+    ("first", "text", "model shown as #1, or the only one", ""),
+    ("second", "text", "model shown as #2", "NA in granular tasks"),
+    (
+        "choice",
+        "integer",
+        "answer as given",
+        "-2 to 2; above 0: #1 is better; NA in granular tasks",
+    ),
+    ("earlier", "text", "model that is named first in the study", "NA in granular tasks"),
+    ("later", "text", "model that is named second", "NA in granular tasks"),
+    (
+        "preference",
+        "integer",
+        "answer towards the later model",
+        "-2 to 2; above 0: later is better",
+    ),
+    ("marks", "integer", "marked spans", "NA in coarse tasks"),
+    ("unmarked", "number", "share of words left unmarked", "0 to 1, higher is better"),
+    ("seconds", "number", "time that the task was in view", "NA where the tool tells none"),
+    ("comment", "text", "the rater's comment; a quote stands before what is no formula", ""),
+)
+"""Column, type, meaning, values."""
+
+
+def long_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
+    """One row for each answer to each question; equal texts have none, since nobody is asked."""
+    order = {
+        task.id: place
+        for rater in key.raters.values()
+        for place, task in enumerate(rater.tasks, start=1)
+    }
+    for answer in answers:
+        head = {
+            "packet": key.packet,
+            "rater": answer.rater,
+            "task": answer.task.id,
+            "order": order[answer.task.id],
+            "item": answer.task.item,
+        }
+        tail = {"seconds": answer.seconds, "comment": answer.comment}
+        for row in _coarse(answer, key) if answer.marks is None else _granular(answer, key):
+            yield {**head, **row, **tail}
+
+
+def _coarse(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
+    first, second = answer.task.models
+    earlier, later = sorted(answer.task.models, key=key.models.index)
+    for axis in AXES:
+        choice = answer.preferences[axis]
+        yield {
+            "form": "coarse", "axis": axis, "first": first, "second": second, "choice": choice,
+            "earlier": earlier, "later": later,
+            "preference": choice if first == later else -choice,
+        }  # fmt: skip
+
+
+def _granular(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
+    [model] = answer.task.models
+    item = key.items[answer.task.item]
+    texts = {"mistakes": item.texts[model], "omissions": item.reference}
+    for side in key.sides:
+        words, spans = word_spans(texts[side]), getattr(answer.marks, side)
+        unmarked = 1 - len(touched_words(spans, words)) / max(len(words), 1)
+        yield {
+            "form": "granular", "axis": side, "first": model, "marks": len(spans),
+            "unmarked": round(unmarked, 6),
+        }  # fmt: skip
+
+
+def long_csv(rows: Iterable[Mapping[str, object]]) -> bytes:
+    """The table as a file."""
+    return _csv((name for name, *_ in CODEBOOK), rows)
+
+
+def codebook_csv(key: PacketKey) -> bytes:
+    """The meaning of each column, and of each choice in the words that raters read."""
+    rows = [dict(zip(HEAD, row, strict=True)) for row in CODEBOOK]
+    labels = (f"{value}: {label}" for value, label in zip(VALUES, key.texts.choices, strict=True))
+    rows.append({"column": "choice", "type": "labels", "values": "; ".join(labels)})
+    rows += [
+        {"column": "axis", "type": axis,
+         "meaning": key.texts.question(axis, reference=key.reference)}
+        for axis in AXES
+    ]  # fmt: skip
+    return _csv(HEAD, rows)
+
+
+HEAD = ("column", "type", "meaning", "values")
+
+
+def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns), restval="NA", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula, in one line."""
+    if value is None:
+        return "NA"
+    return guarded(" ".join(value.split())) if isinstance(value, str) else value
