@@ -157,9 +157,9 @@ def addition(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -
 
 
 def stems(text: str) -> set[str]:
-    """First five letters of each longer word: "wool", "woolen" and "wools" are one stem."""
+    """First four letters of each longer word: "wool", "woolen" and "wools" are one stem."""
     words = "".join(c if c.isalpha() else " " for c in text.lower()).split()
-    return {word[:4] if len(word) < 6 else word[:5] for word in words if len(word) > 2}
+    return {word[:4] for word in words if len(word) > 2}
 
 
 EDITS: dict[str, Callable[[list[str]], str]] = {

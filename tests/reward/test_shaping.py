@@ -26,7 +26,7 @@ def test_f1_is_the_default() -> None:
 
 
 def test_loose_words_beyond_two_are_claims() -> None:
-    """12 content words, 6 of them loose: 4 too many, each half an element, none of them right.
+    """12 content words, 6 of them loose: 4 too many, each half an element, and all wrong.
 
     One element right and four halves wrong: (1 + 4 x 0.5 x 0.2) / (1 + 4 x 0.5) = 1.4 / 3.
     """

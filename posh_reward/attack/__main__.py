@@ -1,0 +1,113 @@
+"""Search for texts that a reward pays without their being true of the image.
+
+    python -m posh_reward.attack references.jsonl --output attack/
+    python -m posh_reward.attack amitha/docent --split validation --reward reward.yaml \
+        --budget 2000 --grammars "possessive chain" adjectives --output attack/
+
+Grammars write blindly, alone and behind the first half of a reference (without that row's words); a
+true text is edited, its words are joined by single characters, and labels of the prompts are
+written behind it. The search is paid on a few rows, and the table on others. Broken off, the same
+command goes on. Writes OUTPUT/finds.md, finds.html and a journal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from posh_reward.attack.climb import Target, attack
+from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
+from posh_reward.attack.grammars import GRAMMARS, WordStock
+from posh_reward.datasets.load_dataset import load_rows
+from posh_reward.errors import InputError, PoshError
+from posh_reward.reward.instance import make_reward
+from posh_reward.settings import check_settings, read_settings
+from posh_reward.types import Description
+
+UNSEEN = 12
+"""Rows, at most, that finds are paid for in the end."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        "python -m posh_reward.attack",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    add = parser.add_argument
+    add("data", help="a .json or .jsonl file with the column reference, or a dataset's name")
+    add("--split", default="test", help="of a dataset; default: test")
+    add("--reward", type=Path, metavar="YAML", help="settings as of posh_reward.reward.instance")
+    add("--output", type=Path, required=True, metavar="DIR")
+    add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
+        help=f"default: all, which are {', '.join(GRAMMARS)}")  # fmt: skip
+    add("--budget", type=int, default=2000, help="texts of each climb; default: 2000")
+    add("--search", type=int, default=3, metavar="ROWS", help="that the search is paid on")
+    add("--seed", type=int, default=0)
+    flags = parser.parse_args(argv)
+    try:
+        run(flags)
+    except PoshError as error:
+        sys.exit(f"posh_reward.attack: {error}")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Search, measure and write."""
+    rows = read_references(flags.data, flags.split)
+    random.Random(flags.seed).shuffle(rows)
+    search, unseen = rows[: flags.search], rows[flags.search :][:UNSEEN]
+    if not unseen:
+        raise InputError(f"{flags.data} has {len(rows)} rows: give more than --search, here "
+                         f"{flags.search}, so that finds can be paid for others")  # fmt: skip
+    settings = read_settings(flags.reward) if flags.reward else {}
+    reward = make_reward(**check_settings(make_reward, settings, "reward"))
+    parsed = reward.posh.reader.read([row["reference"] for row in rows if row not in unseen])
+    stock = WordStock.of(each for each in parsed if isinstance(each, Description))
+    flags.output.mkdir(parents=True, exist_ok=True)
+    target, other = (Target(reward.functions(), some) for some in (search, unseen))
+    # a journal of other rows, or of another reward, is not gone on with
+    which = (reward.signature, flags.seed, [row["reference"] for row in search])
+    name = f"journal-{sha256(repr(which).encode()).hexdigest()[:8]}.jsonl"
+    finds = attack(target, stock, flags.output / name, grammars=flags.grammars,
+                   budget=flags.budget, seed=flags.seed)  # fmt: skip
+    paid = [
+        *honest(other),
+        *climbed(finds, other, stock),
+        *edited(other),
+        *labelled(other, reward.templates),
+        *joined(other, flags.seed),
+    ]
+    (flags.output / "finds.md").write_text(table(paid) + "\n", encoding="utf-8")
+    (flags.output / "finds.html").write_text(
+        page(paid, reward.signature, flags.budget), encoding="utf-8"
+    )
+    print(table(paid))
+
+
+def read_references(name: str, split: str) -> list[dict[str, Any]]:
+    """Rows with a reference, out of a file or a dataset; those without one are left out.
+
+    Raises:
+        InputError: no row has one.
+    """
+    path = Path(name)
+    if path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    elif path.suffix == ".json":
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    else:
+        rows = load_rows(name, split)
+    found = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
+    if not found:
+        raise InputError(f"{name} has no row with a text in the column reference")
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Finds are paid for other rows, in a table and on a page; stored finds of past searches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward import InputError
+from posh_reward.attack import __main__ as command
+from posh_reward.attack.climb import Target
+from posh_reward.attack.finds import PaidText, edited, honest, joined, labelled, page, table
+
+ROWS = [
+    {"reference": "A red dog sits. It is old."},
+    {"reference": "A cat runs. It is grey. It is small. It is alone."},
+]
+
+
+def pays_for_length(completions: list[str], **_: Any) -> list[float]:
+    return [len(text.split()) / 100 for text in completions]
+
+
+def test_yardsticks_are_means_over_rows() -> None:
+    """References of 7 and 12 words; their sentences have 3.5 and 3 on average."""
+    by_name = {text.name: text.reward for text in honest(Target((pays_for_length,), ROWS))}
+    assert by_name["the reference"] == pytest.approx(0.095)
+    assert by_name["its first half"] == pytest.approx((0.04 + 0.06) / 2)
+    assert by_name["one true sentence"] == pytest.approx((0.035 + 0.03) / 2)
+
+
+def test_edits_labels_and_characters_are_held_against_the_text_they_are_made_of() -> None:
+    target = Target((pays_for_length,), ROWS)
+    gains = {text.name: text.gain for text in edited(target)}
+    assert gains["each word twice"] == pytest.approx(0.05)
+    assert gains["words sorted"] == 0
+    [label] = labelled(target, ["Work 1: {text}\n"])
+    assert label.name == "Work 1:"
+    assert label.gain == pytest.approx(0.1)  # ten words behind the text
+    assert joined(target, seed=0)[0].gain is not None
+
+
+def test_a_table_and_a_page_show_the_finds() -> None:
+    paid = [PaidText("blind", "a < b", 0.5, None, "<script>"), PaidText("edit", "x", 0.7, -0.1)]
+    assert table(paid).splitlines()[2:] == [
+        "| blind | a < b | 0.500 |  |",
+        "| edit | x | 0.700 | -0.1000 |",
+    ]
+    html = page(paid, "posh|judge:x", 80)
+    assert "a &lt; b" in html
+    assert "<script>" not in html
+    assert "posh|judge:x" in html
+
+
+def test_the_command_writes_both_and_says_what_is_wrong(tmp_path: Path) -> None:
+    data = tmp_path / "references.jsonl"
+    rows = [{"reference": f"A {colour} dog sits on a chair. It is old."} for colour in
+            ("red", "green", "blue", "grey")]  # fmt: skip
+    data.write_text("\n".join(map(json.dumps, rows)))
+    flags = [str(data), "--output", str(tmp_path / "out"), "--budget", "8", "--grammars", "verbs"]
+    command.main(flags)
+    assert "| blind | verbs |" in (tmp_path / "out" / "finds.md").read_text()
+    assert "Attack on a reward" in (tmp_path / "out" / "finds.html").read_text()
+    with pytest.raises(SystemExit, match="give more than --search"):
+        command.main([*flags, "--search", "4"])
+    data.write_text('{"caption": "A dog."}')
+    with pytest.raises(InputError, match="no row with a text in the column reference"):
+        command.read_references(str(data), "test")
