@@ -96,6 +96,9 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
         default=0.5,
         metadata={"help": "Weight of a word of no element, beyond people's share, in precision."},
     )
+    image_cap: float = field(
+        default=3.0, metadata={"help": "Grade that an element can reach by the image alone."}
+    )
     max_failed_calls: int = field(
         default=10,
         metadata={"help": "Stop with a checkpoint after so many mostly failed calls in a row."},
@@ -151,6 +154,7 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
             script.detail_floor,
             script.coverage_floor,
             script.loose_weight,
+            script.image_cap,
         ),
         max_failed_calls=script.max_failed_calls,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.harmonic.criteria import ANSWERS, check_task
+from posh_reward.metrics.harmonic.criteria import ANSWERS, SEEN, check_task
 from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.inputs import sections
 from posh_reward.reward.shaping import WORST
@@ -31,6 +32,9 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         image_column: the dataset's column of images; by default ``images`` or ``image``, as for
             TRL itself.
         question_column: the column of questions, in tasks that have them.
+        grounded: pay no more than the mean of the criteria that look at the image. The overall
+            score follows the surest criterion, so that a fluent falsehood (correctness and
+            completeness 1.5, the rest 5 with certainty) has 4.8 of 5.
         max_failed_calls: after this many calls in a row in which most completions failed, stop.
 
     Raises:
@@ -46,12 +50,14 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         task: str = "captioning",
         image_column: str | None = None,
         question_column: str = "question",
+        grounded: bool = True,
         max_failed_calls: int = 10,
     ) -> None:
         self.harmonic = harmonic
         self.task = check_task(task)
         self.image_column = image_column
         self.question_column = question_column
+        self.grounded = grounded
         super().__init__(max_failed_calls)
 
     @property
@@ -67,7 +73,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     @property
     def signature(self) -> str:
         """All that the scores depend on."""
-        return self.harmonic.signature_for(self.task)
+        return self.harmonic.signature_for(self.task) + ("" if self.grounded else "|grounded:0")
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -115,4 +121,8 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     def _rewards(self, score: HarmonicScores) -> tuple[float | None, ...]:
         if score.overall is None:
             return (None,)
-        return (WORST if is_blank(score.text) else score.overall / HIGHEST_GRADE,)
+        if is_blank(score.text):
+            return (WORST,)
+        means = [each.mean for each in score.criteria if each.criterion in SEEN and each.mean]
+        most = fmean(means) if self.grounded and means else HIGHEST_GRADE
+        return (min(score.overall, most) / HIGHEST_GRADE,)

@@ -133,8 +133,8 @@ class PoshReward(MetricReward[Scores]):
 
     def _rewards(self, score: Scores) -> tuple[float | None, ...]:
         if self.shaping.objective != "separate":
-            return (shape(score, self.shaping),)
-        return shape_axes(score, self.shaping) or (None, None)
+            return (shape(score, self.shaping, self.posh.weights),)
+        return shape_axes(score, self.shaping, self.posh.weights) or (None, None)
 
 
 def _first_image(witness: object) -> object:

@@ -8,14 +8,15 @@ A model tuned on POSH as published buys coverage with mistakes: against SFT, on 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.aggregate import length_ratio
+from posh_reward.metrics.posh.aggregate import EQUAL, Weights, length_ratio, mean_score
 from posh_reward.metrics.posh.coverage import loose_words
+from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import is_english, repeated_share, says_nothing
-from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
 WORST = LOWEST_GRADE / HIGHEST_GRADE
 """The lowest possible score: every element graded 1 of 5."""
@@ -61,6 +62,12 @@ class Shaping:
     content words of no element; those that the reference lacks, beyond the few that people have,
     count as mistakes."""
 
+    image_cap: float = SUPPORTED
+    """Grade, 1 to 5, that an element can reach by a witness's look at the image. A text pads with
+    what is true of any image ("it has edges and colours"); and since the image is asked only below
+    the metric's ``supported`` (3), a higher cap would pay an element that the reference supports
+    weakly (3.2) less than one that it does not (2.9). 5 is no cap."""
+
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):
             raise ConfigError(
@@ -80,6 +87,8 @@ class Shaping:
         for name in ("detail_floor", "loose_weight"):
             if (value := getattr(self, name)) < 0:
                 raise ConfigError(f"{name} is {value:g}: give 0, for none, or more")
+        if not LOWEST_GRADE <= self.image_cap <= HIGHEST_GRADE:
+            raise ConfigError(f"image_cap is {self.image_cap:g}: give a grade from 1 to 5")
         if not 0 <= self.coverage_floor <= 1:
             raise ConfigError(f"coverage_floor is {self.coverage_floor:g}: give one in [0, 1]")
 
@@ -89,20 +98,28 @@ class Shaping:
         return self.precision_weight, self.recall_weight
 
 
-def shape(scores: Scores, shaping: Shaping) -> float | None:
-    """The reward of one scored generation; None if it has no scores."""
-    axes = _axes(scores, shaping)
+def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float | None:
+    """The reward of one scored generation; None if it has no scores.
+
+    Args:
+        scores: of POSH.
+        shaping: the settings.
+        weights: of the metric's elements.
+    """
+    axes = _axes(scores, shaping, weights)
     if axes is None:
         return None
     return _towards_worst(_combined(*axes, shaping), _kept(scores, axes[0], shaping))
 
 
-def shape_axes(scores: Scores, shaping: Shaping) -> tuple[float, float] | None:
+def shape_axes(
+    scores: Scores, shaping: Shaping, weights: Weights = EQUAL
+) -> tuple[float, float] | None:
     """The rewards of one scored generation on precision and on recall; None if it has no scores.
 
     What shaping takes away, it takes from both.
     """
-    axes = _axes(scores, shaping)
+    axes = _axes(scores, shaping, weights)
     if axes is None:
         return None
     precision, recall = axes
@@ -110,7 +127,7 @@ def shape_axes(scores: Scores, shaping: Shaping) -> tuple[float, float] | None:
     return _towards_worst(precision, kept), _towards_worst(recall, kept)
 
 
-def _axes(scores: Scores, shaping: Shaping) -> tuple[float, float] | None:
+def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, float] | None:
     """Precision, loose words included, and recall; None if either is missing.
 
     A generation that says nothing (empty, blank, gibberish, or without any element of a scene
@@ -121,7 +138,20 @@ def _axes(scores: Scores, shaping: Shaping) -> tuple[float, float] | None:
         return None
     if scores.count("precision") == 0 or says_nothing(scores.generation, scores.reference):
         return WORST, WORST
-    return _with_loose_words(scores, scores.precision, shaping), scores.recall
+    capped = [_capped(element, shaping.image_cap) for element in scores.elements]
+    precision = scores.precision
+    if any(new is not old for new, old in zip(capped, scores.elements, strict=True)):
+        own = [element for element in capped if element.direction == "precision"]
+        precision = mean_score(own, weights) or WORST
+    return _with_loose_words(scores, precision, shaping), scores.recall
+
+
+def _capped(element: Element, cap: float) -> Element:
+    """The element with at most the cap from the image, and at least the reference's grade."""
+    if element.witness != "picture" or element.image_grade is None or element.grade is None:
+        return element
+    grade = max(element.image_grade.reference_grade, min(element.grade, cap))
+    return element if grade == element.grade else replace(element, grade=grade)
 
 
 def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> float:

@@ -61,6 +61,19 @@ def test_the_overall_score_over_five() -> None:
     assert call(reward_of(), turns) == pytest.approx([0.9, 0.4])
 
 
+def test_fluency_cannot_win_over_what_the_image_shows() -> None:
+    """1.5 on the two criteria that look, 5 on the other three: a mean of 3.6, and 1.5 is paid."""
+
+    def fluent_falsehood(prompt: Prompt) -> float:
+        return 1.5 if prompt.images else 5.0
+
+    even = HarmonicEval(FakeModel(fluent_falsehood, sees=True), gamma=1.0)
+    assert call(HarmonicReward(even), TEXTS[:1]) == [pytest.approx(0.3)]  # 1.5 / 5
+    free = HarmonicReward(even, grounded=False)
+    assert call(free, TEXTS[:1]) == [pytest.approx(0.72)]  # 3.6 / 5
+    assert free.signature != HarmonicReward(even).signature
+
+
 def test_trls_two_columns_of_images_and_one_by_name() -> None:
     for columns in ({"images": [[IMAGE]] * 2}, {"images": [IMAGE] * 2}):
         assert call(reward_of(), TEXTS, image=[None] * 2, **columns) == pytest.approx([0.9, 0.4])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from posh_reward.errors import ConfigError
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
-from posh_reward.types import Element, Scores
+from posh_reward.types import Element, ImageGrade, Scores
 
 ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 100_000),), "x")
 """Covers all of a text."""
@@ -48,6 +48,26 @@ def test_below_the_floor_of_coverage_the_reward_falls() -> None:
     covered = replace(ELEMENT, spans=((0, 7),))
     bare = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
     assert shape(bare, Shaping(coverage_floor=0.8, loose_weight=0)) == pytest.approx(0.6)
+
+
+def test_the_image_alone_pays_no_more_than_weak_support() -> None:
+    """Reference 2.9 and image 5 were worth 5, reference 3.2 only 3.2: now 3 and 3.2 (of 5)."""
+
+    def reward(reference: float, image: float | None, cap: float) -> float | None:
+        grade = reference if image is None else max(reference, image)
+        seen = None if image is None else ImageGrade(image, reference)
+        element = replace(ELEMENT, grade=grade, image_grade=seen)
+        paid = shape_axes(
+            replace(scores(grade / 5, 1.0), elements=(element,)), Shaping("separate", image_cap=cap)
+        )
+        return paid[0] if paid else None
+
+    assert reward(2.9, 5.0, cap=5) == pytest.approx(1.0)
+    assert reward(2.9, 5.0, cap=3) == pytest.approx(0.6)
+    assert reward(3.2, None, cap=3) == pytest.approx(0.64)
+    assert reward(2.0, 2.5, cap=3) == pytest.approx(0.5)
+    with pytest.raises(ConfigError, match="image_cap is 6"):
+        Shaping(image_cap=6)
 
 
 def test_weights_move_the_balance() -> None:
