@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.harmonic.criteria import ANSWERS, SEEN, check_task
+from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.inputs import sections
 from posh_reward.reward.shaping import WORST
@@ -123,6 +123,8 @@ class HarmonicReward(MetricReward[HarmonicScores]):
             return (None,)
         if is_blank(score.text):
             return (WORST,)
-        means = [each.mean for each in score.criteria if each.criterion in SEEN and each.mean]
+        means = [
+            each.mean for each in score.criteria if each.criterion in IMAGE_CRITERIA and each.mean
+        ]
         most = fmean(means) if self.grounded and means else HIGHEST_GRADE
         return (min(score.overall, most) / HIGHEST_GRADE,)
