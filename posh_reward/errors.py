@@ -24,6 +24,10 @@ class JudgeError(PoshError, RuntimeError):
     """A judge cannot work at all (as opposed to one judgment that failed)."""
 
 
+class ForkError(PoshError, RuntimeError):
+    """A fork, made while another thread was scoring, would wait for ever for its locks."""
+
+
 class ConfigError(PoshError, ValueError):
     """A configuration file or flag has a value that cannot be used."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from posh_reward.models.model import Model, Prompt, sound_reply, sound_verdict
+from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
 
@@ -135,7 +136,8 @@ class Asker:
         new = [each for each in distinct if each not in known]
         if new:
             started = time.perf_counter()
-            fresh = dict(zip(new, map(asking.check, asking.ask(new)), strict=True))
+            with at_work():
+                fresh = dict(zip(new, map(asking.check, asking.ask(new)), strict=True))
             self.model.usage.seconds += time.perf_counter() - started
             self._keep(fresh, asking)
             known.update(fresh)

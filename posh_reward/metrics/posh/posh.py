@@ -33,6 +33,7 @@ from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import awake
 from posh_reward.models.prompt_images import images_of
+from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store, store_of
 from posh_reward.types import (
     Description,
@@ -248,6 +249,7 @@ class PoSh:
             InputError: the lists differ in length, one is a bare string, or there is a witness and
                 no ``images``.
             JudgeError: the judge or the witness cannot work at all.
+            ForkError: this process was forked while another thread was scoring.
         """
         check_lists(generations=generations, references=references)
         if self.witness is None:
@@ -266,7 +268,7 @@ class PoSh:
     def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scores: dict[PairTask, Scores] = {}
-        with patient_collector():
+        with patient_collector(), at_work():
             for start in range(0, len(distinct), self._pairs_at_once):
                 batch = distinct[start : start + self._pairs_at_once]
                 scores.update(zip(batch, self._score_batch(batch), strict=True))
