@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from posh_reward.datasets.image_files import open_image
+from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
         with open_image(content) as image:
             pixels = cap_pixels(image, max_pixels)
     except Exception as error:  # decoders raise many kinds of errors
-        return f"not an image that can be read ({type(error).__name__}: {str(error)[:200]})"
+        return f"not an image that can be read ({decoding_error(error)[:200]})"
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     pixels.save(part, "JPEG", quality=95)
     part.replace(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ LARGEST = 100_000_000
 MOST_SCANS = 64
 """Of a progressive JPEG. Ten are usual; each of a million empty ones takes as long as the first."""
 SCAN = b"\xff\xda"
+ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>", re.IGNORECASE)
 
 
 @contextmanager
@@ -50,6 +52,16 @@ def _content(path: Path) -> bytes:
     if path.stat().st_size > LARGEST:
         raise ValueError(f"a file of more than {LARGEST / 1e6:.0f} MB")
     return path.read_bytes()
+
+
+def decoding_error(error: Exception) -> str:
+    """The reason why an image cannot be decoded, the same for equal bytes in every process.
+
+    Pillow names its buffer with its address (``<_io.BytesIO object at 0x7f...>``): reasons that
+    differ in nothing else would be counted, and stored, apart.
+    """
+    words = " ".join(ADDRESS.sub("", str(error)).split())
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def path_exists(path: str | Path) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.image_files import open_image
+from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.settings import guess
 
@@ -178,7 +178,7 @@ def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
             image.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
             image.load()
     except Exception as error:  # decoders raise many kinds of errors
-        return f"{type(error).__name__}: {error}"
+        return decoding_error(error)
     return None
 
 

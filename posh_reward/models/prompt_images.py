@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from posh_reward.datasets.image_files import on_white, open_image, path_exists
+from posh_reward.datasets.image_files import decoding_error, on_white, open_image, path_exists
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, PromptImage
 
@@ -94,7 +94,7 @@ def image_of(given: object) -> PromptImage | Failure:
             return _seen(prompt_image)
     # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
     except Exception as error:
-        return Failure("text", f"the image cannot be read: {type(error).__name__}: {error}")
+        return Failure("text", f"the image cannot be read: {decoding_error(error)}")
 
 
 def images_of(images: Iterable[object]) -> list[PromptImage | Failure]:
@@ -218,5 +218,5 @@ def size_of(prompt_image: PromptImage) -> tuple[int, int]:
 
 def image_failure(error: Exception) -> Failure:
     """The failure of prompts whose image cannot be shown, for this reason."""
-    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return Failure("prompt", f"the image cannot be shown: {said}"[:300])
+    reason = str(error) if isinstance(error, InputError) else decoding_error(error)
+    return Failure("prompt", f"the image cannot be shown: {reason}"[:300])

@@ -95,6 +95,12 @@ def test_what_is_not_an_image_is_a_failure(given: object, reason: str) -> None:
     assert reason in found.detail
 
 
+def test_equal_bytes_fail_for_equal_reasons() -> None:
+    held = [image_of(b"GIF89a" + b"\0" * zeros) for zeros in range(3)]  # at other addresses
+    assert len({str(image_of(b"not an image")), *map(str, held)}) == 1
+    assert not [each for each in held if "0x" in str(each)]
+
+
 def test_a_bomb_is_refused() -> None:
     bomb = as_png(Image.new("1", (10_000, 10_000)))
     assert len(bomb) < 1_000_000
