@@ -192,6 +192,29 @@ def test_many_poisoned_prompts_do_not_give_up_the_batch() -> None:
     assert all(same(v, h) for v, h in zip(verdicts[20:], HONEST, strict=True) if h != HONEST[BAD])
 
 
+def test_a_judge_that_hangs_from_the_start_costs_two_timeouts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(startup, "QUIET_SECONDS", 0.05)
+    with LyingServer(lambda number, text: waits(2.0)) as server, caplog.at_level(logging.WARNING):
+        judge = model(server, timeout=0.3, retries=5)
+        with pytest.raises(JudgeError, match="no answer in time; is it started, and timeout long"):
+            judge.wake()
+        assert len(server.bodies) == 2, "a first timeout may pass"
+    assert f"waiting for a first answer of the judge at {server.url}: 0.3 s at most" in caplog.text
+
+
+def test_a_server_that_fails_again_and_again_is_logged_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def lie(number: int, text: str) -> Lie | None:
+        return says(503) if number else None
+
+    with LyingServer(lie) as server, caplog.at_level(logging.WARNING):
+        model(server, retries=4, concurrency=1).choose(PROMPTS, LABELS)
+    assert "fails again and again (the server failed (503))" in caplog.text
+
+
 def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
     silent = False
     with LyingServer(lambda number, text: waits(1.0) if silent else None) as server:

@@ -63,16 +63,27 @@ class Server:
     """Failures in a row."""
     rests_until: float = 0.0
     """On the monotonic clock."""
+    warned: bool = False
+    """A first timeout was logged."""
 
     def answered(self) -> None:
         """It works."""
         self.strikes, self.rests_until = 0, 0.0
 
-    def failed(self) -> None:
+    def failed(self, reason: str, timeout: float) -> None:
         """Count a failure; from the third in a row on the server rests."""
         self.strikes += 1
         if self.strikes == STRIKES:
-            logger.warning("judge server %s fails again and again", self.url)
+            logger.warning(
+                "judge server %s fails again and again (%s): it rests for %g s while others answer",
+                *(self.url, reason, REST),
+            )
+        elif reason == TIMEOUT and not self.warned:
+            self.warned = True
+            logger.warning(
+                "judge server %s gave no answer within %g s: the question is asked again",
+                *(self.url, timeout),
+            )
         self.tried()
 
     def tried(self) -> None:
@@ -118,16 +129,24 @@ class ServerBatch:
         http: the client.
         fleet: the servers.
         patience: of each prompt.
-        sign_of_life: a question that every working server answers.
+        sign_of_life: a question that every working server answers; None if there is no need to
+            find out why a prompt has no answer.
+        timeouts: of one prompt, after which it is given up.
     """
 
     def __init__(
-        self, http: ServerClient, fleet: Fleet, patience: Patience, sign_of_life: Mapping[str, Any]
+        self,
+        http: ServerClient,
+        fleet: Fleet,
+        patience: Patience,
+        sign_of_life: Mapping[str, Any] | None,
+        timeouts: int = TIMEOUTS,
     ) -> None:
         self._http = http
         self._fleet = fleet
         self._patience = patience
         self._sign_of_life = sign_of_life
+        self._timeouts = timeouts
         self._answered = 0.0
         self._given_up: str | None = None
         self._looking = asyncio.Lock()
@@ -164,9 +183,10 @@ class ServerBatch:
                 except TransientError as passing:
                     failure = passing
                     timeouts += passing.reason == TIMEOUT
-            if timeouts >= TIMEOUTS:
+            if timeouts >= self._timeouts:
                 break
-        await self._look(began, failure)
+        if self._sign_of_life is not None:
+            await self._look(began, failure)
         raise failure
 
     async def _ask_one(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +195,7 @@ class ServerBatch:
             reply = await self._http.post(server.url + CHAT, body)
         except TransientError as passing:
             if passing.status != 429:  # a busy server works
-                server.failed()
+                server.failed(passing.reason, self._patience.timeout)
             raise
         except ExchangeError:
             self._note_answer(server)
@@ -206,7 +226,7 @@ class ServerBatch:
 
         async def sign(server: Server) -> ExchangeError | None:
             try:
-                await self._ask_one(server, self._sign_of_life)
+                await self._ask_one(server, self._sign_of_life or {})
             except ExchangeError as failed:
                 return failed
             return None

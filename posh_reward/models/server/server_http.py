@@ -118,9 +118,9 @@ class ServerClient:
     def __init__(self, client: httpx.AsyncClient, key: str | None, timeout: float) -> None:
         self._client, self._key, self._timeout = client, key, timeout
 
-    async def get(self, url: str) -> dict[str, Any]:
-        """The JSON object at an address; see ``post``."""
-        return await self._exchange("GET", url, None)
+    async def get(self, url: str, seconds: float) -> dict[str, Any]:
+        """The JSON object at an address, within so many seconds at most; see ``post``."""
+        return await self._exchange("GET", url, None, seconds)
 
     async def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object that answers a JSON object.
@@ -131,12 +131,14 @@ class ServerClient:
         # Escapes keep lone surrogates, which broken descriptions have, out of the encoder.
         return await self._exchange("POST", url, json.dumps(body).encode("ascii"))
 
-    async def _exchange(self, method: str, url: str, content: bytes | None) -> dict[str, Any]:
+    async def _exchange(
+        self, method: str, url: str, content: bytes | None, seconds: float = math.inf
+    ) -> dict[str, Any]:
         import httpx
 
         try:
             exchange = self._unbounded_exchange(method, url, content)
-            return await asyncio.wait_for(exchange, self._timeout)
+            return await asyncio.wait_for(exchange, min(seconds, self._timeout))
         except asyncio.TimeoutError:
             failure = TIMEOUT
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:

@@ -273,17 +273,29 @@ class ServerModel:
 
     async def _faults(self) -> list[ExchangeError | None]:
         """Each server's fault; None if it has none."""
-        async with self._client() as client:
-            return list(
-                await asyncio.gather(*(self._fault(client, s.url) for s in self._fleet.servers))
+        urls = [server.url for server in self._fleet.servers]
+
+        async def say_what_is_waited_for() -> None:
+            await asyncio.sleep(startup.QUIET_SECONDS)
+            logger.warning(
+                "waiting for a first answer of the judge at %s: %g s at most (`timeout`)",
+                *(", ".join(urls), self._patience.timeout),
             )
+
+        async with self._client() as client:
+            waiting = asyncio.create_task(say_what_is_waited_for())
+            try:
+                return list(await asyncio.gather(*(self._fault(client, url) for url in urls)))
+            finally:
+                waiting.cancel()
 
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         try:
             await startup.check_model(client, url, self._model)
             how, read = await self._question(client, url, LABELS)
             asked = self._body(startup.PROBE, how)
-            batch = ServerBatch(client, Fleet([url]), self._patience, asked)
+            # Two timeouts are enough here: three, and a sign of life, would be four minutes.
+            batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)
             read(await batch.ask(0, asked))
             if self.sees:
                 content = self._messages.content(startup.image_probe())

@@ -18,6 +18,10 @@ logger = logging.getLogger(__name__)
 
 PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
 """A short question of the kind that follows."""
+LIST_SECONDS = 10.0
+"""For the list of models, which no server has to compute."""
+QUIET_SECONDS = 10.0
+"""Without a first answer, after which the log says what is waited for."""
 NO_SIGHT = "the server answers questions, but not about an image"
 
 REMEDY = {
@@ -78,9 +82,10 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
         ExchangeError: it does not, or refuses to be asked.
     """
     try:
-        listed = (await client.get(f"{url}/models")).get("data")
+        listed = (await client.get(f"{url}/models", LIST_SECONDS)).get("data")
     except ExchangeError as failed:
-        if isinstance(failed, TransientError) or failed.status in (404, 405):
+        hangs = failed.reason == server_http.TIMEOUT  # and would let each question wait
+        if (isinstance(failed, TransientError) and not hangs) or failed.status in (404, 405):
             return
         raise
     entries = listed if isinstance(listed, list) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,8 +17,12 @@ from posh_reward.models.vllm.wire import EngineReply, image_portions, parse_repl
 from posh_reward.process import ChildProcess
 from posh_reward.types import Failure, PromptImage
 
+logger = logging.getLogger(__name__)
+
 SILENCE = 60.0
 """Seconds without a sign of life after which the child counts as stuck."""
+PATIENT_SECONDS = 60.0
+"""Without an answer, though with signs of life, after which the log says what is waited for."""
 
 
 class EngineProcess:
@@ -121,11 +126,18 @@ class EngineProcess:
         """Its messages about a request until it is done, without the signs of life."""
         number = next(self._ids)
         silence = min(SILENCE, self._timeout)
-        last = time.monotonic()
+        last, said = time.monotonic(), False
         message = self._child.exchange({**request, "id": number}, silence)
         while not (message.get("id") == number and "done" in message):
             now = time.monotonic()
             if "beat" in message:
+                if now - last > PATIENT_SECONDS and not said:
+                    said = True
+                    logger.warning(
+                        "vLLM is alive but has answered nothing for %g s: it is given up after "
+                        "%g s (`timeout`)",
+                        *(PATIENT_SECONDS, self._timeout),
+                    )
                 if now - last > self._timeout:
                     fault = f"answered nothing for {self._timeout:g} s"
                     raise self._child.failed(fault, slow=True)
