@@ -10,7 +10,7 @@ from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
-from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
 from posh_reward.reward.trl import MetricReward, column_of, images_of
 from posh_reward.types import Failure, Scores
 
@@ -97,8 +97,8 @@ class PoshReward(MetricReward[Scores]):
         """Score one pair, so that a judge that cannot work fails before the first step.
 
         Raises:
-            JudgeError: it gave no score, such as for a witness that cannot be asked; the message
-                says why.
+            JudgeError: it gave no score, such as for a witness that cannot be asked, or answers
+                without digits, which ``top-20`` reads as the lowest grade.
         """
         prompt_images = [_first_image(self.posh.witness)] if self.posh.wants_images else None
         [score] = self.posh.score(
@@ -106,6 +106,12 @@ class PoshReward(MetricReward[Scores]):
         )
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
+        if score.unparsed and score.precision == score.recall == WORST:
+            raise JudgeError(
+                f"the judge {self.posh.judge.name} answers without a digit: none was among the "
+                "twenty likeliest tokens of its replies about a first pair, so every text would "
+                "get the lowest score. Is it instruction-tuned, and is thinking off?"
+            )
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")

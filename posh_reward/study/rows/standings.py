@@ -15,6 +15,7 @@ from posh_reward.errors import InputError, on_one_line
 from posh_reward.study.rows.posh_rows import EXPLAINED, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 WORD = re.compile(r"[^\W\d_]+")
 COMMON = frozenset(
@@ -41,6 +42,9 @@ NAMED = 3
 NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
 NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
 NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
+NO_DIGITS = "the judge answered without a digit, which counts as the lowest grade"
+LOWEST = LOWEST_GRADE / HIGHEST_GRADE + 1e-9
+"""The lowest score; a harmonic mean may be rounded upwards."""
 REASONS = 5
 """Reasons that a summary lists."""
 
@@ -63,6 +67,8 @@ class Board:
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
     """Why a score says little, if it does."""
+    if row.get("unparsed") and (row.get("overall") or 1) <= LOWEST:
+        return NO_DIGITS
     if row.get("reference_elements") == 0:
         return NOTHING_ASKED
     if not (row.get("generation") or "").strip():
