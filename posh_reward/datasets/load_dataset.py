@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.settings import guess
+from posh_reward.settings import brief, guess
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,7 +57,13 @@ def prompt() -> Messages:
 
 
 def answer(reference: str) -> Messages:
-    """A description as the assistant's turn."""
+    """A description as the assistant's turn.
+
+    Raises:
+        InputError: it is a list of several, of which supervised fine-tuning would need one.
+    """
+    if not isinstance(reference, str):
+        raise InputError(f"a reference is {brief(reference)}: SFT learns one text for each image")
     return [{"role": "assistant", "content": reference}]
 
 
@@ -324,6 +330,7 @@ def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
                 f"rename one, e.g. dataset.rename_column(..., {column!r}); for references a "
                 "recipe's reference_column does it"
             )
+    check_columns(dataset, name)
     if "uuid" not in dataset.column_names:
         uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]
         dataset = dataset.add_column("uuid", uuids)
@@ -331,3 +338,36 @@ def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
     if not isinstance(dataset.features["image"], Image):
         dataset = dataset.cast_column("image", Image())
     return dataset
+
+
+def check_columns(
+    dataset: Dataset, name: str, reference_column: str = "reference", image_column: str = "image"
+) -> None:
+    """Refuse columns whose kind fails every row, before any step of a run.
+
+    Args:
+        dataset: with features; columns that it lacks are not looked at.
+        name: of the dataset, for the message.
+        reference_column: has texts, or lists of texts.
+        image_column: has images, or bytes or paths of their files.
+
+    Raises:
+        ConfigError: a column holds something else; the message names it.
+    """
+    from datasets import Features, Image, Value
+
+    for column, wanted in (
+        (reference_column, "texts, or lists of texts"),
+        (image_column, "images"),
+    ):
+        kind = dataset.features.get(column)
+        inner = getattr(kind, "feature", kind)  # of a list
+        if kind is None or (wanted == "images" and isinstance(inner, Image | dict | Features)):
+            continue
+        dtypes = ["string", "large_string"] + (["binary"] if wanted == "images" else [])
+        if not (isinstance(inner, Value) and inner.dtype in dtypes):
+            held = getattr(inner, "dtype", type(inner).__name__)
+            raise ConfigError(
+                f"{name!r}: the column {column!r} holds {held}, not {wanted}: name another column, "
+                "or convert this one"
+            )

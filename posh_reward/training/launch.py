@@ -64,8 +64,10 @@ def train(trainer: Trainer) -> None:
     Raises:
         JudgeError: nothing could be judged any more; on all ranks, with a checkpoint saved.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
-        ConfigError: the checkpoint's weights cannot be loaded, or it cannot be resumed from.
+        ConfigError: the checkpoint's weights cannot be loaded, or it cannot be resumed from; or a
+            column of the dataset holds what no reward can read.
     """
+    _check_datasets(trainer)
     checkpoint = from_main_process(last_checkpoint(trainer.args))
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
@@ -76,6 +78,18 @@ def train(trainer: Trainer) -> None:
         raise
     if checkpoint is not None and f"checkpoint-{trainer.state.global_step}" in checkpoint:
         _say(trainer.args, f"nothing was left to train: {checkpoint} is at the last step")
+
+
+def _check_datasets(trainer: Trainer) -> None:
+    """Refuse columns that would fail row by row, for the rewards that say which they read."""
+    from posh_reward.datasets.load_dataset import check_columns
+
+    for reward in getattr(trainer, "reward_funcs", ()):
+        reference = getattr(reward, "reference_column", None)
+        features = getattr(trainer.train_dataset, "features", None)
+        if reference is not None and features is not None:
+            image = getattr(reward, "image_column", None) or "image"
+            check_columns(trainer.train_dataset, "the dataset", reference, image)
 
 
 def from_main_process(value: T) -> T:

@@ -9,12 +9,14 @@ from datasets import Dataset, DatasetDict, Image
 
 from posh_reward.datasets.load_dataset import (
     SceneOptions,
+    answer,
     load_images,
     scene_options,
     with_other_images,
 )
 from posh_reward.errors import ConfigError, InputError
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = "scenes:train=4:heldout=3"
 
 
@@ -150,3 +152,34 @@ def test_empty_references_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixt
     dataset.save_to_disk(str(tmp_path / "own"))
     assert len(load_images(str(tmp_path / "own"))) == 3
     assert f"2 of 3 references that are empty, the first for {images['uuid'][1]}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("reference", [1, 2], "'reference' holds int64, not texts, or lists of texts"),
+        ("reference", [0.5, None], "'reference' holds float64"),
+        ("reference", [None, None], "'reference' holds null"),
+        ("reference", [[1], [2]], "'reference' holds int64"),
+        ("image", [1, 2], "'image' holds int64, not images"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused_when_it_is_loaded(
+    tmp_path: Path, column: str, values: list[object], message: str
+) -> None:
+    picture = {"bytes": (ROOT / "docs/gains.png").read_bytes(), "path": None}
+    columns = {"image": [picture] * 2, "reference": ["A dog.", "A cat."], column: values}
+    path = tmp_path / "a.parquet"
+    Dataset.from_dict(columns).to_parquet(path)
+    with pytest.raises(ConfigError, match=message):
+        load_images(str(path))
+
+
+def test_several_references_of_an_image_are_loaded_but_not_learned(tmp_path: Path) -> None:
+    picture = {"bytes": (ROOT / "docs/gains.png").read_bytes(), "path": None}
+    path = tmp_path / "a.parquet"
+    Dataset.from_dict({"image": [picture], "reference": [["A dog.", "A pet."]]}).to_parquet(path)
+    [reference] = load_images(str(path))["reference"]
+    assert reference == ["A dog.", "A pet."]
+    with pytest.raises(InputError, match="SFT learns one text for each image"):
+        answer(reference)
