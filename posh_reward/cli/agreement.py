@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,21 +23,6 @@ if TYPE_CHECKING:
 AXES = ("mistakes", "omissions", "overall")
 OPTIONAL = ("image", "uuid", "id")
 """Columns that a flag names by default, and that a table may lack."""
-
-
-def with_scipy(run: Callable[[argparse.Namespace], int], flags: argparse.Namespace) -> int:
-    """Run a command, if SciPy, which computes its figures, is installed.
-
-    Raises:
-        MissingDependencyError: it is not.
-    """
-    try:
-        import scipy  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError(
-            "correlations need scipy: pip install 'posh-reward[study]'"
-        ) from None
-    return run(flags)
 
 
 def docent(flags: argparse.Namespace) -> int:

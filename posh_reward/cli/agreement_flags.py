@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from posh_reward.cli import agreement
@@ -87,7 +86,7 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         each = described(chosen.add_parser(name, help=words), about)
         if name != "answers":
             add_metric(each)
-        each.set_defaults(command=partial(agreement.with_scipy, getattr(agreement, name)))
+        each.set_defaults(command=getattr(agreement, name))
         for add in (*add_of[name], output):
             add(each)
 

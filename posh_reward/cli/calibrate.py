@@ -48,7 +48,7 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
     ):
         each = described(chosen.add_parser(name, help=words), about)
         add_metric(each)
-        each.set_defaults(command=partial(agreement.with_scipy, partial(calibrate, read)))
+        each.set_defaults(command=partial(calibrate, read))
         add(each)
         _fitting(each)
         flags.resampling(each, against=False)

@@ -158,32 +158,32 @@ class TokenCounts:
     """(texts, thresholds) marked tokens with an alert."""
     false: Floats
     """(texts, thresholds) unmarked tokens with an alert."""
-    marked: Floats
-    """(texts,)"""
-    unmarked: Floats
-    """(texts,)"""
+    positives: Floats
+    """(texts,) marked tokens."""
+    negatives: Floats
+    """(texts,) unmarked tokens."""
     usable: Ints
     """Texts that the metric has scores for."""
 
     def macro_f1(self, weights: Floats) -> Floats:
         """(samples, thresholds) macro F1 of texts that count ``weights`` (samples, texts) times."""
         hits, false = weights @ self.hits, weights @ self.false
-        marked, unmarked = (weights @ self.marked)[:, None], (weights @ self.unmarked)[:, None]
-        return _macro_f1(hits, false, marked, unmarked)
+        sums = (weights @ self.positives)[:, None], (weights @ self.negatives)[:, None]
+        return _macro_f1(hits, false, *sums)
 
     def at(self, threshold: float) -> int:
         """The index of the threshold that raises the same alerts."""
         return min(int(np.searchsorted(self.thresholds, threshold)), len(self.thresholds) - 1)
 
 
-def _macro_f1(hits: Floats, false: Floats, marked: Floats, unmarked: Floats) -> Floats:
+def _macro_f1(hits: Floats, false: Floats, positives: Floats, negatives: Floats) -> Floats:
     """Mean F1 of marked and unmarked tokens; nan where people marked all of them or none.
 
     To find no error where there is none says nothing of how well errors are found.
     """
-    wrong = false + marked - hits
-    both = (marked > 0) & (unmarked > 0)
-    f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, unmarked - false)]
+    wrong = false + positives - hits
+    both = (positives > 0) & (negatives > 0)
+    f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, negatives - false)]
     macro: Floats = np.where(both, (f1s[0] + f1s[1]) / 2, np.nan)
     return macro
 
@@ -359,8 +359,8 @@ def _crossed(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence[
         parts = {
             "hits": hits[samples, threshold],
             "false": false[samples, threshold],
-            "marked": own @ counts.marked,
-            "unmarked": own @ counts.unmarked,
+            "positives": own @ counts.positives,
+            "negatives": own @ counts.negatives,
         }
         totals = {name: totals.get(name, 0) + part for name, part in parts.items()}
     crossed = _macro_f1(**totals)

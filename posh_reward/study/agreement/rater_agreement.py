@@ -119,18 +119,18 @@ def tokens_in(span: Span, tokens: Sequence[Span]) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanMatches:
-    """Counts of spans of two sides that match; those of several texts add up."""
+class Matches:
+    """Elements of two sides (spans, parts of graphs) that match; those of several texts add up."""
 
     first_matches: int = 0
-    """Spans of the first side that match one of the second."""
+    """Elements of the first side that match one of the second."""
     first: int = 0
     second_matches: int = 0
-    """Spans of the second side that match one of the first."""
+    """Elements of the second side that match one of the first."""
     second: int = 0
 
-    def __add__(self, other: SpanMatches) -> SpanMatches:
-        return SpanMatches(
+    def __add__(self, other: Matches) -> Matches:
+        return Matches(
             self.first_matches + other.first_matches,
             self.first + other.first,
             self.second_matches + other.second_matches,
@@ -139,17 +139,17 @@ class SpanMatches:
 
     @property
     def precision(self) -> float:
-        """Share of the first side's spans that match; nan if it has none."""
+        """Share of the first side's elements that match; nan if it has none."""
         return self.first_matches / self.first if self.first else nan
 
     @property
     def recall(self) -> float:
-        """Share of the second side's spans that match; nan if it has none."""
+        """Share of the second side's elements that match; nan if it has none."""
         return self.second_matches / self.second if self.second else nan
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of both; 0 if one side has spans and none match, nan if neither has any."""
+        """Harmonic mean of both; 0 if none match, nan if neither side has any."""
         if not self.first and not self.second:
             return nan
         if not self.first_matches or not self.second_matches:
@@ -159,7 +159,7 @@ class SpanMatches:
 
 def span_matches(
     text: str, first: Iterable[Span], second: Iterable[Span], share: float = 0.0
-) -> SpanMatches:
+) -> Matches:
     """Match the spans of two raters in one text.
 
     Args:
@@ -181,4 +181,4 @@ def span_matches(
             for one in some
         )
 
-    return SpanMatches(matching(ours, theirs), len(ours), matching(theirs, ours), len(theirs))
+    return Matches(matching(ours, theirs), len(ours), matching(theirs, ours), len(theirs))

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import numpy as np
 
-from posh_reward.study.agreement.rater_agreement import SpanMatches, count_ratings, span_matches
+from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
 from posh_reward.study.crossed import CrossedDesign, holm, settled
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.ranking import Ranking, rankings
@@ -379,7 +379,7 @@ def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -
     tasks: dict[tuple[str, str], list[RaterAnswer]] = defaultdict(list)
     for answer in answers:
         tasks[answer.task.item, answer.task.models[0]].append(answer)
-    some, half = SpanMatches(), SpanMatches()
+    some, half = Matches(), Matches()
     for (item, model), several in tasks.items():
         text = _text(key, item, model, side)
         for one, other in combinations(several, 2):

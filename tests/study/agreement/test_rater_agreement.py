@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.rater_agreement import (
     Level,
-    SpanMatches,
+    Matches,
     count_ratings,
     krippendorff_alpha,
     span_matches,
@@ -70,12 +70,12 @@ SMALL_RED_DOG, DOG, RED_DOG_SLEEPS, TABLE = (2, 15), (12, 15), (8, 22), (31, 36)
 
 
 def test_spans_match_by_tokens() -> None:
-    assert span_matches(TEXT, [SMALL_RED_DOG], [DOG]) == SpanMatches(1, 1, 1, 1)
+    assert span_matches(TEXT, [SMALL_RED_DOG], [DOG]) == Matches(1, 1, 1, 1)
     # "dog" is a third of the first, all of the second.
-    assert span_matches(TEXT, [SMALL_RED_DOG], [DOG], 0.5) == SpanMatches(0, 1, 1, 1)
+    assert span_matches(TEXT, [SMALL_RED_DOG], [DOG], 0.5) == Matches(0, 1, 1, 1)
     # Two of three tokens shared, both ways.
-    assert span_matches(TEXT, [SMALL_RED_DOG], [RED_DOG_SLEEPS], 0.5) == SpanMatches(1, 1, 1, 1)
-    assert span_matches(TEXT, [DOG, TABLE], [SMALL_RED_DOG]) == SpanMatches(1, 2, 1, 1)
+    assert span_matches(TEXT, [SMALL_RED_DOG], [RED_DOG_SLEEPS], 0.5) == Matches(1, 1, 1, 1)
+    assert span_matches(TEXT, [DOG, TABLE], [SMALL_RED_DOG]) == Matches(1, 2, 1, 1)
 
 
 def test_relaxed_f1_over_texts() -> None:
@@ -84,7 +84,7 @@ def test_relaxed_f1_over_texts() -> None:
     assert span_matches(TEXT, [DOG], [TABLE]).f1 == 0
     assert span_matches(TEXT, [DOG], []).f1 == 0
     assert isnan(span_matches(TEXT, [], []).f1)
-    assert span_matches(TEXT, [(1, 2)], []) == SpanMatches()  # a blank has no token
+    assert span_matches(TEXT, [(1, 2)], []) == Matches()  # a blank has no token
 
 
 @pytest.mark.parametrize(("above", "below"), [(0, 0), (5, 0), (3, 3), (12, 4), (40, 61)])

@@ -9,12 +9,14 @@ embeddings is left out. Several references are read as one text, as both merge t
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import astuple, dataclass
 from functools import lru_cache
+
+import numpy as np
 
 from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
+from posh_reward.study.agreement.rater_agreement import Matches
 from posh_reward.types import Description, Failure, SceneGraph
 
 CAPTURE_WEIGHTS = {"things": 5, "attributes": 5, "relations": 2}
@@ -22,32 +24,6 @@ CAPTURE_WEIGHTS = {"things": 5, "attributes": 5, "relations": 2}
 
 GraphWords = dict[str, list[tuple[str, ...]]]
 """Kind -> elements, each as its words: a thing; thing and attribute; thing, relation, thing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ElementCounts:
-    """Elements of two graphs, and those that the other graph has."""
-
-    our_matches: int
-    ours: int
-    their_matches: int
-    theirs: int
-
-    @property
-    def precision(self) -> float:
-        """Share of the generation's elements that the reference has; 0 without any."""
-        return self.our_matches / self.ours if self.ours else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the reference's elements that the generation has; 0 without any."""
-        return self.their_matches / self.theirs if self.theirs else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of the two."""
-        total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
 
 
 class GraphOverlap:
@@ -86,19 +62,24 @@ class GraphOverlap:
         by_kind = {kind: count_matches(ours[kind], theirs[kind]) for kind in CAPTURE_WEIGHTS}
         if self._weighted:
             return _weighted_means(by_kind)
-        together = ElementCounts(*map(sum, zip(*map(astuple, by_kind.values()), strict=True)))
-        return AxisScores(together.precision, together.recall, together.f1)
+        return AxisScores(*_scores(sum(by_kind.values(), Matches())))
 
 
-def _weighted_means(by_kind: dict[str, ElementCounts]) -> AxisScores:
+def _scores(matches: Matches) -> tuple[float, float, float]:
+    """Precision, recall and F1; 0 where a text has no elements."""
+    precision, recall, f1 = np.nan_to_num([matches.precision, matches.recall, matches.f1]).tolist()
+    return precision, recall, f1
+
+
+def _weighted_means(by_kind: dict[str, Matches]) -> AxisScores:
     """Weighted means over the kinds that either text has."""
-    weights = {k: w for k, w in CAPTURE_WEIGHTS.items() if by_kind[k].ours or by_kind[k].theirs}
+    weights = {k: w for k, w in CAPTURE_WEIGHTS.items() if by_kind[k].first or by_kind[k].second}
     total = sum(weights.values()) or 1
-
-    def mean(name: str) -> float:
-        return float(sum(w * getattr(by_kind[k], name) for k, w in weights.items()) / total)
-
-    return AxisScores(mean("precision"), mean("recall"), mean("f1"))
+    if not weights:
+        return AxisScores(0.0, 0.0, 0.0)
+    by_axis = zip(*(_scores(by_kind[kind]) for kind in weights), strict=True)
+    sums = (sum(w * s for w, s in zip(weights.values(), each, strict=True)) for each in by_axis)
+    return AxisScores(*(each / total for each in sums))
 
 
 def graph_words(graph: SceneGraph) -> GraphWords:
@@ -118,15 +99,13 @@ def graph_words(graph: SceneGraph) -> GraphWords:
     return {kind: list(dict.fromkeys(elements)) for kind, elements in words.items()}
 
 
-def count_matches(
-    ours: Sequence[tuple[str, ...]], theirs: Sequence[tuple[str, ...]]
-) -> ElementCounts:
+def count_matches(ours: Sequence[tuple[str, ...]], theirs: Sequence[tuple[str, ...]]) -> Matches:
     """Count the elements of each side that the other has."""
 
     def matches(some: Sequence[tuple[str, ...]], others: Sequence[tuple[str, ...]]) -> int:
         return sum(any(all(map(same_word, a, b)) for b in others) for a in some)
 
-    return ElementCounts(matches(ours, theirs), len(ours), matches(theirs, ours), len(theirs))
+    return Matches(matches(ours, theirs), len(ours), matches(theirs, ours), len(theirs))
 
 
 def same_word(one: str, other: str) -> bool:
