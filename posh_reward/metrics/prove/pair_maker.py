@@ -18,6 +18,7 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.inputs import check_lists
 from posh_reward.metrics.metric import signature
 from posh_reward.metrics.prove.entailment import check_given, entailment_of
 from posh_reward.metrics.prove.programs.confined import Confined
@@ -25,6 +26,7 @@ from posh_reward.metrics.prove.programs.program_scene import Nodes
 from posh_reward.metrics.prove.prove_prompts import (
     EDITION,
     LONGEST_REPLY,
+    read_candidate,
     read_candidates,
     replies_of,
     writing_prompt,
@@ -32,13 +34,14 @@ from posh_reward.metrics.prove.prove_prompts import (
 from posh_reward.metrics.prove.sifting import (
     SIFTING,
     CaptionQuestions,
+    QuestionPair,
     entailed,
     once_each,
     reviewed,
     verified,
     worded,
 )
-from posh_reward.metrics.prove.tuples import TupleSource, tuple_source
+from posh_reward.metrics.prove.tuples import TupleSource, scenes_of, tuple_source
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.load_model import model_of
@@ -118,7 +121,10 @@ class PairMaker:
         )
 
     def make(
-        self, captions: Sequence[str | None], images: Sequence[object] | None = None
+        self,
+        captions: Sequence[str | None],
+        images: Sequence[object] | None = None,
+        graphs: Sequence[object] | None = None,
     ) -> list[CaptionQuestions]:
         """All candidates about each image, kept and dropped, in order.
 
@@ -126,13 +132,16 @@ class PairMaker:
             captions: detailed true descriptions of images.
             images: the images, in any form that ``image_of`` reads; needed if, and only if,
                 there is a judge of entailment.
+            graphs: scene graphs or tuples of the captions, such as the authors' own
+                (``tuple_scenes.read_graph``); a caption whose graph is None is read.
 
         Raises:
             InputError: the lists differ in length, or images are missing.
             JudgeError: a model cannot work at all.
         """
-        check_given(self.entailment, images, captions=captions)
-        questions = self._drafted(captions)
+        columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
+        check_given(self.entailment, images, **columns)
+        questions = self._drafted(captions, graphs)
         flat = [pair for each in questions for pair in each.pairs]
         if self.reviewer is not None:
             flat = reviewed(flat, self.reviewer)
@@ -156,11 +165,13 @@ class PairMaker:
         """Ends the process that runs programs."""
         self.programs.close()
 
-    def _drafted(self, captions: Sequence[str | None]) -> list[CaptionQuestions]:
+    def _drafted(
+        self, captions: Sequence[str | None], graphs: Sequence[object] | None
+    ) -> list[CaptionQuestions]:
         """The writer's questions about each caption, verified by their programs and by words."""
-        scenes = self.tuples.scenes(captions)
+        scenes = scenes_of(self.tuples, captions, graphs)
         prompts = {
-            place: writing_prompt(str(captions[place]).strip(), nodes)
+            place: writing_prompt(str(captions[place] or "").strip(), nodes)
             for place, nodes in enumerate(scenes)
             if nodes and not isinstance(nodes, Failure)
         }
@@ -177,3 +188,80 @@ class PairMaker:
             return CaptionQuestions((), reply.failure)
         pairs = verified(read_candidates(reply.text), nodes, self.programs)
         return CaptionQuestions(tuple(worded(pairs, self.taboo)))
+
+
+class PairVerifier:
+    """Verifies pairs once more by their programs, and asks no model: the authors', or edited ones.
+
+    Args:
+        tuples: "graph" for our scene graphs, or a model that reads captions into tuples.
+        parser: "embedded", or an installed spaCy pipeline; for our scene graphs.
+        store: a file (or a ``Store``) that keeps scene graphs and models' answers across runs.
+        seconds: of computing for one program.
+
+    Raises:
+        InputError: a name is unknown.
+        ConfigError: a model's settings cannot be used.
+    """
+
+    def __init__(
+        self,
+        tuples: str | Mapping[str, Any] | Model = "graph",
+        *,
+        parser: str = "embedded",
+        store: str | PathLike[str] | Store | None = None,
+        seconds: float = 2.0,
+    ) -> None:
+        self.tuples: TupleSource = tuple_source(tuples, parser, store_of(store))
+        self.programs = Confined(seconds)
+
+    @property
+    def signature(self) -> str:
+        """``prove-programs|tuples:...|...|sifting:3|version:...``."""
+        return signature("prove-programs", {**self.tuples.fields, "sifting": SIFTING})
+
+    def verify(
+        self,
+        questions: Sequence[str | None],
+        answers: Sequence[str | None],
+        programs: Sequence[str | None],
+        captions: Sequence[str | None],
+        graphs: Sequence[object] | None = None,
+    ) -> list[QuestionPair | Failure]:
+        """Run each program over its caption's graph, and two others, and compare with the answer.
+
+        Args:
+            questions: one for each pair, as are all lists.
+            answers: the stated answers.
+            programs: functions of the scene graph, as text.
+            captions: detailed true descriptions of images.
+            graphs: scene graphs or tuples of the captions (``tuple_scenes.read_graph``); a caption
+                whose graph is None is read.
+
+        Returns:
+            Pairs with what their programs found, ``dropped`` where that does not verify the answer;
+            a failure if the caption has no graph.
+
+        Raises:
+            InputError: the lists differ in length.
+        """
+        columns = {"questions": questions, "answers": answers, "programs": programs}
+        columns["captions"] = captions
+        check_lists(**columns, **({} if graphs is None else {"graphs": graphs}))
+        scenes = scenes_of(self.tuples, captions, graphs)
+        cells = zip(questions, answers, programs, scenes, strict=True)
+        return [self._verified(*each) for each in cells]
+
+    def close(self) -> None:
+        """End the process that runs programs."""
+        self.programs.close()
+
+    def _verified(
+        self, question: object, answer: object, program: object, nodes: Nodes | Failure
+    ) -> QuestionPair | Failure:
+        if isinstance(nodes, Failure):
+            return replace(nodes, detail=f"the caption {nodes}")
+        candidate = read_candidate({"question": question, "answer": answer, "program": program})
+        # One pair at a time: each has the processor time of its own.
+        [pair] = worded(verified([candidate], nodes, self.programs), frozenset())
+        return pair

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from posh_reward.errors import InputError
 from posh_reward.metrics.inputs import check_sizes
 from posh_reward.metrics.metric import signature
 from posh_reward.metrics.prove.entailment import (
@@ -28,7 +29,7 @@ from posh_reward.metrics.prove.equations import (
     with_image,
 )
 from posh_reward.metrics.prove.prove_prompts import EDITION
-from posh_reward.metrics.prove.tuples import tuple_source
+from posh_reward.metrics.prove.tuples import graph_cell, tuple_source, tuples_of_graph
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
 from posh_reward.models.model import Model
@@ -83,7 +84,13 @@ class Prove:
     @property
     def signature(self) -> str:
         """``prove|encoder:...|tuples:graph|parser:...|...|entailment:...|version:...``."""
+        return self.signature_for(())
+
+    def signature_for(self, graphs: Iterable[str]) -> str:
+        """The signature of scores for which some of ``TEXTS`` had graphs of their own."""
         fields = {"encoder": self.encoder_name, **self.tuples.fields, "entailment": "none"}
+        if texts := ",".join(sorted(graphs)):
+            fields["graphs"] = texts
         if self.entailment is not None:
             judge = self.entailment.asker.model.name
             fields |= {"entailment": judge, "wording": EDITION, "replies": str(REPLY_VERSION)}
@@ -96,6 +103,8 @@ class Prove:
         questions: Sequence[str | None],
         captions: Sequence[str | None],
         images: Sequence[object] | None = None,
+        *,
+        graphs: Mapping[str, Sequence[object]] | None = None,
     ) -> list[ProveScores]:
         """Scores each response, in order; one that cannot be scored never touches the others.
 
@@ -106,40 +115,61 @@ class Prove:
             captions: detailed true descriptions of the images; with ``images`` may be None.
             images: the images, in any form that ``image_of`` reads; given if, and only if,
                 there is a judge of entailment.
+            graphs: "caption", "answer", "question" or "response" -> scene graphs or tuples that
+                stand for these texts, such as the authors' own (``tuple_scenes.read_graph``). A
+                text whose graph is None is read.
 
         Raises:
             InputError: the lists differ in length, one is a bare string, or images are missing.
             JudgeError: a model cannot work at all.
             ValueError: the encoder gave something other than vectors.
         """
+        graphs = graphs or {}
+        if unknown := sorted(set(graphs) - set(TEXTS)):
+            raise InputError(f"graphs has {unknown[0]!r}: choose among {', '.join(TEXTS)}")
         columns = dict(zip(TEXTS, (responses, answers, questions, captions), strict=True))
         check_given(
             self.entailment, images, responses=responses, answers=answers, questions=questions,
-            captions=captions,
+            captions=captions, **{f"graphs of {name}": each for name, each in graphs.items()},
         )  # fmt: skip
+        signature = self.signature_for(graphs)
         scores: list[ProveScores] = []
         for start in range(0, len(responses), self._items_at_once):
             part = slice(start, start + self._items_at_once)
-            read = self._read({name: texts[part] for name, texts in columns.items()})
+            read = self._read(
+                {name: texts[part] for name, texts in columns.items()},
+                {name: cells[part] for name, cells in graphs.items()},
+            )
             prompt_images = [None] * len(read[0]) if images is None else images_of(images[part])
             scores += self._score_items(
-                [ResponseItem(*each) for each in zip(*read, prompt_images, strict=True)]
+                [ResponseItem(*each) for each in zip(*read, prompt_images, strict=True)], signature
             )
         return scores
 
-    def _read(self, columns: Mapping[str, Sequence[object]]) -> list[list[Read]]:
+    def _read(
+        self, columns: Mapping[str, Sequence[object]], graphs: Mapping[str, Sequence[object]]
+    ) -> list[list[Read]]:
         """Tuples of each text, by column. A caption may be missing: the image can do without."""
         cells = [(name, text) for name, texts in columns.items() for text in texts]
-        contents = ["" if name == "caption" and text is None else text for name, text in cells]
-        readings = iter(self.tuples.read(contents))
+        own = [
+            graph_cell(cell)
+            for name, texts in columns.items()
+            for cell in graphs.get(name, [None] * len(texts))
+        ]
+        contents = [
+            "" if name == "caption" and text is None else text
+            for (name, text), graph in zip(cells, own, strict=True)
+            if graph is None
+        ]
+        read = iter(self.tuples.read(contents))
+        readings = iter(next(read) if graph is None else tuples_of_graph(graph) for graph in own)
         return [[_said_of(name, next(readings)) for _ in texts] for name, texts in columns.items()]
 
-    def _score_items(self, items: Sequence[ResponseItem]) -> list[ProveScores]:
+    def _score_items(self, items: Sequence[ResponseItem], signature: str) -> list[ProveScores]:
         likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
         claims = [claims_of(item, likeness) for item in items]
         if self.entailment is not None:
             claims = _looked_at(self.entailment, items, claims)
-        signature = self.signature
         return [
             scores_of(item, answer_tuples_of(item, likeness), claimed, signature)
             for item, claimed in zip(items, claims, strict=True)

@@ -99,17 +99,18 @@ def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
             in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
             place = opening.start() + 1
         else:
-            candidates.append(_candidate(value))
+            candidates.append(read_candidate(value))
     return candidates or [Failure("reply", "the writer's reply has no JSON object")]
 
 
-def _candidate(value: object) -> QuestionCandidate | Failure:
+def read_candidate(value: object) -> QuestionCandidate | Failure:
+    """The candidate in a JSON object; a failure if a text is missing or too long."""
     texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
     question, answer, program = (each if isinstance(each, str) else "" for each in texts)
     question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))
     program = savable(program)
     if not (question and answer and program.strip()):
-        return Failure("reply", "the writer's object has no question, answer or program")
+        return Failure("reply", "the object has no question, answer or program")
     if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:
-        return Failure("reply", "the writer's question, answer or program is too long")
+        return Failure("reply", "its question, answer or program is too long")
     return QuestionCandidate(question, answer, program.strip("\n"))

@@ -22,7 +22,7 @@ AGREEING = 0.8
 """Share of the words of a program's answer that question and answer have to hold."""
 NEGATIONS = frozenset("no not never none nothing nobody without t".split())
 """``t``: the end of "isn't"."""
-KIND_NAMES = frozenset([*KINDS, OTHER, "spatial", "action"])
+KIND_NAMES = frozenset([*KINDS, OTHER, "type", "texture", "spatial", "action"])
 """Kinds of attributes and relations in graphs: keys of a program's value, not part of it."""
 
 
@@ -78,7 +78,7 @@ def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
     return next((word for word in words if word in taboo), None)
 
 
-SIFTING = "2"
+SIFTING = "3"
 """Raised when other pairs are dropped, or for other reasons; part of the signature."""
 Drop = Literal[
     "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, ValidationError
 
 from posh_reward.metrics.prove.programs.program_scene import Node, Nodes
+from posh_reward.types import Failure
 
 Tuple = tuple[str, ...]
 """(entity), (entity, attribute) or (entity, relation, entity) (paper, section 3.1)."""
@@ -72,3 +77,80 @@ def relation_kind(relation: str) -> str:
 
 def _node(nodes: Nodes, name: str) -> Node:
     return nodes.setdefault(name, {"attributes": {}, "relations_to": {}})
+
+
+def _joined(values: object) -> object:
+    return ", ".join(values) if isinstance(values, list) and all(map(_is_text, values)) else values
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+class GraphNode(BaseModel):
+    """An entity of a graph in a file, as in the paper's Listing 1."""
+
+    attributes: dict[str, Annotated[StrictStr, BeforeValidator(_joined)]] = {}
+    """Kind -> values, as one text with commas or as a list."""
+    relations_to: dict[str, dict[str, list[StrictStr]]] = {}
+
+
+_GRAPH = TypeAdapter(dict[str, GraphNode])
+NO_GRAPH = "is neither entities with attributes and relations_to nor a list of tuples"
+
+
+def read_graph(cell: object) -> Nodes | Failure:
+    """Read the graph that a file has of a text, such as the authors' own.
+
+    Args:
+        cell: entity -> ``attributes`` and ``relations_to``, as in the paper's Listing 1; or a list
+            of tuples, each a list of one to three texts; or either of them as JSON.
+
+    Returns:
+        The graph; a failure, whose detail continues "a graph that", if it is neither.
+    """
+    try:
+        content = json.loads(cell) if isinstance(cell, str) else cell
+        if isinstance(content, list) and all(map(_is_tuple, content)):
+            return nodes_of(map(tuple, content))
+        graph = _GRAPH.validate_python(content)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        return Failure("text", f"{NO_GRAPH}{place and f' (at {place[:60]})'}")
+    except (ValueError, RecursionError):
+        return Failure("text", "is not JSON")
+    nodes: Nodes = {
+        name: {"attributes": node.attributes, "relations_to": node.relations_to}
+        for name, node in graph.items()
+    }
+    return _complete(nodes)
+
+
+def _is_tuple(row: object) -> bool:
+    return isinstance(row, list | tuple) and 1 <= len(row) <= 3 and all(map(_is_text, row))
+
+
+def _complete(nodes: Nodes) -> Nodes:
+    """Give targets of relations a node of their own, as a directed graph does."""
+    for node in list(nodes.values()):
+        for target in node["relations_to"]:
+            _node(nodes, target)
+    return nodes
+
+
+def tuples_in(nodes: Nodes) -> tuple[Tuple, ...]:
+    """Entities, attributes and relations of a graph; the inverse of ``nodes_of`` but for order."""
+    attributes = [
+        (name, value.strip())
+        for name, node in nodes.items()
+        for values in node["attributes"].values()
+        for value in values.split(",")
+    ]
+    relations = [
+        (name, relation, target)
+        for name, node in nodes.items()
+        for target, kinds in node["relations_to"].items()
+        for texts in kinds.values()
+        for relation in texts
+    ]
+    return (*((name,) for name in nodes), *attributes, *relations)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import chain, count
 from typing import Any, Protocol
 
-from posh_reward.graph.reader import GRAPH_VERSION, Reader, stripped_text
+from posh_reward.graph.reader import GRAPH_VERSION, Reader, is_missing, stripped_text
 from posh_reward.metrics.prove.programs.program_scene import Nodes
 from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, replies_of
-from posh_reward.metrics.prove.tuple_scenes import Tuple, nodes_of
+from posh_reward.metrics.prove.tuple_scenes import Tuple, nodes_of, read_graph, tuples_in
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
 from posh_reward.models.load_model import model_of
@@ -164,6 +164,37 @@ def tuple_source(
     if source == "graph":
         return GraphTuples(Reader(parser, mended=True, store=store))
     return ModelTuples(Asker(model_of(source), store))
+
+
+def scenes_of(
+    source: TupleSource, texts: Sequence[object], graphs: Sequence[object] | None
+) -> list[Nodes | Failure]:
+    """The scene graph of each text, or the one that a file has in its place.
+
+    Args:
+        source: reads texts.
+        texts: texts without a graph are read.
+        graphs: one for each text, as ``read_graph`` takes them; None or a missing one: read.
+    """
+    cells = [None] * len(texts) if graphs is None else [graph_cell(each) for each in graphs]
+    read = iter(source.scenes([t for t, cell in zip(texts, cells, strict=True) if cell is None]))
+    return [next(read) if cell is None else named_graph(read_graph(cell)) for cell in cells]
+
+
+def graph_cell(cell: object) -> object:
+    """The graph in a cell; None if there is none."""
+    return None if is_missing(cell) or cell == "" else cell
+
+
+def named_graph(graph: Nodes | Failure) -> Nodes | Failure:
+    """Say in a failure that it is a graph's; its detail continues "the caption"."""
+    return replace(graph, detail=f"has a graph that {graph}") if isinstance(graph, Failure) else graph
+
+
+def tuples_of_graph(cell: object) -> tuple[Tuple, ...] | Failure:
+    """The tuples of a graph in a file."""
+    graph = named_graph(read_graph(cell))
+    return graph if isinstance(graph, Failure) else distinct(tuples_in(graph))
 
 
 def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:

@@ -34,6 +34,7 @@ REFUSED = {
     "builtins by name": body("return __builtins__['len']"),
     "class of an instance": body("return sg.__class__"),
     "private attribute": body("return sg._nodes"),
+    "private attribute in wide letters": body("return sg._ｎodes"),  # noqa: RUF001
     "changing the graph": body("sg._nodes['ghost'] = 1", "return sg.get_entities()"),
     "subclasses": body("return ().__class__.__base__.__subclasses__()"),
     "globals of a method": body("return sg.describe.__globals__"),
@@ -124,6 +125,8 @@ STOPPED = {
     "keys that are not texts": body("return {1: 2}"),
     "a list's missing item": body("return [][0]"),
     "name before it is there": body("x = y", "y = 1", "return x"),
+    "address of a function": body("return str(lambda: 1)[-10:]"),
+    "address of an object in a field": body("return f'{iter([])}'[-10:]"),
     "calling a text": body("return 'a'()"),
 }
 """What the language allows and the process stops."""

@@ -176,6 +176,36 @@ def test_programs_get_copies_of_the_graph() -> None:
     assert "pink" not in scene.describe(scene)
 
 
+def test_the_papers_shorter_names_work_too() -> None:
+    scene = Scene(PLANES)
+    assert scene.get_attrs("planes") == {"count": "2", "color": "blue, white"}
+    assert scene.get_incoming_rels("concrete") == {"planes": {"action": ["parked on"]}}
+    assert scene.get_outgoing_rels("planes") == {"concrete": {"action": ["parked on"]}}
+    assert scene.describe(scene.subgraph(["concrete"])) == "concrete"
+
+
+def test_names_need_not_be_ascii(confined: Confined) -> None:
+    program = body("café = 'crème'", "return café")
+    assert run_programs(confined, [program], PLANES) == [ProgramResult("crème")]
+
+
+def test_str_is_still_a_type_and_makes_texts(confined: Confined) -> None:
+    program = body("return [isinstance('a', str), isinstance(1, str), str(12), f'{[1, 2]}']")
+    assert run_programs(confined, [program], PLANES) == [
+        ProgramResult([True, False, "12", "[1, 2]"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["str(lambda: 1)[-10:]", "f'{iter([])}'[-10:]", "[e for e in str([iter([])])]",
+     "len(str(lambda: 1))", "sorted([str], key=str)[0](lambda: 1)[-6:]"],
+)  # fmt: skip
+def test_no_part_of_an_address_comes_out(confined: Confined, expression: str) -> None:
+    [failure] = run_programs(confined, [body(f"return {expression}")], PLANES)
+    assert failure == Failure("error", "the program failed: ValueError: it makes an object a text")
+
+
 def test_no_address_comes_out(confined: Confined) -> None:
     """It differs from run to run, so that the same program would not give the same again."""
     assert confined.run(body("return str(sg)"), PLANES) == ProgramResult(
@@ -186,7 +216,7 @@ def test_no_address_comes_out(confined: Confined) -> None:
         "error", "the program failed: KeyError: <function verify.<locals>.<lambda>>"
     )
     text = confined.run(body("return str(iter([]))"), PLANES)
-    assert text == Failure("error", "the program failed: ValueError: it returned an object as text")
+    assert text == Failure("error", "the program failed: ValueError: it makes an object a text")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ BUILTINS = (
 METHODS = frozenset(
     (
         *"get_entities get_attributes get_outgoing_relations get_incoming_relations".split(),
-        *"generate_subgraph describe".split(),  # the scene graph
+        *"generate_subgraph describe".split(),  # the scene graph (paper, Listing 1)
+        *"get_attrs get_outgoing_rels get_incoming_rels subgraph".split(),  # and in its Fig. 3
         *"lower upper strip split startswith endswith join replace title capitalize".split(),
         *"get items keys values append extend add union intersection difference".split(),
         *"count index copy".split(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import Any, TypedDict
 
 Relations = dict[str, dict[str, list[str]]]
 """The other entity -> kind of relation -> relations of that kind."""
@@ -72,6 +72,12 @@ class Scene:
             }
         )
 
+    # The programs of the paper's Fig. 3 use shorter names than its Listing 1.
+    get_attrs = get_attributes
+    get_outgoing_rels = get_outgoing_relations
+    get_incoming_rels = get_incoming_relations
+    subgraph = generate_subgraph
+
     def describe(self, subgraph: Scene) -> str:
         """A graph in words, such as "boy (state: sits); shirt (color: black); boy in shirt"."""
         things = [_described(name, node) for name, node in subgraph._nodes.items()]
@@ -111,6 +117,29 @@ DEEPEST = 4
 LARGEST = 10**15
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Memory address in the text of an object without a text of its own; differs from run to run."""
+
+
+class _Texts(type):
+    """Type of ``ProgramText``: ``isinstance`` as for ``str``, calls that refuse addresses."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, str)
+
+    def __call__(cls, *values: Any, **others: Any) -> Any:
+        text = str(*values, **others)
+        if not (values and isinstance(values[0], str)) and ADDRESS.search(text):
+            raise ValueError("it makes an object a text")
+        return text
+
+
+class ProgramText(str, metaclass=_Texts):
+    """``str`` as programs see it.
+
+    Objects without a text of their own, such as lambdas, show their address in memory. Checking
+    only the program's value would not do: ``str(lambda: 1)[-10:]`` is nothing but the address.
+    """
+
+    __slots__ = ()
 
 
 def plain(value: object) -> Value:

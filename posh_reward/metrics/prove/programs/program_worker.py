@@ -14,6 +14,7 @@ A fork cannot open files, take more memory or time than it is given, or make oth
 from __future__ import annotations
 
 import argparse
+import ast
 import builtins
 import json
 import math
@@ -23,18 +24,21 @@ import select
 import signal
 import sys
 import time
+import unicodedata  # noqa: F401 - compilers load it for names like "café", which no fork could
 import warnings
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from posh_reward.metrics.prove.programs.language import BUILTINS, bare
-from posh_reward.metrics.prove.programs.program_scene import ADDRESS, Scene, plain
+from posh_reward.metrics.prove.programs.program_scene import ADDRESS, ProgramText, Scene, plain
 from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 
 LONGEST_ANSWER = 65_536
 """Bytes that are read from a fork."""
 LONGEST_ERROR = 200
 RECURSION = 300
+TEXT = "_text"
+"""Name of ``ProgramText`` in f-strings; programs have no names that begin so."""
 NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0))
 """A fork opens no files, starts no processes, and writes nothing to files."""
 
@@ -129,13 +133,22 @@ def answer(request: dict[str, Any]) -> None:
 
 def run(program: str, nodes: Any) -> object:
     """Run the program's function over the graph."""
+    names = {name: getattr(builtins, name) for name in BUILTINS}
     scope: dict[str, Any] = {
-        "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
+        "__builtins__": {**names, "str": ProgramText, TEXT: ProgramText},
         "__name__": "program",
     }
-    exec(compile(bare(program), "program", "exec"), scope)  # noqa: S102 - that is what it is for
+    exec(compile(_checking_texts(bare(program)), "program", "exec"), scope)  # noqa: S102
     functions = [value for name, value in scope.items() if not name.startswith("__")]
     return functions[-1](Scene(nodes))
+
+
+def _checking_texts(tree: ast.Module) -> ast.Module:
+    """Let f-strings make their texts by ``ProgramText``, as calls of ``str`` do."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FormattedValue):
+            node.value = ast.Call(ast.Name(TEXT, ast.Load()), [node.value], [])
+    return ast.fix_missing_locations(tree)
 
 
 def read_until(reading: int, end: float) -> bytes:
