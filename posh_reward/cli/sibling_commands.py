@@ -136,27 +136,33 @@ def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: S
 
 PROVE = """\
 PROVE: how helpful answers to questions about an image are, and how truthful (docs/prove.md).
-`make` has a model write questions from captions and keeps those that a program verifies, `score`
-scores what a model under test replied to them."""
+`make` has a model write questions from captions and keeps those that a program verifies, `verify`
+runs the programs of such pairs again, `score` scores what a model under test replied to them."""
 MAKE = """\
 Makes questions with answers from detailed captions. A model writes them, each with a program that
 is run, confined, over the caption's scene graph; what does not verify is dropped. OUT has the kept
 ones: id, caption, image, question, answer, program. OUT.made.jsonl has all candidates with the
 reasons why they were dropped. Killed at any moment, the same command goes on where it was."""
+VERIFY = """\
+Runs the programs of question-answer pairs again, such as the authors' or edited ones, and asks no
+model. OUT has one row for each pair: id, question, answer, program, caption, value (the program's),
+dropped (the reason, empty if the program finds the answer), why, signature."""
 PROVE_SCORE = """\
 Scores responses: how much of the answer they say (helpfulness), and how much of what they say the
 caption, or the image, bears out (truthfulness); 1 is best. OUT has one row for each, with every
 tuple and its score. Killed at any moment, the same command goes on where it was. `posh-reward
 report` makes a page of what it wrote."""
 SCORED = ("response", "answer", "question", "caption")
+PAIR_TEXTS = ("question", "answer", "program", "caption")
 MODEL = "a settings file such as configs/judge/server.yaml, or the name of a model"
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    """Add ``prove make`` and ``prove score``."""
+    """Add ``prove make``, ``prove verify`` and ``prove score``."""
     described(command, PROVE)
     chosen = command.add_subparsers(required=True, metavar="COMMAND")
     _add_make(described(chosen.add_parser("make", help="write verified questions"), MAKE))
+    _add_verify(described(chosen.add_parser("verify", help="run pairs' programs again"), VERIFY))
     _add_score(described(chosen.add_parser("score", help="score responses"), PROVE_SCORE))
 
 
@@ -168,42 +174,74 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--reviewer", metavar="MODEL", help="a model that drops trivial, incomplete and unnatural "
         "pairs")  # fmt: skip
     add("--taboo", metavar="FILE", help="words that no pair may have, one a line")
+    _graphs(command, "caption")
     _shared(command, "captions")
     command.set_defaults(command=make_questions)
+
+
+def _add_verify(command: argparse.ArgumentParser) -> None:
+    add_files(command)
+    add_columns(command, *PAIR_TEXTS)
+    _graphs(command, "caption")
+    _tuples(command)
+    add_running(command, "pairs", 16)
+    command.set_defaults(command=verify_prove)
 
 
 def _add_score(command: argparse.ArgumentParser) -> None:
     add_files(command)
     add_columns(command, *SCORED, image="which the judge of entailment looks at")
+    _graphs(command, *SCORED)
+    command.add_argument("--by-type", action="store_true", help="also print means by type of "
+                         "question, such as where is, of the ten most frequent")  # fmt: skip
     _shared(command, "responses")
     command.set_defaults(command=score_prove)
+
+
+def _graphs(command: argparse.ArgumentParser, *texts: str) -> None:
+    for name in texts:
+        command.add_argument(f"--{name}-graph", metavar="COLUMN", help="scene graphs or tuples "
+                             f"that stand for the {name}, such as the authors'; default: the "
+                             f"{name} is read")  # fmt: skip
+
+
+def _columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
+    """The columns of the texts, and of the graphs that the flags name."""
+    names = {name: getattr(flags, name) for name in texts}
+    graphs = {f"{name}_graph": getattr(flags, f"{name}_graph", None) for name in texts}
+    return names | {name: column for name, column in graphs.items() if column is not None}
 
 
 def _shared(command: argparse.ArgumentParser, rows: str) -> None:
     add = command.add_argument
     add("--entailment", metavar="MODEL", help="a model that sees, which is asked what the image "
         "shows")  # fmt: skip
-    add("--tuples", metavar="MODEL", default="graph", help="who reads texts into tuples: graph "
-        "(ours, the default) or a model")  # fmt: skip
+    _tuples(command)
     add("--encoder", metavar="NAME", default="embedded", help="what compares texts: embedded "
         "(words, the default), a model of sentence-transformers, or module:function")  # fmt: skip
-    add("--store", metavar="FILE", help="keeps scene graphs and models' answers for other runs")
     add_running(command, rows, 16)
+
+
+def _tuples(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--tuples", metavar="MODEL", default="graph", help="who reads texts into tuples: graph "
+        "(ours, the default) or a model")  # fmt: skip
+    add("--store", metavar="FILE", help="keeps scene graphs and models' answers for other runs")
 
 
 def make_questions(flags: argparse.Namespace) -> int:
     """Writes verified questions."""
     from posh_reward.metrics.prove.pair_maker import PairMaker
-    from posh_reward.study.prove import made_summary, make_pairs
+    from posh_reward.study.rows.prove_rows import made_summary, make_pairs
 
-    how = table_settings(flags, {"caption": flags.caption})
+    settings = table_settings(flags, _columns(flags, "caption"))
     taboo = _words(Path(flags.taboo)) if flags.taboo else []
     maker = PairMaker(
         flags.writer, flags.reviewer, flags.entailment, flags.tuples, encoder=flags.encoder,
         taboo=taboo, store=flags.store,
     )  # fmt: skip
     try:
-        rows = make_pairs(maker, flags.input, flags.output, how)
+        rows = make_pairs(maker, flags.input, flags.output, settings)
     finally:
         maker.close()
     if not flags.quiet:
@@ -218,14 +256,32 @@ def _words(path: Path) -> list[str]:
         raise InputError(f"cannot read the words of --taboo: {error}") from None
 
 
+def verify_prove(flags: argparse.Namespace) -> int:
+    """Verify pairs by their programs."""
+    from posh_reward.metrics.prove.pair_maker import PairVerifier
+    from posh_reward.study.rows.prove_rows import verify_pairs
+
+    verifier = PairVerifier(flags.tuples, store=flags.store)
+    settings = table_settings(flags, _columns(flags, *PAIR_TEXTS))
+    try:
+        verified = verify_pairs(verifier, flags.input, flags.output, settings)
+    finally:
+        verifier.close()
+    if not flags.quiet:
+        print(f"{verified}\n{verifier.signature}", file=sys.stderr)
+    return UNSCORED if verified.failures else OK
+
+
 def score_prove(flags: argparse.Namespace) -> int:
     """Scores responses."""
     from posh_reward.metrics.prove.prove import Prove
-    from posh_reward.study.prove import score_responses
+    from posh_reward.study.rows.prove_rows import score_responses
 
-    how = table_settings(flags, {name: getattr(flags, name) for name in SCORED})
+    texts = _columns(flags, *SCORED)
     prove = Prove(flags.encoder, flags.entailment, flags.tuples, store=flags.store)
-    means = score_responses(prove, flags.input, flags.output, how)
+    settings = table_settings(flags, texts)
+    means = score_responses(prove, flags.input, flags.output, settings, types=flags.by_type)
     if not flags.quiet:
-        print(f"{means}\n{prove.signature}", file=sys.stderr)
+        graphs = [name.removesuffix("_graph") for name in texts if name.endswith("_graph")]
+        print(f"{means}\n{prove.signature_for(graphs)}", file=sys.stderr)
     return UNSCORED if means.failures else OK

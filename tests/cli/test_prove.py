@@ -28,13 +28,38 @@ def test_responses_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "prove|encoder:embedded-words-1|" in said
 
 
+def test_pairs_are_verified_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = "def verify(sg):\n    return sg.get_attrs('dress').get('color')\n"
+    pair = {**ROW, "program": program, "mine": [["dress"], ["dress", "blue"]]}
+    source = write_rows(tmp_path / "in.jsonl", [pair])
+    arguments = ["prove", "verify", str(source), "-o", str(tmp_path / "out.jsonl")]
+    assert main(arguments) == OK
+    assert "1 pairs, 1 verified\nprove-programs|tuples:graph|" in capsys.readouterr().err
+    assert main([*arguments, "--overwrite", "--caption-graph", "mine"]) == OK
+    assert "1 pairs, 0 verified\n  mismatch: 1" in capsys.readouterr().err
+    assert main([*arguments, "--overwrite", "--caption-graph", "his"]) == UNUSABLE
+    assert "name the right one with --caption-graph" in capsys.readouterr().err
+
+
+def test_responses_are_scored_by_type_and_against_the_tables_own_graphs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {**ROW, "mine": [["dress"], ["dress", "red"]], "caption": None}
+    source = write_rows(tmp_path / "in.jsonl", [row])
+    arguments = ["prove", "score", str(source), "-o", str(tmp_path / "out.jsonl"), "--by-type"]
+    assert main([*arguments, "--caption-graph", "mine"]) == OK
+    said = capsys.readouterr().err
+    assert "  what color: helpfulness 1.000 (of 1), truthfulness 1.000 (of 1)" in said
+    assert "|graphs:caption|" in said
+
+
 def test_a_row_without_a_score_is_told_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [ROW, {**ROW, "answer": None}])
     assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl")]) == UNSCORED
     said = capsys.readouterr().err
-    assert "(of 1); higher is better" in said
+    assert "helpfulness 1.000 (of 1)" in said
     assert "no score for 1 (id 2): the answer is missing" in said
 
 

@@ -188,7 +188,9 @@ def graph_cell(cell: object) -> object:
 
 def named_graph(graph: Nodes | Failure) -> Nodes | Failure:
     """Say in a failure that it is a graph's; its detail continues "the caption"."""
-    return replace(graph, detail=f"has a graph that {graph}") if isinstance(graph, Failure) else graph
+    return (
+        replace(graph, detail=f"has a graph that {graph}") if isinstance(graph, Failure) else graph
+    )
 
 
 def tuples_of_graph(cell: object) -> tuple[Tuple, ...] | Failure:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field
 
 from posh_reward.errors import InputError
@@ -120,7 +122,7 @@ def sibling_page(
         lead=_lead(sheets, kind.explained, len(signatures)),
         items=items,
         copies=images.copies if images else [],
-        means=_means(sheets),
+        means=_means(sheets, metric),
         bootstrap_mean=bootstrap_mean,
         footer=signatures,
     )
@@ -155,16 +157,49 @@ def _lead(sheets: Sequence[SiblingSheet], explained: str, signatures: int) -> st
     return lead
 
 
-def _means(sheets: Sequence[SiblingSheet]) -> dict[str, dict[str, list[float]]]:
+def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
     """Model -> score -> its values."""
-    means: dict[str, dict[str, list[float]]] = {}
+    scores: dict[str, dict[str, list[float | None]]] = {}
     for sheet in sheets:
-        of_model = means.setdefault(sheet.model, {})
+        of_model = scores.setdefault(sheet.model, {})
         for score in sheet.groups[0].scores:
-            values = of_model.setdefault(score.name, [])
-            if score.value is not None:
-                values.append(score.value)
+            of_model.setdefault(score.name, []).append(score.value)
+    means = {
+        model: {name: [v for v in values if v is not None] for name, values in names.items()}
+        for model, names in scores.items()
+    }
+    if metric == "prove":
+        for model, names in scores.items():
+            means[model]["average"] = average_values(names["helpfulness"], names["truthfulness"])
     return means
+
+
+def average_values(
+    helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
+) -> list[float]:
+    """Values whose mean, and its interval, are those of the mean of two means (PROVE, Table 1).
+
+    The rows that have both scores would leave out silence: helpful 0, truthfulness none. Here each
+    row has the average plus its own influence on either mean, so that resampling these values
+    resamples, to first order, both means together.
+
+    Returns:
+        (rows,) values; none if either score is in no row.
+    """
+    columns = [
+        np.array([nan if value is None else value for value in values], dtype=float)
+        for values in (helpfulness, truthfulness)
+    ]  # each (rows,)
+    counts = [int(np.isfinite(column).sum()) for column in columns]
+    if not all(counts):
+        return []
+    means = [float(np.nanmean(column)) for column in columns]
+    influence = [
+        np.nan_to_num(column - mean) * len(column) / count
+        for column, mean, count in zip(columns, means, counts, strict=True)
+    ]
+    values: list[float] = ((sum(means) + influence[0] + influence[1]) / 2).tolist()
+    return values
 
 
 # ---- rows
@@ -346,7 +381,7 @@ SIBLINGS = {
         "PROVE: helpful and truthful responses",
         "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
         "response says; truthfulness: how much of the response the caption, or the image, bears "
-        "out; average: the mean of the two",
+        "out; average: the mean of the two, for a model the mean of its two means",
         lambda row: record_of(ProveRow, row).groups,
     ),
 }

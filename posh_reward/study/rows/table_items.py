@@ -112,7 +112,7 @@ def _check_columns(found: Mapping[str, object], name: str, columns: Columns) -> 
 def check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
     """Raises ``InputError`` if there is no such column; None is one that is not asked for."""
     if column is not None and column not in found:
-        listed = ", ".join(map(repr, found))
+        listed, flag = ", ".join(map(repr, found)), flag.replace("_", "-")
         raise InputError(
             f"{name} has no column {column!r}, but {listed}: name the right one with --{flag}"
             + (", or the --delimiter" if len(found) == 1 else "")

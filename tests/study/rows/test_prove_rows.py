@@ -12,12 +12,20 @@ import pytest
 from PIL import Image
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.prove.pair_maker import PairMaker
+from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
 from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.study.prove import SCORED, Means, made_summary, make_pairs, score_responses
 from posh_reward.study.rows.engine import TableSettings
+from posh_reward.study.rows.prove_rows import (
+    PAIR_TEXTS,
+    SCORED,
+    Means,
+    made_summary,
+    make_pairs,
+    score_responses,
+    verify_pairs,
+)
 from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Failure, Reply
@@ -70,6 +78,38 @@ def make(folder: Path, writer: FakeModel, how: TableSettings = QUIET) -> list[Ro
         return make_pairs(maker, captions(folder), str(folder / "out.jsonl"), how)
     finally:
         maker.close()
+
+
+def scored(helpfulness: float | None, truthfulness: float | None, question: str = "") -> Row:
+    return {"id": 1, "failure": None, "question": question, "helpfulness": helpfulness,
+            "truthfulness": truthfulness, "average": None}  # fmt: skip
+
+
+def test_silence_is_not_rewarded() -> None:
+    """One good reply and two empty ones: ((1 + 0 + 0) / 3 + 1 / 1) / 2 = 2/3, as in Table 1."""
+    means = Means()
+    for row in (scored(1, 1), scored(0, None), scored(0, None)):
+        means.add(row)
+    assert str(means) == (
+        "helpfulness 0.333 (of 3), truthfulness 1.000 (of 1), average of the two 0.667; "
+        "higher is better"
+    )
+
+
+def test_scores_by_type_of_question_have_the_best_type_first() -> None:
+    means = Means(types=True)
+    for row in (
+        scored(0.25, 0.75, "What color is the hat?"),
+        scored(0.5, 1, "Where is the hat?"),
+        scored(1, 1, "Where is the dog?"),
+        scored(0, None, "What\u2019s   COLOR"),
+    ):
+        means.add(row)
+    assert [line.partition(",")[0] for line in str(means).splitlines()[1:]] == [
+        "  where is: helpfulness 0.750 (of 2)",
+        "  what color: helpfulness 0.250 (of 1)",
+        "  what\u2019s color: helpfulness 0.000 (of 1)",
+    ]
 
 
 def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
@@ -138,7 +178,7 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     first, second, unscored = str(means).splitlines()
     assert unscored.endswith(": the response is missing")
     assert first.startswith("a: helpfulness 0.")
-    assert first.endswith("(of 2); higher is better")
+    assert first.endswith("; higher is better")
     assert second.startswith("b: helpfulness none (of 0)")
     again = score_responses(Prove(), responses(tmp_path), str(out), SCORING)
     assert str(again) == str(means)
@@ -146,12 +186,30 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
 
 
 def test_no_name_steers_the_terminal_or_forges_a_line() -> None:
-    row = dict.fromkeys(("helpfulness", "truthfulness", "average"), 0.5)
+    row = scored(0.5, 0.5)
     means = Means()
     means.add({**row, "model": "a\nb: helpfulness 1.000\x1b[2J", "failure": None})
     said = str(means)
     assert said.startswith("a b: helpfulness 1.000\\x1b[2J: helpfulness 0.500")
     assert len(said.splitlines()) == 1
+
+
+def test_pairs_are_verified_again_over_graphs_of_the_table(tmp_path: Path) -> None:
+    graph = {"dress": {"attributes": {"color": "red"}}}
+    rows: list[Row] = [{**GOOD, "caption": "", "caption_graph": graph},
+            {**GOOD, "answer": "It is blue.", "caption": "", "caption_graph": json.dumps(graph)},
+            {**GOOD, "caption": CAPTIONS[0]}]  # fmt: skip
+    texts = {name: name for name in (*PAIR_TEXTS, "caption_graph")}
+    verifier, out = PairVerifier(), str(tmp_path / "out.jsonl")
+    source = table(tmp_path, rows)
+    try:
+        summary = verify_pairs(verifier, source, out, TableSettings(Columns(texts), quiet=True))
+        again = verify_pairs(verifier, source, out, TableSettings(Columns(texts), quiet=True))
+    finally:
+        verifier.close()
+    assert str(summary) == str(again) == "3 pairs, 2 verified\n  mismatch: 1"
+    assert [row["dropped"] for row in read(out)] == [None, "mismatch", None]
+    assert read(out)[0]["value"] == "red"
 
 
 def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:

@@ -1,0 +1,413 @@
+"""PROVE over files: captions -> verified questions, pairs -> verified, responses -> scores."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from posh_reward.errors import InputError, on_one_line
+from posh_reward.study.rows.engine import REMEDY, TableSettings, fill, go_through, open_items
+from posh_reward.study.rows.journal import check_apart, sink
+from posh_reward.study.rows.scorers import SiblingRows, column, failed
+from posh_reward.study.rows.standings import Unscored, unscored_lines
+from posh_reward.study.rows.table_items import TableItem
+from posh_reward.study.rows.table_writer import write_table
+from posh_reward.study.rows.tables import STANDARD, Row, format_of
+from posh_reward.types import Failure
+
+if TYPE_CHECKING:
+    from posh_reward.metrics.prove.equations import ProveScores, ResponseClaim
+    from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
+    from posh_reward.metrics.prove.prove import Prove
+    from posh_reward.metrics.prove.sifting import CaptionQuestions, QuestionPair
+
+SCORED = ("response", "answer", "question", "caption")
+"""Columns of texts that are scored."""
+PAIR_TEXTS = ("question", "answer", "program", "caption")
+"""Columns of pairs that are verified."""
+GRAPH = "_graph"
+"""Ends the name of a column with graphs that stand for a text, such as the authors' own."""
+MOST_TYPES = 10
+"""Types of questions in a summary, as in the paper's Fig. 7."""
+NAMES = ("helpfulness", "truthfulness", "average")
+SCALE = "Scores are 0 to 1, higher is better"
+
+
+class MadeRows(SiblingRows):
+    """Captions -> rows with all candidates for questions, kept and dropped.
+
+    Args:
+        maker: makes them.
+    """
+
+    unit = "caption"
+
+    def __init__(self, maker: PairMaker) -> None:
+        super().__init__((), "", "pairs")
+        self.maker = maker
+
+    @property
+    def signature(self) -> str:
+        """The maker's."""
+        return self.maker.signature
+
+    @property
+    def wants_images(self) -> bool:
+        """True if a judge of entailment looks at images."""
+        return self.maker.entailment is not None
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        """One row for each caption."""
+        images = [item.content for item in items] if self.wants_images else None
+        graphs = graphs_in(items).get("caption")
+        made = self.maker.make(column(items, "caption"), images, graphs)
+        return [self._row(item, each) for item, each in zip(items, made, strict=True)]
+
+    def _row(self, item: TableItem, made: CaptionQuestions) -> Row:
+        pairs = [asdict(pair) for pair in made.pairs]
+        return {**head(item), **failed(made.failure), "pairs": pairs, "signature": self.signature}
+
+
+class VerifiedRows(SiblingRows):
+    """Pairs -> rows with what their programs found, and the reason to drop them if there is one.
+
+    Args:
+        verifier: runs the programs.
+    """
+
+    unit = "pair"
+
+    def __init__(self, verifier: PairVerifier) -> None:
+        super().__init__((), "", "dropped")
+        self.verifier = verifier
+
+    @property
+    def signature(self) -> str:
+        """The verifier's."""
+        return self.verifier.signature
+
+    @property
+    def wants_images(self) -> bool:
+        """False: programs read graphs."""
+        return False
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        """One row for each pair."""
+        question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
+        graphs = graphs_in(items).get("caption")
+        pairs = self.verifier.verify(question, answer, program, caption, graphs)
+        return [self._row(item, pair) for item, pair in zip(items, pairs, strict=True)]
+
+    def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
+        failure = pair if isinstance(pair, Failure) else None
+        result = {} if isinstance(pair, Failure) else asdict(pair)
+        results = {name: result.get(name) for name in ("value", "dropped", "why")}
+        return {**head(item), **failed(failure), **results, "signature": self.signature}
+
+
+def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
+    """Text -> the graphs that stand for it, if the table has such a column."""
+    names = [name for name in items[0].texts if name.endswith(GRAPH)] if items else []
+    return {name.removesuffix(GRAPH): column(items, name) for name in names}
+
+
+def head(item: TableItem) -> Row:
+    """Return what a row repeats of its item; graphs only where they are texts."""
+    return {
+        name: value
+        for name, value in item.head.items()
+        if value is not None or not name.endswith(GRAPH)
+    }
+
+
+class ScoredRows(SiblingRows):
+    """Responses -> rows with PROVE's scores.
+
+    Args:
+        prove: the metric.
+        graphs: texts for which the table has graphs of its own.
+    """
+
+    unit = "response"
+
+    def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
+        super().__init__(NAMES, SCALE, "claims")
+        self.prove = prove
+        self.graphs = graphs
+
+    @property
+    def signature(self) -> str:
+        """The metric's."""
+        return self.prove.signature_for(self.graphs)
+
+    @property
+    def wants_images(self) -> bool:
+        """True if a judge of entailment looks at images."""
+        return self.prove.entailment is not None
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        """One scored row for each response."""
+        images = [item.content for item in items] if self.wants_images else None
+        texts = [column(items, name) for name in SCORED]
+        graphs = graphs_in(items)
+        scores = self.prove.score(texts[0], texts[1], texts[2], texts[3], images, graphs=graphs)
+        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
+
+    def _row(self, item: TableItem, scores: ProveScores) -> Row:
+        return {
+            **head(item),
+            **{name: getattr(scores, name) for name in NAMES},
+            **failed(scores.failure),
+            "wanted": [_without_failure(asdict(each)) for each in scores.answer_tuples],
+            "claims": [_claim_row(each) for each in scores.claims],
+            "signature": scores.signature,
+        }
+
+
+def _claim_row(claim: ResponseClaim) -> Row:
+    """Return a claim as files keep it: what the image shows stands in column ``picture``."""
+    row = _without_failure(asdict(claim))
+    row["picture"] = row.pop("image")
+    return row
+
+
+def _without_failure(element: Row) -> Row:
+    failure = element.pop("failure", None)
+    return element if failure is None else {**element, "failure": failure["detail"]}
+
+
+@dataclass(slots=True)
+class ProveTotals:
+    """Scores of some responses."""
+
+    helpfulness: list[float] = field(default_factory=list)
+    truthfulness: list[float] = field(default_factory=list)
+    """Shorter if some responses claim nothing."""
+
+    def add(self, row: Row) -> None:
+        """Count one more row."""
+        for name in ("helpfulness", "truthfulness"):
+            if row[name] is not None:
+                getattr(self, name).append(row[name])
+
+    @property
+    def average(self) -> float | None:
+        """Mean of the two means, as in the paper's Table 1; None if one is missing.
+
+        Not the mean over rows that have both scores: an empty response has no truthfulness, and
+        leaving out its helpfulness, which is 0, would reward silence.
+        """
+        if not self.helpfulness or not self.truthfulness:
+            return None
+        return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
+
+    def __str__(self) -> str:
+        average = "none" if self.average is None else f"{self.average:.3f}"
+        return (
+            f"helpfulness {_mean(self.helpfulness)}, truthfulness {_mean(self.truthfulness)}, "
+            f"average of the two {average}"
+        )
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
+
+
+def question_type(question: object) -> str:
+    """The first two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
+    return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
+
+
+class Means:
+    """Means over the rows that have the score, by model if there are several (paper, Table 1).
+
+    Args:
+        types: adds those of the most frequent types of questions (paper, Fig. 7).
+    """
+
+    def __init__(self, *, types: bool = False) -> None:
+        self.failures: dict[str, Unscored] = {}
+        """Reason -> the rows that lack a score for it."""
+        self.models: dict[str | None, ProveTotals] = {}
+        self.types: dict[str | None, dict[str, ProveTotals]] = {}
+        """Model -> type of question -> totals."""
+        self._with_types = types
+
+    def add(self, row: Row) -> None:
+        """Counts one more row."""
+        _note(self.failures, row)
+        model = row.get("model")
+        self.models.setdefault(model, ProveTotals()).add(row)
+        if self._with_types:
+            types = self.types.setdefault(model, {})
+            types.setdefault(question_type(row.get("question") or ""), ProveTotals()).add(row)
+
+    def __str__(self) -> str:
+        lines = []
+        for model, totals in self.models.items():
+            lines.append(
+                f"{'' if model is None else f'{on_one_line(model)}: '}{totals}; higher is better"
+            )
+            lines += type_lines(self.types.get(model, {}))
+        return "\n".join([*lines, *unscored_lines(self.failures)])
+
+
+def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
+    """Lines on the most frequent types of questions, the best average first."""
+    frequent = sorted(types.items(), key=lambda each: -len(each[1].helpfulness))[:MOST_TYPES]
+    frequent.sort(key=lambda each: -(each[1].average or 0))
+    return [f"  {on_one_line(name) or '(no words)'}: {totals}" for name, totals in frequent]
+
+
+def _note(failures: dict[str, Unscored], row: Row) -> None:
+    """Counts a row that failed under its reason."""
+    if row["failure"] is not None:
+        failures.setdefault(on_one_line(row["failure"]), Unscored()).add(row["id"])
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+
+
+def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
+    """Makes verified questions for a table of captions.
+
+    Args:
+        maker: makes them.
+        source: a table with captions.
+        output: a table of the kept pairs, written at the end. Next to it, ``OUTPUT.made.jsonl``
+            has for each caption all candidates, those dropped with their reasons.
+        settings: columns, of which ``caption`` is the text; size of batches.
+
+    Returns:
+        The rows of ``OUTPUT.made.jsonl``.
+
+    Raises:
+        InputError: a file cannot be used, or the output holds something else.
+        JudgeError: the writer cannot work at all, or not any more.
+        OSError: the output cannot be written.
+    """
+    format = format_of(output)
+    if output == STANDARD:
+        raise InputError("the pairs need a file, next to which all candidates are kept")
+    check_apart(source, output)
+    candidates = f"{output}.made.jsonl"
+    if Path(output).exists() and not Path(candidates).exists() and not settings.overwrite:
+        raise InputError(f"{output!r} is already there: {REMEDY}")
+    work, made = MadeRows(maker), _Rows()
+    with (
+        open_items(source, settings, images=work.wants_images) as (items, total),
+        sink(candidates, format_of(candidates), settings.overwrite) as out,
+    ):
+        fill(out, work, items, candidates, settings, made, total)
+    write_table([pair for row in made.rows for pair in kept_rows(row)], Path(output), format)
+    return made.rows
+
+
+def kept_rows(row: Row) -> Iterator[Row]:
+    """The kept pairs of one caption, as rows that a model under test is asked by."""
+    head: Row = {key: row[key] for key in ("caption", "image") if key in row}
+    kept = [pair for pair in row["pairs"] if pair["dropped"] is None]
+    for number, pair in enumerate(kept, start=1):
+        asked: Row = {key: pair[key] for key in ("question", "answer", "program")}
+        yield {"id": f"{row['id']}/{number}", **head, **asked}
+
+
+def made_summary(rows: Iterable[Row]) -> str:
+    """Counts of one run: captions, candidates, kept, and dropped by reason."""
+    rows = list(rows)
+    pairs = [pair for row in rows for pair in row["pairs"]]
+    dropped = Counter(pair["dropped"] for pair in pairs)
+    kept = dropped.pop(None, 0)
+    failed = sum(row["failure"] is not None for row in rows)
+    lines = [
+        f"{len(rows):,} captions ({failed:,} failed), {len(pairs):,} candidates, {kept:,} kept"
+    ]
+    lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in dropped.most_common()]
+    unjudged = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
+    lines += [
+        f"  unjudged, {count:,} of them: {on_one_line(str(why))}"
+        for why, count in unjudged.most_common(3)
+    ]
+    failures: dict[str, Unscored] = {}
+    for row in rows:
+        _note(failures, row)
+    return "\n".join([*lines, *unscored_lines(failures, "no pairs")])
+
+
+class Verified:
+    """Counts of verified and dropped pairs."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, Unscored] = {}
+        self.drops: Counter[str | None] = Counter()
+        """Reason -> pairs; None: verified."""
+
+    def add(self, row: Row) -> None:
+        """Count one more row."""
+        _note(self.failures, row)
+        if row["failure"] is None:
+            self.drops[row["dropped"]] += 1
+
+    def __str__(self) -> str:
+        count = self.drops.total() + sum(each.count for each in self.failures.values())
+        lines = [f"{count:,} pairs, {self.drops[None]:,} verified"]
+        lines += [
+            f"  {on_one_line(reason)}: {number:,}"
+            for reason, number in self.drops.most_common()
+            if reason is not None
+        ]
+        return "\n".join([*lines, *unscored_lines(self.failures, "not verified")])
+
+
+def verify_pairs(
+    verifier: PairVerifier, source: str, output: str, settings: TableSettings
+) -> Verified:
+    """Verifies a table of pairs once more by their programs.
+
+    Args:
+        verifier: runs the programs.
+        source: a table with questions, answers, programs and captions or their graphs.
+        output: one row for each pair, with what its program found.
+        settings: columns, of which the texts are ``PAIR_TEXTS``, and perhaps ``caption_graph``.
+
+    Raises:
+        InputError: a file cannot be used, or the output holds something else.
+        OSError: the output cannot be written.
+    """
+    verified = Verified()
+    go_through(VerifiedRows(verifier), source, output, settings, verified)
+    return verified
+
+
+def score_responses(
+    prove: Prove, source: str, output: str, settings: TableSettings, *, types: bool = False
+) -> Means:
+    """Scores a table of responses.
+
+    Args:
+        prove: the metric.
+        source: a table with responses, answers, questions and captions.
+        output: one row for each response.
+        settings: columns, of which the texts are ``SCORED``, and perhaps columns with their
+            ``GRAPH``; size of batches.
+        types: adds means by type of question to the summary.
+
+    Raises:
+        InputError: a file cannot be used, or the output holds something else.
+        JudgeError: the judge cannot work at all, or not any more.
+        OSError: the output cannot be written.
+    """
+    means = Means(types=types)
+    graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
+    go_through(ScoredRows(prove, graphs), source, output, settings, means)
+    return means
