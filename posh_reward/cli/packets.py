@@ -55,17 +55,17 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and give 
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
 POTATO = "user_state.json"
-"""What Potato calls a rater's answers."""
+"""Potato's name for a rater's answers."""
 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
     """Add ``make``, ``read``, ``texts`` and ``plan``."""
     described(command, PACKETS)
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
-    _make(described(chosen.add_parser("make", help="write pages for raters"), MAKE))
-    _read(described(chosen.add_parser("read", help="sum up raters' answers"), READ))
-    _write_texts(described(chosen.add_parser("texts", help="every word that raters read"), TEXTS))
-    _plan(described(chosen.add_parser("plan", help="how many pairs and raters"), PLAN))
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    _make(described(commands.add_parser("make", help="write pages for raters"), MAKE))
+    _read(described(commands.add_parser("read", help="sum up raters' answers"), READ))
+    _write_texts(described(commands.add_parser("texts", help="every word that raters read"), TEXTS))
+    _plan(described(commands.add_parser("plan", help="how many pairs and raters"), PLAN))
 
 
 def _make(command: argparse.ArgumentParser) -> None:
@@ -120,8 +120,8 @@ def make(flags: argparse.Namespace) -> int:
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
-    found = items_of(rows, columns, suggest=flags.suggest)
-    items = StudyItems(found.models, found.items[: flags.limit], found.incomplete)
+    whole = items_of(rows, columns, suggest=flags.suggest)
+    items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     inputs = {file.name: digest(file.read_bytes()) for file in files}
@@ -130,8 +130,8 @@ def make(flags: argparse.Namespace) -> int:
     )
     write_packet(packet, folder, key)
     say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
-    if found.incomplete:
-        left = len(found.incomplete)
+    if whole.incomplete:
+        left = len(whole.incomplete)
         say.append(f"left out {left} id{'s' * (left != 1)} that not all models wrote about")
     if same := len(packet.key.identical):
         pairs = f"{same} pair{'s' * (same != 1)} of equal texts"
@@ -155,8 +155,8 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     needed = {"id": columns.id, **texts, **images}
     with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
         column = columns.model or "model"
-        named = rows_with_models(rows, column, file.stem if several else None)
-        for number, row in enumerate(named):
+        rows_of_file = rows_with_models(rows, column, file.stem if several else None)
+        for number, row in enumerate(rows_of_file):
             for flag, wanted in needed.items() if number == 0 else ():
                 check_column(row, shown(str(file)), flag, wanted)
             yield row
@@ -278,19 +278,19 @@ def check_raters(names: list[str], key: PacketKey) -> None:
 
 def answer_files(names: list[str]) -> list[Path]:
     """The files named, and those in folders named; files that cannot hold answers are listed."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in map(Path, names):
         if path.is_dir():  # what Potato saves lies deeper: annotation_output/NAME
-            found += (each for each in sorted(path.rglob(POTATO)) if each.parent != path)
+            paths += (each for each in sorted(path.rglob(POTATO)) if each.parent != path)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if file.is_dir() and any(file.rglob(POTATO)):
                 continue
             if file == path or file.suffix.lower() in ANSWERS:
-                found.append(file)
+                paths.append(file)
             elif not file.name.startswith("."):
                 print(f"not read: {str(file)!r}: it does not end in {' or '.join(ANSWERS)}",
                       file=sys.stderr)  # fmt: skip
-    return found
+    return paths
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -31,7 +31,7 @@ class MeanTest:
 
 
 class CrossedDesign:
-    """Who rated what. An item counts once, as the mean of its raters.
+    """Raters of each item. An item counts once, as the mean of its raters.
 
     An interval over items alone holds for these raters only: three raters who each lean a little
     towards one model make it miss in 17 to 43 % of studies (docs/study.md has the simulations).
@@ -177,13 +177,13 @@ def settled(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list
         shares: of the study's answers at each look so far, rising to at most 1.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    found = [False] * len(p_values)
+    holds = [False] * len(p_values)
     for place, index in enumerate(order):
         # Maurer and Bretz (2013): Holm's step with the spending of that step's level.
         if p_values[index] > look_level(tuple(shares), (1 - LEVEL) / (len(order) - place)):
             break
-        found[index] = True
-    return found
+        holds[index] = True
+    return holds
 
 
 @lru_cache(maxsize=64)

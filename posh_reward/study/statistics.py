@@ -155,8 +155,8 @@ def bootstrap(
     if not len(groups):
         raise InputError("no rows to resample: every one of them failed, or the list is empty")
     values = np.asarray(measure(np.arange(len(groups))), dtype=np.float64)
-    drawn = [measure(rows) for rows in resampled_rows(groups, resamples=resamples, seed=seed)]
-    samples = np.asarray(drawn, dtype=np.float64).reshape(len(drawn), len(values))
+    figures = [measure(rows) for rows in resampled_rows(groups, resamples=resamples, seed=seed)]
+    samples = np.asarray(figures, dtype=np.float64).reshape(len(figures), len(values))
     count = len(set(groups))
     return [
         estimate(value, column, level, count)

@@ -21,7 +21,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FileNote:
-    """Why a file does not count."""
+    """A file that does not count, and the reason."""
 
     file: str
     reason: str
@@ -67,16 +67,16 @@ def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> 
             continue
         for sheet in in_file:
             sheets_of[sheet.rater].append((str(file), sheet))
-    chosen: list[AnswerSheet] = []
+    counting_sheets: list[AnswerSheet] = []
     superseded: list[FileNote] = []
     for candidates in sheets_of.values():
-        counting, older, refused = _one_of(candidates)
-        chosen += [counting] if counting else []
+        sheet_that_counts, older, refused = _one_of(candidates)
+        counting_sheets += [sheet_that_counts] if sheet_that_counts else []
         superseded += older
         refusals += refused
-    there = {sheet.rater for sheet in chosen}
+    there = {sheet.rater for sheet in counting_sheets}
     missing = tuple(name for name in key.raters if name not in there)
-    return AnswerCollection(tuple(chosen), tuple(refusals), missing, tuple(superseded))
+    return AnswerCollection(tuple(counting_sheets), tuple(refusals), missing, tuple(superseded))
 
 
 def _bytes(file: Path) -> bytes:
@@ -151,7 +151,7 @@ def record_look(
     Returns:
         Share of the study's coarse answers at each look, rising; only looks at more than before.
     """
-    asked = sum(len(rater.tasks) for rater in key.raters.values() if rater.form == "coarse")
+    total = sum(len(rater.tasks) for rater in key.raters.values() if rater.form == "coarse")
     coarse = sorted(
         (answer.rater, answer.task.id, sorted(answer.preferences.items()))
         for answer in answers
@@ -162,7 +162,7 @@ def record_look(
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
     earlier = [share for print_, share in looks if print_ != digest]
-    share = 1.0 if final else round(len(coarse) / asked, 6)
+    share = 1.0 if final else round(len(coarse) / total, 6)
     if (digest, share) not in looks:
         line = {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "answers": len(coarse), "share": share, "digest": digest}  # fmt: skip

@@ -22,7 +22,7 @@ Models = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How a study is laid out.
+    """Layout of a study.
 
     By default as in the paper: 7 raters (A.3.5), and three for 15 % of the tasks (section 4).
     """
@@ -35,7 +35,7 @@ class Design:
     repeated: float = 0.15
     """Share of tasks that several raters are given, to measure how far they agree."""
     times: int = 3
-    """How many raters are given each of these."""
+    """Raters of each of these."""
 
     def __post_init__(self) -> None:
         """Raises ``InputError`` if no study can be laid out like this."""
@@ -71,11 +71,11 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
         names = [f"rater-{len(raters) + number:0{width}}" for number in range(1, count + 1)]
         if not names:
             continue
-        given = _allot(items, form, names, design, rng)
+        tasks_of = _allot(items, form, names, design, rng)
         sides: Counter[Models] = Counter()
         for name in names:
-            ordered = _ordered(_sided(given[name], sides, rng), rng)
-            tasks = tuple(RaterTask(_opaque(design, name, *each), *each) for each in ordered)
+            sequence = _ordered(_sided(tasks_of[name], sides, rng), rng)
+            tasks = tuple(RaterTask(_opaque(design, name, *each), *each) for each in sequence)
             raters[name] = Rater(form, _opaque(design, name, "token"), tasks)
     return raters
 
@@ -97,27 +97,27 @@ def identical_pairs(items: Sequence[StudyItem]) -> tuple[RaterTask, ...]:
     )
 
 
-DraftAnswer = dict[str, list[tuple[str, Models]]]
+Allotment = dict[str, list[tuple[str, Models]]]
 """By rater: items with the models whose generations are shown."""
 
 
 def _allot(
     items: Sequence[StudyItem], form: Form, names: Sequence[str], design: Design, rng: random.Random
-) -> DraftAnswer:
+) -> Allotment:
     by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
-    asked = interleaved(by_item, rng)  # so that what is repeated is spread over the items
+    tasks = interleaved(by_item, rng)  # so that what is repeated is spread over the items
     # No rater sees a text twice, so what several models wrote may need too many raters to repeat.
     by_id = {item.id: item for item in items}
     spare = len(names) - design.times
-    asked.sort(key=lambda task: _others(by_id[task[0]], task[1], form) > spare)
-    if not asked:
+    tasks.sort(key=lambda task: _others(by_id[task[0]], task[1], form) > spare)
+    if not tasks:
         raise InputError("there is nothing to ask: the models wrote the same texts")
-    repeated = set(asked[: round(design.repeated * len(asked))])
-    slots = len(asked) + len(repeated) * (design.times - 1)
+    repeated = set(tasks[: round(design.repeated * len(tasks))])
+    slots = len(tasks) + len(repeated) * (design.times - 1)
     if slots < len(names):
         raise InputError(f"there are {slots} tasks for {len(names)} raters: ask fewer raters")
     load = dict.fromkeys(names, 0)
-    given: DraftAnswer = {name: [] for name in names}
+    tasks_of: Allotment = {name: [] for name in names}
     for item in rng.sample(list(items), len(items)):
         copies = [
             models
@@ -126,14 +126,14 @@ def _allot(
         ]
         for rater, models in _allot_item(item, copies, load, rng):
             load[rater] += 1
-            given[rater].append((item.id, models))
-    return given
+            tasks_of[rater].append((item.id, models))
+    return tasks_of
 
 
 def _others(item: StudyItem, models: Models, form: Form) -> int:
-    """How many other tasks show a text of this one, the one shown most often."""
-    shown = [{item.texts[model] for model in asked} for asked in questions_about(item, form)]
-    return max(sum(item.texts[model] in each for each in shown) for model in models) - 1
+    """Other tasks that show a text of this one, for the text that most of them show."""
+    text_sets = [{item.texts[m] for m in models} for models in questions_about(item, form)]
+    return max(sum(item.texts[model] in each for each in text_sets) for model in models) - 1
 
 
 def _allot_item(
@@ -141,21 +141,21 @@ def _allot_item(
 ) -> list[tuple[str, Models]]:
     """Raters for one item's tasks, those with the fewest tasks first."""
     for _ in range(TRIES):
-        seen: dict[str, set[str]] = defaultdict(set)
-        chosen: list[tuple[str, Models]] = []
+        texts_of: dict[str, set[str]] = defaultdict(set)
+        allotment: list[tuple[str, Models]] = []
         # Tasks of which there are several copies have the smallest choice of raters.
         count = Counter(copies)
         for models in sorted(copies, key=lambda models: (-count[models], rng.random())):
             texts = {item.texts[model] for model in models}
-            free = [name for name in load if not seen[name] & texts]
+            free = [name for name in load if not texts_of[name] & texts]
             if not free:
                 break
-            extra = Counter(name for name, _ in chosen)
+            extra = Counter(name for name, _ in allotment)
             rater = min(free, key=lambda name: (load[name] + extra[name], rng.random()))
-            seen[rater] |= texts
-            chosen.append((rater, models))
+            texts_of[rater] |= texts
+            allotment.append((rater, models))
         else:
-            return chosen
+            return allotment
     raise InputError(
         f"{len(load)} raters are too few: each would see a generation of {item.id!r} twice; ask "
         "more raters, or repeat fewer tasks"
@@ -175,16 +175,16 @@ def _sided(
     groups: dict[Models, list[str]] = defaultdict(list)
     for item, models in tasks:
         groups[models].append(item)
-    sided: list[tuple[str, Models]] = []
+    tasks_with_sides: list[tuple[str, Models]] = []
     for models, ids in groups.items():
         orders = [models, models[::-1]]
         # An odd task goes to the side that the raters before had less often.
         orders.sort(key=lambda order: (sides[order], rng.random()))
         rng.shuffle(ids)
         for place, item in enumerate(ids):
-            sided.append((item, orders[place % 2]))
+            tasks_with_sides.append((item, orders[place % 2]))
             sides[orders[place % 2]] += 1
-    return sided
+    return tasks_with_sides
 
 
 def _ordered(tasks: Sequence[tuple[str, Models]], rng: random.Random) -> list[tuple[str, Models]]:

@@ -52,7 +52,7 @@ NOTE = {
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What was made."""
+    """A folder to hand over, and its key."""
 
     key: PacketKey
     files: dict[str, bytes]
@@ -169,7 +169,7 @@ def _guide(key: PacketKey, with_potato: bool) -> str:
 
 
 def _manifest(packet: Packet) -> dict[str, object]:
-    """What is in the folder, and the seal: a hash of the key, which no rater could guess."""
+    """The folder's contents and the seal: a hash of the key, which no rater could guess."""
     return {
         "format": MANIFEST_FORMAT,
         "packet": packet.key.packet,
@@ -202,8 +202,8 @@ def write_packet(packet: Packet, folder: Path, key: Path) -> None:
             raise _there_already(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     key.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="packet-", dir=folder.parent) as begun:
-        part = Path(begun) / folder.name
+    with TemporaryDirectory(prefix="packet-", dir=folder.parent) as temporary:
+        part = Path(temporary) / folder.name
         for name, data in packet.files.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -267,13 +267,13 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
     return key
 
 
-def _check_seal(found: str, folder: Path) -> None:
+def _check_seal(key_digest: str, folder: Path) -> None:
     path = folder / "manifest.json"
     try:
-        sealed = json.loads(path.read_bytes())["key_sha256"]
+        seal = json.loads(path.read_bytes())["key_sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{str(folder)!r} is not a packet: no manifest.json with a seal") from None
-    if sealed != found:
+    if seal != key_digest:
         raise InputError(
             f"the key is not the one that was sealed with {str(folder)!r}: it was changed, or is "
             "of another packet"

@@ -57,7 +57,7 @@ class PageFile:
     packet: str
     rater: str
     saved: str
-    """When, by the rater's clock."""
+    """Time, by the rater's clock."""
     answers: tuple[PageAnswer, ...]
     check: str
 
@@ -330,8 +330,8 @@ def _answer(draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> 
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"it took {seconds} seconds")
     if len(task.models) == 2:
-        chosen = {axis: _preference(draft.preferences[axis]) for axis in AXES}
-        return RaterAnswer(task, rater, chosen, None, seconds, draft.comment)
+        preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
+        return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
     texts = _markable(task, key)
     spans = {side: _checked(draft.marks[side] or (), text) for side, text in texts.items()}
     return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, draft.comment)

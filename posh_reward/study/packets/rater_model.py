@@ -44,7 +44,7 @@ class Opinions:
     lean: float = 0.0
     """Standard deviation of what each rater adds for the later model on every item: a taste."""
     side: float = 0.0
-    """What all raters add for the text shown as #1."""
+    """Added by all raters for the text shown as #1."""
 
     def __post_init__(self) -> None:
         """Raise ``InputError`` if the shares are not shares."""

@@ -1,4 +1,4 @@
-"""How each rater worked: how far, how fast, and whether a closer look at the answers is due."""
+"""Answers -> each rater's progress and pace, and flags that ask for a closer look."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def _alike(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
         return ["marked nothing in any task"] if empty else []
     flags, labels = [], {value: label for label, value in texts.values.items()}
     for axis, question in texts.questions.items():
-        said = {answer.preferences[axis] for answer in answers}
-        if len(said) == 1:
-            flags.append(f"always answered {labels[said.pop()]!r} to {question.title}")
+        choices = {answer.preferences[axis] for answer in answers}
+        if len(choices) == 1:
+            flags.append(f"always answered {labels[choices.pop()]!r} to {question.title}")
     signs = {value > 0 for a in answers for value in a.preferences.values() if value}
     if not flags and len(signs) == 1:
         flags.append(f"never preferred #{2 if signs.pop() else 1}")

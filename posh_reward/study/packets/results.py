@@ -36,7 +36,7 @@ from posh_reward.study.statistics import (
 
 @dataclass(frozen=True, slots=True)
 class AxisPreference:
-    """How much better people find the later of two models, on one axis.
+    """Preference for the later of two models, on one axis.
 
     Preferences run from -2 to 2; above 0 the later model is better.
     """
@@ -90,7 +90,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class SideBias:
-    """How much raters prefer what is shown as #1, whatever it is; above 0 they do."""
+    """Preference for what is shown as #1, whatever it is."""
 
     axis: str
     mean: Interval
@@ -99,7 +99,7 @@ class SideBias:
 
 @dataclass(frozen=True, slots=True)
 class MarkRate:
-    """What raters marked in one model's generations, or missed in them."""
+    """Marks in one model's generations, or of what is missing in them."""
 
     model: str
     side: str
@@ -113,7 +113,7 @@ class MarkRate:
 
 @dataclass(frozen=True, slots=True)
 class SpanAgreement:
-    """How far raters mark the same spans: 0 to 1, higher is better."""
+    """Agreement of raters on spans: 0 to 1, higher is better."""
 
     side: str
     tasks: int
@@ -240,8 +240,8 @@ def _unasked_ties(key: PacketKey, models: set[str], answered: int) -> int:
     """Items with equal texts that count, if so many of those asked about are answered."""
     identical = sum(set(task.models) == models for task in key.identical)
     tasks = (task for rater in key.raters.values() for task in rater.tasks)
-    asked = len({task.item for task in tasks if set(task.models) == models})
-    return round(identical * answered / asked)
+    items = len({task.item for task in tasks if set(task.models) == models})
+    return round(identical * answered / items)
 
 
 def _preference(

@@ -54,10 +54,10 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
 
 
 def lead(results: StudyResults) -> str:
-    """Who has answered, and what is missing."""
-    done = [each for each in results.raters if each.answered]
-    text = f"{amount(len(done), 'rater')} of {len(results.raters)} answered "
-    text += f"{amount(sum(each.answered for each in done), 'task')}. "
+    """Counts of raters, answers and files."""
+    active = [each for each in results.raters if each.answered]
+    text = f"{amount(len(active), 'rater')} of {len(results.raters)} answered "
+    text += f"{amount(sum(each.answered for each in active), 'task')}. "
     if results.missing:
         text += f"Nothing counts yet from {', '.join(results.missing)}. "
     if results.left_out:
@@ -68,7 +68,7 @@ def lead(results: StudyResults) -> str:
 
 
 def notes(results: StudyResults) -> list[str]:
-    """What to bear in mind before the figures are passed on."""
+    """Cautions to read before the figures are passed on."""
     lines = []
     axes = [axis for comparison in results.comparisons for axis in comparison.axes]
     if axes:

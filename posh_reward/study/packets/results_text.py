@@ -19,7 +19,7 @@ from posh_reward.study.pages.html import number
 
 
 def summary(results: StudyResults) -> str:
-    """What people preferred, how far they agree, and whom to look at."""
+    """Preferences, agreement of raters, and raters to look at."""
     lines = [lead(results).strip(), *map(on_one_line, notes(results))]
     for comparison in results.comparisons:
         lines += _comparison(comparison)

@@ -21,7 +21,7 @@ LISTED = 50
 
 @dataclass(frozen=True, slots=True)
 class StudyItems:
-    """What there is to compare."""
+    """Items to compare."""
 
     models: tuple[str, ...]
     items: tuple[StudyItem, ...]
@@ -142,13 +142,13 @@ def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     """The spans in order, those that overlap made one."""
-    joined: list[Span] = []
+    apart: list[Span] = []
     for start, end in sorted(spans):
-        if joined and start < joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        if apart and start < apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
         else:
-            joined.append((start, end))
-    return tuple(joined)
+            apart.append((start, end))
+    return tuple(apart)
 
 
 def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""How many pairs and raters settle a difference of a given size, by simulation."""
+"""Simulated studies -> pairs, raters and hours that settle a difference of a given size."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PlanSettings:
 
 @dataclass(frozen=True, slots=True)
 class AxisPlan:
-    """What a study of one axis can settle."""
+    """Needs and power of a study, on one axis."""
 
     axis: str
     alpha: float
@@ -95,7 +95,7 @@ def plans(
             f"{', '.join(map(str, counts))} raters for each pair, of {settings.team} in all: "
             "a plan needs a rater for each, and no more than there are (--team)"
         )
-    found = []
+    table = []
     for axis, alpha in (alphas or PAPER).items():
         opinions = opinions_with(alpha, settings.equal, settings.much)
         # Raters who agree perfectly can have no tastes of their own.
@@ -104,7 +104,7 @@ def plans(
         for count in counts:
             needed = pairs_needed(opinions, settings, count)
             hours = None if needed is None else needed * count * MINUTES / 60 / settings.team
-            found.append(
+            table.append(
                 AxisPlan(
                     axis,
                     alpha,
@@ -115,19 +115,24 @@ def plans(
                     hours,
                 )
             )
-    return found
+    return table
 
 
 @lru_cache(maxsize=32)
-def _design(pairs: int, raters: int, team: int) -> tuple[CrossedDesign, tuple[int, ...]]:
-    """Raters in turn, shifted by one after each round, so that other raters meet."""
+def _design(
+    pairs: int, raters: int, team: int, alone: bool
+) -> tuple[CrossedDesign, tuple[int, ...]]:
+    """Raters in turn, shifted by one after each round, so that other raters meet.
+
+    With ``alone``, the interval is the one for these raters only.
+    """
     members = tuple(
         (pair * raters + seat + (pair * raters) // team) % team
         for pair in range(pairs)
         for seat in range(raters)
     )
     items = [pair for pair in range(pairs) for _ in range(raters)]
-    return CrossedDesign(items, members), members
+    return CrossedDesign(items, [0] * len(members) if alone else members), members
 
 
 def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int = STUDIES) -> float:
@@ -144,7 +149,7 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
     if settings.pairs < FEWEST:
         return 0.0
     rng = np.random.default_rng(settings.seed)
-    design, members = _design(settings.pairs, raters, settings.team)
+    design, members = _design(settings.pairs, raters, settings.team, not settings.lean)
     shift = opinions.shift(settings.difference)
     level = 1 - (1 - LEVEL) / settings.statements
     settled, answers = 0, settings.pairs * raters
@@ -195,9 +200,10 @@ def smallest_difference(opinions: Opinions, settings: PlanSettings, raters: int)
 def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
     """A table in plain text."""
     size, pairs = f"{settings.difference:g}", f"{settings.pairs}"
+    people = f"raters like these {settings.team}" if settings.lean else "these raters only"
     lines = [
-        f"Mean preference from -2 to 2. Settled: its interval excludes 0 for raters like these "
-        f"{settings.team}, corrected for {settings.statements} statements, with a chance of "
+        f"Mean preference from -2 to 2. Settled: its interval excludes 0 for {people}, corrected "
+        f"for the number of statements ({settings.statements}), with a chance of "
         f"{settings.power:.0%}.",
         "",
         f"{'axis':<10}  {'alpha':>5}  {'raters for':>10}  {'pairs that':>10}  {'hours of':>10}  "

@@ -55,7 +55,7 @@ class RaterTask:
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """What one rater is given."""
+    """The tasks of one rater."""
 
     form: Form
     token: str
@@ -81,7 +81,7 @@ class PacketKey:
     models: tuple[str, ...]
     """In the order of the input. Preferences say how much better the later of two is."""
     suggested: bool
-    """Whether raters saw the marks of POSH before they made theirs."""
+    """Raters saw the marks of POSH before they made theirs."""
     images: bool
     items: dict[str, ItemTexts]
     raters: dict[str, Rater]
@@ -105,7 +105,7 @@ class PacketKey:
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
-    """What one rater said about one task."""
+    """One rater's answer to one task."""
 
     task: RaterTask
     rater: str
@@ -137,5 +137,5 @@ def touched_words(spans: Iterable[Span], within: tuple[Span, ...]) -> frozenset[
 
 def whole_words(spans: Iterable[Span], within: tuple[Span, ...]) -> tuple[Span, ...]:
     """Each span from the first to the last word that it touches; one without words is dropped."""
-    found = (sorted(touched_words([span], within)) for span in spans)
-    return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in found if hit)
+    places = (sorted(touched_words([span], within)) for span in spans)
+    return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in places if hit)
