@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None
     bench("overhead", some, "--json", out, "--pairs", "9", "--repeats", "2")
     figures = json.loads(out.read_text(encoding="utf-8"))
     assert 0 < figures["ms_per_pair"] < 1000
+    assert re.match("[0-9a-f]{7}|unknown", figures["commit"]), "a figure says what it is of"
     assert 20 < figures["peak_rss_mb_at"]["9"] < 4000
 
 

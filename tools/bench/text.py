@@ -3,6 +3,9 @@
     OMP_NUM_THREADS=1 python -m tools.bench.text overhead GOLDENS.jsonl [--json PATH]
     OMP_NUM_THREADS=1 python -m tools.bench.text speed --planted PLANTED_DEV.json --nga NGA.json
     OMP_NUM_THREADS=1 python -m tools.bench.text store [--verdicts 200000]
+    OMP_NUM_THREADS=1 python -m tools.bench.text figures GOLDENS.jsonl
+
+figures: the commit, then overhead and store as docs/performance.md has them.
 
 overhead: all that POSH does besides parsing and judging. ``PoSh.score`` scores each golden pair
 from its parses; the judge makes the prompts that a language model would get and then gives the
@@ -27,6 +30,7 @@ import json
 import random
 import re
 import resource
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -158,10 +162,10 @@ def overhead(options: argparse.Namespace) -> None:
         raise SystemExit(f"--pairs: {len(goldens)} goldens make 1 to {most} new pairs")
     unit = 1e3 * seconds(reference_workload, options.repeats)
     times = fastest(goldens, vocab, options.repeats)
-    figures = {part: median(each[part] for each in times) for part in times[0]}
+    parts = {part: median(each[part] for each in times) for part in times[0]}
     print(f"{len(goldens)} pairs, median of each one's fastest of {options.repeats} runs, in ms:")
-    print(", ".join(f"{part} {spent:.2f}" for part, spent in figures.items()))
-    print(f"{figures['total'] / unit:.4f} of the reference workload, which took {unit:.0f} ms")
+    print(", ".join(f"{part} {spent:.2f}" for part, spent in parts.items()))
+    print(f"{parts['total'] / unit:.4f} of the reference workload, which took {unit:.0f} ms")
     marks = [*(mark for mark in MARKS if mark < options.pairs), options.pairs]
     resident: dict[int, float] = {}
     peak: dict[int, float] = {}
@@ -169,9 +173,10 @@ def overhead(options: argparse.Namespace) -> None:
         print(f"after {done} pairs: {resident[done]:.0f} MB, at most {peak[done]:.0f} MB so far")
     if options.json:
         written = {
-            "ms_per_pair": figures["total"],
-            "ms_of_parts": figures,
-            "share_of_workload": figures["total"] / unit,
+            "commit": commit(),
+            "ms_per_pair": parts["total"],
+            "ms_of_parts": parts,
+            "share_of_workload": parts["total"] / unit,
             "rss_mb_at": resident,
             "peak_rss_mb_at": peak,
         }
@@ -257,21 +262,40 @@ def store(options: argparse.Namespace) -> None:
         print(f"{what}: {1e6 * watch.spent / options.verdicts:.1f} ms per 1,000 verdicts")
 
 
+def figures(options: argparse.Namespace) -> None:
+    """The figures of docs/performance.md, "Our own time", after the commit that they belong to."""
+    print(f"commit {commit()}")
+    overhead(options)
+    store(options)
+
+
+def commit() -> str:
+    """The checkout's commit, with a mark if files differ from it."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown: not a checkout"
+
+
 def main() -> None:
-    """Runs one of the three."""
+    """Runs one of the four."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
-    flags = {command: commands.add_parser(command.__name__) for command in (overhead, speed, store)}
+    flags = {
+        command: commands.add_parser(command.__name__)
+        for command in (overhead, speed, store, figures)
+    }
     for command, each in flags.items():
         each.set_defaults(command=command)
-    flags[overhead].add_argument("goldens", type=Path, help="goldens.jsonl")
-    flags[overhead].add_argument("--json", type=Path, help="also write the figures to this file")
-    flags[overhead].add_argument("--pairs", type=int, default=2000, help="to measure memory with")
-    flags[overhead].add_argument("--repeats", type=int, default=7)
+    for each in (flags[overhead], flags[figures]):
+        each.add_argument("goldens", type=Path, help="goldens.jsonl")
+        each.add_argument("--json", type=Path, help="also write the figures to this file")
+        each.add_argument("--pairs", type=int, default=2000, help="to measure memory with")
+        each.add_argument("--repeats", type=int, default=7)
     flags[speed].add_argument("--planted", type=Path)
     flags[speed].add_argument("--nga", type=Path)
     flags[speed].add_argument("--repeats", type=int, default=5)
-    flags[store].add_argument("--verdicts", type=int, default=200_000)
+    for each in (flags[store], flags[figures]):
+        each.add_argument("--verdicts", type=int, default=200_000)
     options = parser.parse_args()
     options.command(options)
 
