@@ -49,6 +49,7 @@ class Segment:
 
 def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
     """The tokens of a prompt from ``start`` on, as rows of about equal length."""
+    # Rows of one group are padded to the longest, so equal pieces waste least.
     pieces = -(-(len(ids) - start) // STRETCH)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
     return [
@@ -59,6 +60,8 @@ def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
 
 def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
     """Indices of rows, in groups that need little padding and fit into memory."""
+    # Short questions that continue long prefixes and long prefixes themselves would pad each other:
+    # first by length of path, in steps that keep few groups, then by length of the row.
     group: list[int] = []
     longest = 0
     for index in sorted(
@@ -125,9 +128,12 @@ class RowGroup:
     ) -> None:
         width = max(len(row.ids) for row in rows)
         keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
-        # Padding repeats a token of the same row: no prompt ever touches another's states.
+        # Padding repeats a token of the same row: no prompt ever touches another's states. A
+        # repeated query is computed for nothing and dropped by ``real``; a repeated key lies
+        # beyond every query's position, so the causal mask hides it.
         column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]
         query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
+        # A position is an index into the row's own path, whatever slots the path runs through.
         starts = [len(row.path) - len(row.ids) for row in rows]
         position = np.stack([c + start for c, start in zip(column, starts, strict=True)])
         key = np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
@@ -154,13 +160,14 @@ class RowGroup:
             dtype: of the queries.
         """
         if (shared_by, window) not in self._masks:
-            at = torch.arange(self.key.shape[1], device=self.key.device)
-            position = self._position[:, :, None]
-            seen = at <= position
+            at = torch.arange(self.key.shape[1], device=self.key.device)  # (keys,)
+            position = self._position[:, :, None]  # (rows, width, 1)
+            visible = at <= position  # (rows, width, keys)
             if window is not None:
-                seen &= at > position - window
-            mask = torch.zeros(seen.shape, dtype=dtype, device=at.device)
-            mask.masked_fill_(~seen, float("-inf"))
+                visible &= at > position - window
+            mask = torch.zeros(visible.shape, dtype=dtype, device=at.device)
+            mask.masked_fill_(~visible, float("-inf"))
+            # Made once a pass for all layers: they differ in their window at most.
             self._masks[shared_by, window] = mask.repeat(1, shared_by, 1)[:, None]
         return self._masks[shared_by, window]
 
@@ -230,6 +237,8 @@ class Pack:
         Returns:
             (tokens, heads, size).
         """
+        # Written before anything is read: a row's path ends in the slots of its own tokens, and a
+        # row may continue another row of this very pass.
         keys, values = self.states.write(
             layer, self.slots, key.transpose(0, 1), value.transpose(0, 1)
         )
@@ -252,17 +261,20 @@ def attend_group(
     """(tokens of the group, heads, size); heads that share keys are laid out as more queries."""
     heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
     rows, width = group.query.shape
-    asked = rows_at(query, group.query).view(rows, width, heads, shared, -1).permute(0, 2, 3, 1, 4)
+    # Grouped-query attention: ``shared`` query heads read the same keys. Laid out as shared x width
+    # queries of one key head, the keys are gathered once and never repeated in memory.
+    queries = rows_at(query, group.query).view(rows, width, heads, shared, -1)
+    queries = queries.permute(0, 2, 3, 1, 4)  # (rows, heads, shared, width, size)
     with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
-        told = torch.nn.functional.scaled_dot_product_attention(
-            asked.reshape(rows, heads, shared * width, -1),
-            rows_at(keys, group.key).transpose(1, 2),
+        out = torch.nn.functional.scaled_dot_product_attention(
+            queries.reshape(rows, heads, shared * width, -1),
+            rows_at(keys, group.key).transpose(1, 2),  # (rows, heads, keys, size)
             rows_at(values, group.key).transpose(1, 2),
             attn_mask=group.mask(shared, window, query.dtype),
             scale=scaling,
         )
-    told = told.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
-    return told.reshape(rows * width, heads * shared, -1).index_select(0, group.real)
+    out = out.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
+    return out.reshape(rows * width, heads * shared, -1).index_select(0, group.real)
 
 
 def rows_at(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:

@@ -65,6 +65,8 @@ class Slots:
             self._give_up()
         if self._left < count:
             return None
+        # A stack, lowest slots on top: paths run through neighbouring rows of the tensors, which
+        # are then gathered from few pages.
         taken: Ints = self._free[self._left - count : self._left][::-1].copy()
         self._left -= count
         self._users[taken] = 1
@@ -76,6 +78,7 @@ class Slots:
 
     def release(self, path: Ints) -> None:
         """One user fewer of each slot; unused ones are free."""
+        # A slot may serve a kept prefix and many prompts at once; it is free with its last user.
         self._users[path] -= 1
         idle = path[self._users[path] == 0]
         self._free[self._left : self._left + len(idle)] = idle

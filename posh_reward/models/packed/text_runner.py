@@ -171,12 +171,14 @@ class TextRunner:
         key, last = self._last
         known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
         known = known[: len(prompt) - 1]  # the last token must be computed: it is read
-        self._slots.hold(known)
+        self._slots.hold(known)  # else ``take`` might give up the very prefix that is shared
         new = self._slots.take(len(prompt) - len(known))
         if new is None:
             self._slots.release(known)
             return None
         path = np.concatenate([known, new])
+        # The prompt before stays until now: in sorted order the next one shares most with it, also
+        # beyond the prefix that is kept.
         self._slots.hold(path)
         self._slots.release(last)
         self._last = (prompt.key, path)

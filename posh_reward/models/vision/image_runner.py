@@ -302,7 +302,7 @@ def visible(before: int, real: torch.Tensor, queries: int, dtype: torch.dtype) -
     """
     rows, own = real.shape
     causal = real.new_ones(queries, own).tril(own - queries)
-    seen = torch.cat([real.new_ones(rows, queries, before), causal & real[:, None]], -1)
-    return torch.zeros(seen.shape, dtype=dtype, device=real.device).masked_fill_(
-        ~seen, float("-inf")
-    )[:, None]
+    # The image's tokens, then those of the row's own that are not padding and not in the future.
+    allowed = torch.cat([real.new_ones(rows, queries, before), causal & real[:, None]], -1)
+    mask = torch.zeros(allowed.shape, dtype=dtype, device=real.device)  # (rows, queries, keys)
+    return mask.masked_fill_(~allowed, float("-inf"))[:, None]
