@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from posh_reward.reward.posh_reward import PoshReward
     from posh_reward.reward.rubric_reward import RubricReward
     from posh_reward.reward.shaping import Shaping
+    from posh_reward.study.pages.terminal import explain
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights
@@ -57,6 +58,7 @@ __all__ = [
     "Scores",
     "Shaping",
     "StopWithCheckpoint",
+    "explain",
     "finish",
     "load_images",
     "load_metric",
@@ -76,6 +78,7 @@ _HOME = {
     "RubricReward": "reward.rubric_reward",
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",
+    "explain": "study.pages.terminal",
     "finish": "training.launch",
     "load_images": "datasets.load_dataset",
     "load_metric": "metrics.load_metric",

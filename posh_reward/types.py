@@ -325,6 +325,14 @@ class Scores:
     reference: str = ""
     """The stripped text that recall spans point into."""
 
+    def __repr__(self) -> str:
+        """``Scores(precision=0.613, recall=0.520, f1=0.563, elements=12, 'A red dog ...')``."""
+        if self.failure is not None:
+            return f"Scores(failure={str(self.failure)!r}, {_beginning(self.generation)})"
+        figures = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        known = ", ".join(f"{name}={x:.3f}" for name, x in figures.items() if x is not None)
+        return f"Scores({known}, elements={len(self.elements)}, {_beginning(self.generation)})"
+
     def count(self, direction: Direction) -> int:
         """How many elements the mean of one direction is over."""
         return sum(element.direction == direction for element in self.elements)
@@ -333,3 +341,7 @@ class Scores:
     def failed(cls, failure: Failure, signature: str) -> Scores:
         """The scores of a pair that has none."""
         return cls(None, None, None, signature, failure=failure)
+
+
+def _beginning(text: str, length: int = 32) -> str:
+    return repr(text if len(text) <= length else f"{text[:length]}...")

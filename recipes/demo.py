@@ -141,7 +141,7 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "models": {each.model: asdict(each) for each in ranked},
             "gains": {name: asdict(gain) for name, gain in gains.items()},
         }
-        training_plot(history(output / "dapo"), ranked, output / "reward.png")
+        training_plot(history(output / "dapo"), ranked, output / "reward.png", ranked[-1].model)
         for name, written in (
             ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from shutil import get_terminal_size
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNSCORED
 from posh_reward.cli.flags import (
@@ -25,6 +29,10 @@ from posh_reward.cli.flags import (
 )
 from posh_reward.errors import InputError
 from posh_reward.study.rows.posh_rows import EXPLAINED
+
+if TYPE_CHECKING:
+    from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.study.rows.scorers import Metric
 
 MEANING = fill(EXPLAINED + ".", 100)
 SCORE = f"""\
@@ -55,6 +63,8 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add_dataset(command)
     add("--elements", action="store_true", help="add each element with its grade and its place")
     add_running(command, "pairs")
+    add("--jobs", type=positive, default=1, metavar="N", help="processes that score, for the "
+        "embedded judge: as many as there are cores; default: 1")  # fmt: skip
     add_metric(command, witness=True)
     command.set_defaults(command=score)
 
@@ -80,23 +90,43 @@ def add_explain(command: argparse.ArgumentParser) -> None:
 
 
 def score(flags: argparse.Namespace) -> int:
-    """Scores every pair of a table."""
-    from posh_reward.study.rows.dataset_images import MetricWithDataset
-    from posh_reward.study.rows.scorers import score_table
-
+    """Score every pair of a table."""
     texts = {"generation": flags.generation, "reference": flags.reference}
-    how = table_settings(flags, texts)
+    settings = table_settings(flags, texts)
     posh = metric_of(flags)
-    dataset = dataset_of(flags)
-    if dataset is not None and not posh.wants_images:
-        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
-    seeing = posh if dataset is None else MetricWithDataset(posh, dataset)
-    tally = score_table(seeing, flags.input, flags.output, how, elements=flags.elements)
+    with _metric_of_table(flags, posh) as metric:
+        if flags.jobs > 1:  # each process gets as many pairs as one alone would
+            settings = replace(settings, batch=settings.batch * flags.jobs)
+        from posh_reward.study.rows.scorers import score_table
+
+        tally = score_table(metric, flags.input, flags.output, settings, elements=flags.elements)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
     return UNSCORED if tally.failures else OK
+
+
+@contextmanager
+def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
+    """The metric itself, or with the images of a dataset, or in several processes."""
+    dataset = dataset_of(flags)
+    if dataset is not None and not posh.wants_images:
+        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
+    if flags.jobs > 1:
+        from posh_reward.metrics.load_metric import metric_flags, read_metric
+        from posh_reward.study.rows.scoring_pool import ScoringPool
+
+        with ScoringPool(
+            posh, read_metric(flags.config, **metric_flags(flags)), flags.jobs
+        ) as pool:
+            yield pool
+    elif dataset is not None:
+        from posh_reward.study.rows.dataset_images import MetricWithDataset
+
+        yield MetricWithDataset(posh, dataset)
+    else:
+        yield posh
 
 
 def explain(flags: argparse.Namespace) -> int:

@@ -230,3 +230,14 @@ def test_help_is_light_and_has_the_exit_statuses() -> None:
     assert "some pairs have no score" in ran.stdout
     assert "none, or maverick" in " ".join(ran.stdout.split())
     assert "0.2 to 1, higher is better" in ran.stdout
+
+
+def test_a_table_that_a_spreadsheet_has_saved_is_read(tmp_path: Path) -> None:
+    """Semicolons, and decimal commas: 0,9 is 0.9."""
+    names = "id generation reference failure signature mistakes omissions overall".split()
+    cells = ["1", "A dog.", "A cat.", "", "posh|preset:released", "0,9", "0,7", "0,7875"]
+    (tmp_path / "in.csv").write_text(";".join(names) + "\n" + ";".join(cells) + "\n")
+    page = tmp_path / "page.html"
+    flags = ["report", str(tmp_path / "in.csv"), "-o", str(page), "--delimiter", ";"]
+    assert main(flags) == OK
+    assert '["1",[[0.9,0.7,0.7875,' in page.read_text("utf-8")

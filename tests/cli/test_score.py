@@ -22,7 +22,7 @@ from posh_reward.study.rows.posh_rows import scores_of, typed
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import format_of, read_table
 from posh_reward.types import Verdict
-from tests.cli.running import GENERATION, REFERENCE, Row, rows_in, run, write_rows
+from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
 
 
 def test_each_pair_becomes_one_row(
@@ -299,3 +299,30 @@ def test_a_witness_needs_a_column_of_images(
 ) -> None:
     assert run("score", table, "--witness", "scenes:train=0:heldout=1") == UNUSABLE
     assert "no column 'image'" in capsys.readouterr().err
+
+
+def test_several_processes_write_the_same_file(tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "in.jsonl", pairs(7))
+    for name, *jobs in (("one.csv",), ("two.csv", "--jobs", "2", "--batch", "2")):
+        assert (
+            main(["score", str(table), "-o", str(tmp_path / name), "-q", "--elements", *jobs]) == OK
+        )
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    assert main(["score", str(table), "--judge", "fake", "--jobs", "2"]) == UNUSABLE
+
+
+def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        {"generation": "A red dog sleeps.", "reference": ["A dog sleeps", "It is brown."]},
+        {"generation": "A red dog sleeps.", "reference": ["A dog sleeps."]},
+        {"generation": "A red dog sleeps.", "reference": []},
+    ]
+    table, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
+    for _ in range(2):  # the second time all of it was scored before
+        assert main(["score", str(table), "-o", str(out), "-q"]) == UNSCORED
+    several, one, none = rows_in(out)
+    assert several["reference"] == "A dog sleeps. It is brown."
+    assert "|references:joined" in several["signature"]
+    assert one["reference"] == "A dog sleeps."
+    assert "references" not in one["signature"]
+    assert none["failure_kind"] == "text"

@@ -169,6 +169,11 @@ class PoSh:
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
 
+    def __repr__(self) -> str:
+        """``PoSh(judge=embedded-..., parser=..., coref=..., preset=released)``."""
+        parts = f"parser={self.reader.parser_name}, coref={self.reader.coref.name}"
+        return f"PoSh(judge={self.judge.name}, {parts}, preset={self.preset})"
+
     name = "posh"
     """First word of signatures, and what names in logs begin with."""
 

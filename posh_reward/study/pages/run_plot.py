@@ -29,17 +29,19 @@ MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
 
 
 def training_plot(
-    history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path
+    history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path, run: str
 ) -> None:
-    """Draws the reward over steps, and next to it the held-out scores of each model.
+    """Draw the reward over steps, and next to it the held-out scores of each model.
 
     Args:
         history: TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
         standings: held-out scores, in the order of training.
         path: a .png or .svg file.
+        run: whose reward it is, for the heading.
     """
     figure, (left, right) = _figure()
     _reward(left, [line for line in history if line.get("reward") is not None])
+    left.set_title(f"Reward while training: {run}", loc="left", fontsize=11, color=INK)
     _standings(right, standings)
     figure.savefig(path, dpi=150)
 

@@ -20,7 +20,7 @@ from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.posh_rows import record_of
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import Row, with_point
 from posh_reward.study.statistics import bootstrap_mean
 
 HARMONIC = (1.0, 5.0)
@@ -209,7 +209,9 @@ def _no_bool(value: object) -> object:
     """A cell of CSV without a number is empty; True would pass for 1."""
     if isinstance(value, bool):
         raise ValueError("not a number")
-    return None if value == "" else value
+    if isinstance(value, str):
+        return with_point(value) if value else None
+    return value
 
 
 Number = Annotated[float | None, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]

@@ -37,7 +37,7 @@ Paragraph = tuple[int, list[Piece]]
 """By how much its lines are indented after the first, and what it says."""
 
 
-def explain(scores: Scores, *, color: bool, width: int = 80, worst: int = 10) -> str:
+def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int = 10) -> str:
     """The pair's texts with their marks, its worst elements, its scores.
 
     Args:

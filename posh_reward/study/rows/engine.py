@@ -28,6 +28,8 @@ from posh_reward.study.rows.tables import STANDARD, Row, format_of, open_table, 
 
 PATIENCE = 3
 """Batches in a row in which the judge failed at every row, after which it counts as gone."""
+SEVERAL = "|references:joined"
+"""What a row with several references adds to the metric's signature."""
 REMEDY = "write elsewhere, or start over with --overwrite"
 
 
@@ -94,10 +96,10 @@ class TableSettings:
 def go_through(
     scorer: RowScorer, source: str, output: str, settings: TableSettings, counter: RowCounter
 ) -> None:
-    """Does the work for every row of a table, into a file; killed at any moment, it resumes.
+    """Score every row of a table into a file; killed at any moment, it resumes.
 
     Args:
-        scorer: what is done.
+        scorer: the metric.
         source: a table in the format that its ending names; ``-`` for standard input.
         output: likewise; ``-`` for JSON lines on standard output.
         settings: columns, format, size of batches.
@@ -105,7 +107,7 @@ def go_through(
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the judge cannot scorer at all, or not any more.
+        JudgeError: the judge cannot work at all, or not any more.
         OSError: the output cannot be written.
     """
     format = format_of(output)
@@ -193,7 +195,7 @@ def check_done(
             raise InputError(
                 f"row {place} of {name!r} is not a row of scores ({error}): write elsewhere"
             ) from None
-        if row["signature"] != scorer.signature:
+        if row["signature"].replace(SEVERAL, "") != scorer.signature:
             raise InputError(
                 f"{name!r} was scored as {row['signature']}, not as {scorer.signature}: {REMEDY}"
             )
@@ -218,7 +220,7 @@ def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterat
     once written, its rows would count as done, and no later run would ask again.
 
     Raises:
-        JudgeError: the judge cannot scorer at all, or not any more.
+        JudgeError: the judge cannot work at all, or not any more.
     """
     kept_back: list[list[Row]] = []
     failed = 0

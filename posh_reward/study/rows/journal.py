@@ -197,6 +197,10 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
 
 def _journal_path(path: Path, overwrite: bool) -> Path:
     journal = path.with_name(path.name + ".journal.jsonl")
+    if journal.is_symlink():  # this name is ours: a link there was planted
+        raise InputError(
+            f"{str(journal)!r} is a link to another file: delete it, or write elsewhere"
+        )
     if path.exists() and not journal.exists() and not overwrite:
         raise InputError(f"{str(path)!r} is already there: write elsewhere, or pass --overwrite")
     return journal

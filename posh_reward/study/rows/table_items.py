@@ -11,6 +11,7 @@ from typing import Any
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
+from posh_reward.metrics.inputs import joined_references
 from posh_reward.study.rows.tables import Row
 
 PAIR = {"generation": "generation", "reference": "reference"}
@@ -37,7 +38,7 @@ class TableItem:
 
     id: str | int
     texts: Mapping[str, Any]
-    """By name; a value that is not a text has no score."""
+    """By name; ``reference`` may be a list of texts. Any other value has no score."""
     model: str | None = None
     image: str | int | None = None
     content: Any = None
@@ -50,8 +51,15 @@ class TableItem:
         return {
             "id": self.id,
             **{key: value for key, value in carried.items() if value is not None},
-            **{key: text if isinstance(text, str) else None for key, text in self.texts.items()},
+            **{key: _written(text) for key, text in self.texts.items()},
         }
+
+
+def _written(value: object) -> str | None:
+    """A text as a scored row repeats it; several references are one text there."""
+    if isinstance(value, list) and value and {str} == set(map(type, value)):
+        return value[0] if len(value) == 1 else joined_references(value)
+    return value if isinstance(value, str) else None
 
 
 def pair_item(

@@ -35,14 +35,13 @@ def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -
     """
     part = path.with_name(path.name + ".part")
     try:
-        if format.kind == "parquet":
-            _write_parquet(rows, part)
-        else:
-            with _opened(part, format.gzipped) as file:
-                if format.kind == "jsonl":
-                    file.writelines(map(as_line, rows))
-                else:
-                    _write_csv(rows, file, format.delimiter)
+        with _opened(part, format.gzipped) as file:
+            if format.kind == "parquet":
+                _write_parquet(rows, file)
+            elif format.kind == "jsonl":
+                file.writelines(map(as_line, rows))
+            else:
+                _write_csv(rows, file, format.delimiter)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -51,7 +50,8 @@ def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -
 @contextmanager
 def _opened(path: Path, gzipped: bool) -> Iterator[IO[bytes] | GzipFile]:
     """A new file, which is on the disk when the block ends."""
-    with path.open("wb") as file:
+    path.unlink(missing_ok=True)  # what a kill has left; of a planted link, the link
+    with path.open("xb") as file:  # never through a link that came in between
         if gzipped:
             with GzipFile("", "wb", fileobj=file, mtime=0) as zipped:  # equal rows, equal bytes
                 yield zipped
@@ -87,7 +87,7 @@ def _cell(value: object) -> object:
     return guarded(value) if isinstance(value, str) else value
 
 
-def _write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -96,7 +96,7 @@ def _write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     try:
         while some := [_storable(row) for row in islice(rows, AT_ONCE)]:
             if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(path, _schema(some))
+                writer = pyarrow.parquet.ParquetWriter(file, _schema(some))
             writer.write_table(pyarrow.Table.from_pylist(some, schema=writer.schema))
     finally:
         if writer is not None:

@@ -120,6 +120,11 @@ def guarded(text: str) -> str:
     return "'" + text if LIKE_A_FORMULA.match(text) else text
 
 
+def with_point(cell: str) -> str:
+    """Return a number with a decimal comma, as many spreadsheets save it, with a point."""
+    return re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell)
+
+
 def bared(cell: str) -> str:
     """A cell as the text that it was written from."""
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
@@ -259,12 +264,26 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
 
     try:
         seekable = source if source.seekable() else BytesIO(source.read())
-        file = pyarrow.parquet.ParquetFile(seekable)
-        check_distinct(file.schema_arrow.names, name)
+        schema = pyarrow.parquet.read_schema(seekable)
+        check_distinct(schema.names, name)
+        # Equal texts of a batch stay one text: 8 kB with a dictionary can stand for gigabytes.
+        texts = [each.name for each in schema if pyarrow.types.is_string(each.type)]
+        file = pyarrow.parquet.ParquetFile(seekable, read_dictionary=texts)
         for batch in file.iter_batches(AT_ONCE):
-            yield from batch.to_pylist()
+            columns = map(_parquet_values, batch.columns)
+            yield from (
+                dict(zip(schema.names, row, strict=True)) for row in zip(*columns, strict=True)
+            )
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: not Parquet ({error})") from None
+
+
+def _parquet_values(column: Any) -> list[Any]:
+    if not hasattr(column, "dictionary"):
+        values: list[Any] = column.to_pylist()
+        return values
+    words = column.dictionary.to_pylist()
+    return [None if place is None else words[place] for place in column.indices.to_pylist()]
 
 
 def shown(name: str) -> str:

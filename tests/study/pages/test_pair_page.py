@@ -5,6 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+import posh_reward
+from posh_reward import PoSh
 from posh_reward.study.pages.element_marks import asked, preset_of, stretches
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.terminal import explain
@@ -132,3 +134,13 @@ def test_a_mark_says_which_witness() -> None:
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the image" in shown
+
+
+def test_scores_are_read_at_a_glance() -> None:
+    """As a notebook or a prompt prints a list of them."""
+    assert repr([SCORES, Scores.failed(Failure("text", "the reference is empty"), "s")]) == (
+        "[Scores(precision=0.500, recall=0.600, f1=0.550, elements=3, 'A red dog sleeps.'), "
+        "Scores(failure='the reference is empty', '')]"
+    )
+    assert posh_reward.explain(SCORES).splitlines()[1] == "  A [red]1 [dog]2[ sleeps]2."
+    assert repr(PoSh()).startswith("PoSh(judge=embedded-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import tracemalloc
 from collections.abc import Generator
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
+from posh_reward.study.rows.journal import sink
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import LONGEST, Format, format_of, open_table, read_table
 
@@ -163,3 +165,30 @@ def test_a_csv_read_in_part_closes_quietly(tmp_path: Path) -> None:
         next(rows)
     assert isinstance(rows, Generator)
     rows.close()
+
+
+def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    for name in ("out.csv", "out.jsonl.gz"):
+        (tmp_path / f"{name}.part").symlink_to(tmp_path / "precious.txt")
+        write_table([{"id": 1}], tmp_path / name, format_of(name))
+        assert not (tmp_path / name).is_symlink()
+    (tmp_path / "new.csv.journal.jsonl").symlink_to(tmp_path / "precious.txt")
+    new = str(tmp_path / "new.csv")
+    with pytest.raises(InputError, match="is a link"), sink(new, format_of(new), False):
+        pass
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_equal_texts_of_parquet_are_held_once(tmp_path: Path) -> None:
+    """A file of some kB, whose dictionary stands for 128 MB."""
+    parquet, path = pytest.importorskip("pyarrow.parquet"), tmp_path / "a.parquet"
+    table = pytest.importorskip("pyarrow").table({"text": ["x" * 4_000_000] * 32})
+    parquet.write_table(table, path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    tracemalloc.start()
+    rows = read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [len(row["text"]) for row in rows] == [4_000_000] * 32
+    assert peak < 30_000_000
