@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNSCORED
@@ -20,9 +21,10 @@ from posh_reward.cli.flags import (
     described,
     table_settings,
 )
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
+    from posh_reward.metrics.rubric.rubric import Rubric
     from posh_reward.store import Store
     from posh_reward.study.rows.standings import Tally
 
@@ -32,8 +34,9 @@ HarmonicEval: five criteria of texts about images, and their weighted mean; no r
 HARMONIC_SCORE = """\
 Scores each text of a table about its image. Writes one row for each: id, model if there is such a
 column, image, generation, overall, correctness, completeness, clarity, fluency, conciseness (1 to
-5, higher is better), failure_kind and failure, criteria (each with its mean, sigma and weight),
-signature. A text or an image that is missing has no score, and its row says why.
+5, higher is better), failure_kind and failure, criteria (each with mean, sigma, weight, mass: how
+likely the reply was a score at all, and with --why its reason), signature. A text or an image that
+is missing has no score, and its row says why.
 
 Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
 what it wrote."""
@@ -68,8 +71,11 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
         "inverse variance; 0: only the surest; default: 0.75")  # fmt: skip
     add("--task", choices=TASKS, default="captioning", help="what the texts are; default: "
         "captioning")  # fmt: skip
-    add("--criteria", metavar="NAMES", help="correctness,completeness asks what the paper asks of "
-        "short captions; default: all five")  # fmt: skip
+    add("--criteria", metavar="NAMES", help="for short captions, as in the paper's Table 8, "
+        "correctness,completeness or correctness,clarity (docs/other_metrics.md); default: all "
+        "five")  # fmt: skip
+    add("--why", action="store_true", help="also ask for the reason of each score: one more reply "
+        "for each criterion")  # fmt: skip
     score.set_defaults(command=score_harmonic)
 
 
@@ -104,7 +110,9 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.scorers import HarmonicRows, score_others
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
-    metric = HarmonicEval(flags.judge, flags.gamma, flags.store, criteria=criteria)
+    metric = HarmonicEval(
+        flags.judge, flags.gamma, flags.store, criteria=criteria, explain=flags.why
+    )
     work = HarmonicRows(metric, flags.task)
     if flags.question and "question" not in work.texts:
         raise InputError(f"task {flags.task} has no questions: leave out --question")
@@ -119,10 +127,21 @@ def score_rubric(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.scorers import RubricRows, score_others
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)
+    if not flags.quiet:
+        print(_rubric_line(judge.rubric), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
     tally = score_others(work, flags.input, flags.output, table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, judge.store)
+
+
+def _rubric_line(rubric: Rubric) -> str:
+    """Name the rubric, so that nobody takes the default for their own."""
+    metrics = ", ".join(f"{each.name} {each.title}" for each in rubric.metrics)
+    said = on_one_line(
+        f"rubric {rubric.name}, {rubric.lowest} to {rubric.highest} points: {metrics}"
+    )
+    return fill(said, 90)
 
 
 def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:

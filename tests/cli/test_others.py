@@ -259,6 +259,7 @@ def test_points_come_with_reasons_and_ranges(
     assert unread["failure_kind"] == "reply"
     assert unread["given"] == []
     said = capsys.readouterr().err
+    assert said.startswith("rubric animals, 0 to 15 points: M1 Correct Identification of Class, M2")
     assert "scored 1 of 3 texts" in said
     assert "higher is better: total 0 to 15, M1 0 to 2" in " ".join(said.split())
 

@@ -37,6 +37,8 @@ IMAGE_CRITERIA = ("correctness", "completeness")
 alone (C.4)."""
 EDITION = 1
 """Of our part of the wording: raised with any change of it, since signatures carry it from 2 on."""
+REASON_EDITION = 1
+"""Of the question for a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +92,9 @@ def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     if criterion not in IMAGE_CRITERIA or item.image is None:
         return Prompt(opening, own)
     return Prompt(opening, own, (item.image,))
+
+
+def why(question: Prompt, score: int) -> Prompt:
+    """The message that asks for the reason of a score, in the paper's words (section 4.3)."""
+    request = sections(__package__ or "", "ours")["why"].format(score=score)
+    return question._replace(suffix=f"{question.suffix}\n\n{request}")

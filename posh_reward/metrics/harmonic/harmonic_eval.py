@@ -14,18 +14,20 @@ from posh_reward.metrics.harmonic.criteria import (
     CRITERIA,
     EDITION,
     IMAGE_CRITERIA,
+    REASON_EDITION,
     HarmonicItem,
     Task,
     check_criteria,
     check_task,
     prompt,
+    why,
 )
 from posh_reward.metrics.inputs import check_lists, usable
 from posh_reward.metrics.metric import mean, signature
-from posh_reward.models.asker import READING_VERSION, Asker
+from posh_reward.models.asker import DOUBTFUL, READING_VERSION, Asker
 from posh_reward.models.labels import distribution
 from posh_reward.models.load_model import model_of
-from posh_reward.models.model import Model
+from posh_reward.models.model import Model, Prompt, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
@@ -43,6 +45,10 @@ class CriterionScore:
     weight: float | None = None
     """Its share of the overall score; None if any criterion of the text failed."""
     failure: Failure | None = None
+    mass: float | None = None
+    """Probability, before renormalising, that the reply was a score at all; None if it failed."""
+    reason: str | None = None
+    """The model's reason, if it was asked for one (section 4.3). Text of a model: escape it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,11 @@ class HarmonicScores:
     """The stripped text."""
 
     @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Criteria whose replies are more likely no score than one: their figures say little."""
+        return tuple(e.criterion for e in self.criteria if e.mass is not None and e.mass < DOUBTFUL)
+
+    @property
     def means(self) -> dict[str, float | None]:
         """Criterion -> score."""
         return {each.criterion: each.mean for each in self.criteria}
@@ -71,6 +82,8 @@ class HarmonicScores:
         return {each.criterion: each.sigma for each in self.criteria}
 
 
+LONGEST_REASON = 256
+"""Tokens."""
 AT_ONCE = 64
 """Texts whose images are held in memory at a time."""
 
@@ -83,8 +96,10 @@ class HarmonicEval:
         gamma: how much surer criteria count: 1 for equal weights, 0.5 for inverse variances, 0 for
             the surest criterion alone. 0.75 is the paper's.
         store: a file (or a ``Store``) that keeps the model's answers across runs and processes.
-        criteria: those that are asked about, one question each. The paper asks of short captions
-            only ``correctness`` and ``completeness`` (Table 8).
+        criteria: those that are asked about, one question each. For short captions the paper has
+            two, correctness and "comprehensiveness" (Table 8): ``completeness`` by its name, but
+            its C.1 heads the prompt of ``clarity`` so.
+        explain: asks for the reason of each score, too (section 4.3): one more reply each.
 
     Raises:
         InputError: a name is unknown, gamma is not between 0 and 1, or criteria need the image
@@ -102,11 +117,13 @@ class HarmonicEval:
         store: str | PathLike[str] | Store | None = None,
         *,
         criteria: Sequence[str] = CRITERIA,
+        explain: bool = False,
     ) -> None:
         if not 0 <= gamma <= 1:
             raise InputError(f"gamma is {gamma}: give a number from 0 to 1, such as 0.75")
         self.gamma = gamma
         self.criteria = check_criteria(criteria)
+        self.explain = explain
         self._looks = not set(IMAGE_CRITERIA).isdisjoint(criteria)
         self.model = model_of(model, sees=self._looks)
         self.store = store_of(store)
@@ -126,6 +143,8 @@ class HarmonicEval:
             fields["task"] = task
         if EDITION > 1:
             fields["wording"] = str(EDITION)
+        if self.explain:
+            fields["reasons"] = str(REASON_EDITION)
         fields["replies"] = str(READING_VERSION)
         return signature(self.name, fields)
 
@@ -221,10 +240,32 @@ class HarmonicEval:
         prompt_images = images_of(images) if self._looks else [None] * len(texts)
         return list(map(_item, texts, prompt_images, questions))
 
-    def _judge(self, item: Sequence[HarmonicItem], task: Task, signed: str) -> list[HarmonicScores]:
-        prompts = [prompt(name, each, task) for each in item for name in self.criteria]
-        verdicts = iter(self._asker.choose(prompts, LABELS) if prompts else ())
-        return [self._scores(each.text, verdicts, signed) for each in item]
+    def _judge(
+        self, items: Sequence[HarmonicItem], task: Task, signed: str
+    ) -> list[HarmonicScores]:
+        prompts = [prompt(name, item, task) for item in items for name in self.criteria]
+        verdicts = self._asker.choose(prompts, LABELS) if prompts else []
+        reasons = iter(self._reasons(prompts, verdicts))
+        judged = iter(verdicts)
+        scores = [self._scores(item.text, judged, signed) for item in items]
+        return [
+            replace(each, criteria=tuple(replace(c, reason=next(reasons)) for c in each.criteria))
+            for each in scores
+        ]
+
+    def _reasons(self, prompts: Sequence[Prompt], verdicts: Sequence[Verdict]) -> list[str | None]:
+        """The reason for each score; a reason that is missing never costs a score."""
+        masses = [distribution(each) for each in verdicts]
+        questions = {
+            place: why(prompts[place], 1 + max(range(len(each)), key=each.__getitem__))
+            for place, each in enumerate(masses)
+            if self.explain and not isinstance(each, Failure)
+        }
+        replies = self._asker.write(list(questions.values()), LONGEST_REASON) if questions else []
+        texts = {p: each.text for p, each in zip(questions, replies, strict=True)}
+        return [
+            None if (text := texts.get(p)) is None else savable(text) for p in range(len(prompts))
+        ]
 
     def _scores(self, text: str, verdicts: Iterator[Verdict], signed: str) -> HarmonicScores:
         """The scores of a text from its next verdicts."""
@@ -249,7 +290,7 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
     masses = distribution(verdict)
     if isinstance(masses, Failure):
         return CriterionScore(name, None, None, failure=masses)
-    return CriterionScore(name, *mean_and_sigma(masses))
+    return CriterionScore(name, *mean_and_sigma(masses), mass=verdict.mass)
 
 
 def _item(

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field
 
 from posh_reward.errors import InputError
+from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
@@ -242,6 +243,8 @@ class Criterion(BaseModel):
     sigma: Number = None
     weight: Number = None
     failure: str | None = None
+    mass: Number = None
+    reason: str | None = None
 
 
 class HarmonicRow(BaseModel):
@@ -262,6 +265,9 @@ def _criterion(each: Criterion) -> PageScore:
     if not detail:
         detail = "" if each.sigma is None else f"sigma {each.sigma:.2f} (0: sure)"
         detail += "" if each.weight is None else f", weight {each.weight:.2f}"
+        if each.mass is not None and each.mass < DOUBTFUL:
+            detail += f", doubtful: only {each.mass:.2f} of the probability is on a score"
+        detail += f". {each.reason}" if each.reason else ""
     return PageScore(each.criterion, each.mean, *HARMONIC, detail=detail)
 
 

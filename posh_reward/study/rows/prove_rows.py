@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, on_one_line
+from posh_reward.metrics.prove.sifting import as_text
 from posh_reward.study.rows.engine import REMEDY, TableSettings, fill, go_through, open_items
 from posh_reward.study.rows.journal import check_apart, sink
 from posh_reward.study.rows.scorers import SiblingRows, column, failed
@@ -105,9 +106,10 @@ class VerifiedRows(SiblingRows):
 
     def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
         failure = pair if isinstance(pair, Failure) else None
-        result = {} if isinstance(pair, Failure) else asdict(pair)
-        results = {name: result.get(name) for name in ("value", "dropped", "why")}
-        return {**head(item), **failed(failure), **results, "signature": self.signature}
+        result: Row = {"value": None, "dropped": None, "why": None}
+        if not isinstance(pair, Failure):
+            result = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
+        return {**head(item), **failed(failure), **result, "signature": self.signature}
 
 
 def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:

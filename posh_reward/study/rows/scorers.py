@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
+from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.rows.engine import TableSettings, batches, go_through
 from posh_reward.study.rows.posh_rows import elements_in, scored_row, scores_of
 from posh_reward.study.rows.standings import Board, Tally
@@ -157,7 +158,8 @@ class SiblingRows(ABC):
     optional: Mapping[str, bool] = {}
 
     def __init__(self, names: Sequence[str], explained: str, details: str) -> None:
-        self.board = Board(tuple(names), next(iter(names), ""), explained, self.unit)
+        leading = next(iter(names), "")
+        self.board = Board(tuple(names), leading, explained, self.unit, self.doubt)
         self._details = details
 
     @property
@@ -173,6 +175,11 @@ class SiblingRows(ABC):
     @abstractmethod
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One result row for each item, in order."""
+
+    @staticmethod
+    def doubt(row: Mapping[str, Any]) -> str | None:
+        """Return the reason if the scores of a row say little."""
+        return None
 
     def has_question(self, row: Row) -> bool:
         """Whether the judge was asked: not about a text or an image that cannot be used."""
@@ -233,6 +240,15 @@ class HarmonicRows(SiblingRows):
             "criteria": [_criterion(each) for each in scores.criteria],
             "signature": scores.signature,
         }
+
+    @staticmethod
+    def doubt(row: Mapping[str, Any]) -> str | None:
+        """Name the criteria of which the reply was more likely no score than one."""
+        masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
+        names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
+        return (
+            f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
+        )
 
 
 def harmonic_texts(task: str) -> tuple[str, ...]:

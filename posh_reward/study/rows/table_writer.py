@@ -133,7 +133,7 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
         element["seen"] = pa.struct(list(said.items()))
     criterion = {
         "criterion": text, "mean": real, "sigma": real, "weight": real,
-        "failure": text, "failure_kind": text,
+        "failure": text, "failure_kind": text, "mass": real, "reason": text,
     }  # fmt: skip
     given = {
         "metric": text, "title": text, "points": whole, "lowest": whole, "highest": whole,
@@ -154,6 +154,8 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
         "wanted": pa.list_(pa.struct(list(wanted.items()))),
         "claims": pa.list_(pa.struct(list(claim.items()))),
     }  # fmt: skip
+    if str(rows[0].get("signature")).startswith("prove"):
+        known |= dict.fromkeys(("answer", "caption", "program", "value", "dropped", "why"), text)
     found = pa.Table.from_pylist(rows).schema
     return pa.schema(
         [(name, known.get(name) or _found(found.field(name).type)) for name in rows[0]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,24 @@ def by_criterion(prompt: Prompt) -> float:
 
 def judge(grader: Any = by_criterion) -> FakeModel:
     return FakeModel(grader, sees=True)
+
+
+def test_surer_criteria_count_more() -> None:
+    """Gamma 0.5: weights by 1 / sigma squared. Sigmas 1 and 0.5, so weights 1 to 4, of 5.
+
+    Half on 2 and half on 4 is 3 with sigma 1; half on 4 and half on 5 is 4.5 with sigma 0.5:
+    (1 x 3 + 4 x 4.5) / 5 = 4.2.
+    """
+    shares = {"correctness": (0, 0.5, 0, 0.5, 0), "clarity": (0, 0, 0, 0.5, 0.5)}
+
+    class Judge(FakeModel):
+        def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+            return [Verdict(shares[criterion(each)]) for each in prompts]
+
+    metric = HarmonicEval(Judge(sees=True), 0.5, criteria=list(shares))
+    [score] = metric.score([CAPTION], [RED])
+    assert [each.weight for each in score.criteria] == pytest.approx([0.2, 0.8])
+    assert score.overall == pytest.approx(4.2)
 
 
 def test_five_criteria_and_their_mean() -> None:
@@ -232,3 +251,42 @@ def test_it_pickles() -> None:
     harmonic = HarmonicEval(judge())
     copy = pickle.loads(pickle.dumps(harmonic))
     assert copy.score([CAPTION], [RED]) == harmonic.score([CAPTION], [RED])
+
+
+class Shy(FakeModel):
+    """Hardly ever answers clarity with a score."""
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+        masses = [0.02 if criterion(each) == "clarity" else 0.9 for each in prompts]
+        return [Verdict((0.0, 0.0, 1.0, 0.0, 0.0), mass=mass) for mass in masses]
+
+
+def test_a_score_of_little_probability_is_flagged() -> None:
+    [score] = HarmonicEval(Shy(sees=True)).score([CAPTION], [RED])
+    assert score.doubtful == ("clarity",)
+    assert [each.mass for each in score.criteria] == [0.9, 0.9, 0.02, 0.9, 0.9]
+
+
+def test_both_readings_of_table_8_can_be_asked() -> None:
+    """ "Comprehensiveness" is completeness by its name; C.1 heads the prompt of clarity so."""
+    for second in ("completeness", "clarity"):
+        metric = HarmonicEval(judge(), criteria=["correctness", second])
+        [score] = metric.score([CAPTION], [RED])
+        assert list(score.means) == ["correctness", second]
+        assert f"|criteria:correctness,{second}|" in metric.signature
+
+
+def test_reasons_are_asked_for_in_the_papers_words() -> None:
+    model = FakeModel(by_criterion, lambda prompt: f"Since {criterion(prompt)}.", sees=True)
+    [score] = HarmonicEval(model, explain=True).score([CAPTION], [RED])
+    assert [each.reason for each in score.criteria] == [f"Since {name}." for name in CRITERIA]
+    [prompt] = [p for p in model.prompts if "Why?" in p.text and criterion(p) == "clarity"]
+    assert prompt.suffix.endswith("\n\nYour answer was 3.\n\nWhy? Tell me the reason.")
+    assert "|reasons:1|" in HarmonicEval(judge(), explain=True).signature
+
+
+def test_a_missing_reason_costs_no_score() -> None:
+    model = FakeModel(by_criterion, lambda prompt: GONE, sees=True)
+    [score] = HarmonicEval(model, explain=True).score([CAPTION], [RED])
+    assert score.overall == pytest.approx(3.3)
+    assert [each.reason for each in score.criteria] == [None] * 5

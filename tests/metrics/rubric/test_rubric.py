@@ -25,6 +25,18 @@ def test_the_papers_rubric_has_its_ranges() -> None:
     assert (rubric.lowest, rubric.highest, len(rubric.examples)) == (0, 15, 3)
 
 
+def test_no_example_is_an_item_of_the_papers_test() -> None:
+    """Tables A7 and A8: a judge that has seen an answer's points does not judge it."""
+    items = (
+        "Bustard Eagle Paradise Stork Parrot Flamingo Ostrich Crane Macaw Gull Albatross".split()
+    )
+    items += "Finch Penguin Roadrunner Parakeet Hummingbird Cockatoo Peafowl Peacock Toucan".split()
+    items += ["Booby"]
+    for example in load_rubric("animals").examples:
+        text = f"{example.truth} {example.answer}".casefold()
+        assert [name for name in items if name.casefold() in text] == []
+
+
 @pytest.mark.parametrize("name", rubric_names())
 def test_every_shipped_rubric_loads(name: str) -> None:
     assert load_rubric(name).name == name
