@@ -66,6 +66,8 @@ def add_columns(
         "such a column. With several models a leaderboard is printed")  # fmt: skip
     add("--image", metavar="COLUMN", help=f"the image's path or row, {image}; default: "
         "image, if there is such a column")  # fmt: skip
+    add("--images", metavar="FOLDER", type=Path, help="that paths and names of images are relative "
+        "to; default: the folder of the table")  # fmt: skip
 
 
 def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) -> None:
@@ -84,8 +86,9 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
 
     columns = Columns(texts, flags.id, flags.model, flags.image)
     return TableSettings(
-        columns, flags.format, flags.delimiter, flags.batch, flags.overwrite, flags.quiet
-    )
+        columns, flags.format, flags.delimiter, flags.batch, flags.overwrite, flags.quiet,
+        flags.images,
+    )  # fmt: skip
 
 
 def positive(text: str) -> int:

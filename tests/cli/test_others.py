@@ -91,6 +91,18 @@ def test_each_text_becomes_a_row_with_its_criteria(
     assert "harmonic|model:fake-model-1|gamma:0.75|" in said
 
 
+def test_images_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    """Rows name them without an ending, as the ids of a dataset are."""
+    source = texts(tmp_path, 2)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "red.png").rename(tmp_path / "images" / "red.png")
+    write_rows(source, [{**row, "image": "red"} for row in rows_in(source)])
+    assert harmonic(source, "-o", tmp_path / "lost.jsonl") == UNSCORED
+    out = tmp_path / "out.jsonl"
+    assert harmonic(source, "-o", out, "--images", tmp_path / "images") == OK
+    assert [row["image"] for row in rows_in(out)] == ["red", "red"]
+
+
 def test_flags_reach_the_metric(tmp_path: Path) -> None:
     rows = [{"answer": "Red.", "asked": "Which colour?", "picture": "red.png"}]
     texts(tmp_path, 0)

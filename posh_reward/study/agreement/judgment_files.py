@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.study.rows.table_items import image_file
 from posh_reward.study.rows.tables import ENDINGS, STANDARD, Row, format_of, open_table, shown
 
 TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
 """Endings of files of rows. Anything else, but for ``.json``, is a dataset."""
-IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
-"""Endings to try after a name in a folder of images."""
 
 
 def read_rows(
@@ -179,10 +177,5 @@ def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | N
     if isinstance(image, Mapping):
         return name, image
     if folder is not None:
-        return name, _file_in(folder, name)
+        return name, image_file(folder, name) or str(folder / name)
     return name, None if column == "uuid" else name
-
-
-def _file_in(folder: Path, name: str) -> str:
-    paths = [f"{folder / name}{ending}" for ending in IMAGE_ENDINGS]
-    return next((path for path in paths if os.path.isfile(path)), paths[0])

@@ -91,6 +91,8 @@ class TableSettings:
     overwrite: bool = False
     """Discard what the output holds, instead of going on after it."""
     quiet: bool = False
+    images: Path | None = None
+    """Folder that paths and names of images are relative to; None: that of the table."""
 
 
 def go_through(
@@ -145,7 +147,7 @@ def open_items(
             total = survey(rows, shown(source), columns)
     with open_table(source, format) as rows:
         new = rows if total is not None else checked(rows, shown(source), columns)
-        yield with_images(read_items(new, columns), Path(source).parent), total
+        yield with_images(read_items(new, columns), settings.images or Path(source).parent), total
 
 
 def fill(

@@ -15,6 +15,8 @@ from posh_reward.metrics.inputs import joined_references
 from posh_reward.study.rows.tables import Row
 
 PAIR = {"generation": "generation", "reference": "reference"}
+IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
+"""Endings to try after a name in a folder of images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +197,16 @@ def _place(value: object) -> str | int | None:
 
 
 def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
-    """The items, each with its image's path from here or, if it is there, from a folder."""
+    """Yield the items, each with its image's path from here or, if it is there, from a folder."""
     for item in items:
         path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
-        held = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
-        if not held and isinstance(path, str) and path and not path_exists(path):
-            there = folder / path
-            item = replace(item, content=str(there if path_exists(there) else path))
+        stored = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
+        if not stored and isinstance(path, str) and path and not path_exists(path):
+            item = replace(item, content=image_file(folder, path) or path)
         yield item
+
+
+def image_file(folder: Path, name: str) -> str | None:
+    """Return the path of an image in a folder, with or without its ending; None if not there."""
+    paths = (f"{folder / name}{ending}" for ending in IMAGE_ENDINGS)
+    return next((path for path in paths if path_exists(path)), None)
