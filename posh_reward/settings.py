@@ -50,13 +50,13 @@ def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name with a NUL
         raise ConfigError(f"{what} cannot be read: {error}") from None
-    settings = _parsed(text, path)
+    settings = _parse(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ConfigError(f"{path.name} is not a mapping: write lines of `setting: value`")
     return settings
 
 
-def _parsed(text: str, path: Path) -> object:
+def _parse(text: str, path: Path) -> object:
     is_json = path.suffix.lower() == ".json"
     try:
         return json.loads(text, object_pairs_hook=_once_each) if is_json else _yaml(text)

@@ -87,7 +87,7 @@ def build_dataset(
     addresses = {file: _address(work, max_pixels) for work, file in files.items()}
     failed = fetch_images(addresses, max_pixels, quiet=quiet)
     if failed and not skip_broken:
-        raise InputError(_told(failed))
+        raise InputError(_failures_message(failed))
     there = {work: file for work, file in files.items() if file not in failed}
     parts = {
         split: {work: file for work, file in there.items() if work.split == split}
@@ -162,7 +162,7 @@ def _dataset(works: Mapping[Artwork, Path]) -> Dataset:
     )
 
 
-def _told(failed: Mapping[Path, str]) -> str:
+def _failures_message(failed: Mapping[Path, str]) -> str:
     reasons = [(file.stem, why) for file, why in failed.items()]
     return (
         f"{len(failed)} images could not be had: {first_few(reasons)}; run it again to try these "

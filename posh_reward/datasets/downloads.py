@@ -80,7 +80,7 @@ def fetch_images(
         tqdm(total=len(missing), desc="images", unit="picture", disable=quiet) as bar,
     ):
         pending = {
-            pool.submit(_fetched, client, address, file, max_pixels, wait): file
+            pool.submit(_fetch, client, address, file, max_pixels, wait): file
             for file, address in missing.items()
         }
         try:
@@ -100,7 +100,7 @@ def fetch_images(
     return failed
 
 
-def _fetched(
+def _fetch(
     client: httpx.Client, address: str, file: Path, max_pixels: int, wait: float
 ) -> str | None:
     """Fetch one image; the reason if it cannot be had."""
@@ -110,7 +110,7 @@ def _fetched(
             time.sleep(wait * 2 ** (attempt - 1))
         content, why, again = _body(client, address)
         if content is not None:
-            return _kept(content, file, max_pixels)
+            return _save(content, file, max_pixels)
         if not again:
             break
     return why
@@ -162,7 +162,7 @@ def _is_web(address: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
 
 
-def _kept(content: bytes, file: Path, max_pixels: int) -> str | None:
+def _save(content: bytes, file: Path, max_pixels: int) -> str | None:
     """Write an image to its file, whole or not at all; the reason if it is not an image."""
     try:
         with open_image(content) as image:

@@ -103,10 +103,10 @@ def load_images(
             image that is missing or broken.
     """
     if name == "scenes" or name.startswith("scenes:"):
-        return _drawn(scene_options(name), split)
+        return _draw(scene_options(name), split)
     there = Path(name).exists()
     loaded = _local(Path(name), split) if there else _hub(name, split)
-    dataset = _with_columns(_called_reference(loaded, reference_column, name), name, split)
+    dataset = _with_columns(_rename_reference(loaded, reference_column, name), name, split)
     _warn_of_empty_references(dataset, f"{name!r}, split {split!r}")
     if not there:
         return dataset
@@ -139,7 +139,7 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
     if not broken:
         return dataset
     if not skip_broken:
-        raise InputError(_told(broken, dataset, where))
+        raise InputError(_broken_message(broken, dataset, where))
     return dataset.select([row for row in range(len(dataset)) if row not in broken])
 
 
@@ -194,7 +194,7 @@ def first_few(reasons: Sequence[tuple[str, str]]) -> str:
     return named + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
 
 
-def _told(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
+def _broken_message(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
     uuids = dataset["uuid"]
     reasons = [(uuids[row], why) for row, why in broken.items()]
     return (
@@ -224,7 +224,7 @@ def scene_options(name: str) -> SceneOptions:
     return SceneOptions(**options)
 
 
-def _drawn(options: SceneOptions, split: str) -> Dataset:
+def _draw(options: SceneOptions, split: str) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
     from posh_reward.datasets.scenes import generate_scenes as scenes
@@ -306,7 +306,7 @@ def _hub(name: str, split: str) -> Dataset:
         ) from error
 
 
-def _called_reference(dataset: Dataset, column: str, name: str) -> Dataset:
+def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
     """The dataset with ``column`` as its column reference."""
     if column == "reference":
         return dataset

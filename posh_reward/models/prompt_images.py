@@ -83,15 +83,15 @@ def image_of(given: object) -> PromptImage | Failure:
         return NO_PILLOW
     try:
         if isinstance(given, Image.Image):
-            return _seen(given)
+            return _prompt_image(given)
         source = _source(given)
         if isinstance(source, Failure):
             return source
         with open_image(source) as prompt_image:
             prompt_image.draft(
-                "RGB", _kept_size(prompt_image)
+                "RGB", _capped_size(prompt_image)
             )  # a JPEG is decoded no larger than needed
-            return _seen(prompt_image)
+            return _prompt_image(prompt_image)
     # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
     except Exception as error:
         return Failure("text", f"the image cannot be read: {decoding_error(error)}")
@@ -127,20 +127,20 @@ def _source(given: object) -> bytes | str | Path | Failure:
     )
 
 
-def _seen(image: Image.Image) -> PromptImage | Failure:
+def _prompt_image(image: Image.Image) -> PromptImage | Failure:
     """The image as people see it, in RGB, and small enough for many to be held."""
     from PIL import ImageOps
 
     if not all(image.size):
         return Failure("text", "the image has no pixels")
-    if (size := _kept_size(image)) != image.size:
+    if (size := _capped_size(image)) != image.size:
         image = image.resize(size)
     upright = on_white(ImageOps.exif_transpose(image))
     shape = ",".join(map(str, upright.size)).encode()
     return PromptImage(sha256(shape + upright.tobytes()).hexdigest(), upright)
 
 
-def _kept_size(image: Image.Image) -> tuple[int, int]:
+def _capped_size(image: Image.Image) -> tuple[int, int]:
     """The size of the same shape with at most ``MOST_PIXELS``."""
     shrunk = max(1.0, math.sqrt(math.prod(image.size) / MOST_PIXELS))
     width, height = (max(1, int(side / shrunk)) for side in image.size)

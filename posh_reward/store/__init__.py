@@ -57,7 +57,7 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int = 2_000_000_000) -> None:
-        self.path = _checked(path)
+        self.path = _store_path(path)
         if max_bytes < SMALLEST:
             raise InputError(f"max_bytes is {max_bytes!r}: give a store {SMALLEST:,} or more")
         self.max_bytes = max_bytes
@@ -122,17 +122,17 @@ class Store:
         if self._left_alone or time.monotonic() < self._rests_until[purpose]:
             return None
         try:
-            return work(self._opened(purpose), *args)
+            return work(self._open(purpose), *args)
         except sqlite3.ProgrammingError:
             raise  # ours, not the file's
         except sqlite3.Error as error:
-            self._suffer(purpose, error)
+            self._note_fault(purpose, error)
             return None
         except BaseException:  # a Ctrl-C: what it interrupted must not keep the lock
             self.close()
             raise
 
-    def _opened(self, purpose: Purpose) -> StoreFile:
+    def _open(self, purpose: Purpose) -> StoreFile:
         if self._file is not None:
             if self._file.gone:
                 self._warn("gone", "was deleted or replaced while in use: a new one is begun")
@@ -145,14 +145,14 @@ class Store:
             raise sqlite3.OperationalError("the file or its disk is readonly, or full")
         return self._file
 
-    def _suffer(self, purpose: Purpose, error: sqlite3.Error) -> None:
+    def _note_fault(self, purpose: Purpose, error: sqlite3.Error) -> None:
         """Leave the file alone, for good if it is broken, and say so once."""
         trouble = trouble_of(error)
         self._left_alone = trouble == "broken"
         if self._left_alone or purpose == "read":
             self.close()
         self._rests_until[purpose] = time.monotonic() + RETRY_SECONDS
-        self._warn(trouble, _told(trouble, purpose, error, self.path))
+        self._warn(trouble, _fault_message(trouble, purpose, error, self.path))
 
     def _warn(self, sort: str, what: str) -> None:
         """Log the first fault of each sort."""
@@ -177,7 +177,7 @@ def store_of(given: str | os.PathLike[str] | Store | None) -> Store | None:
     return Store(given) if isinstance(given, str | os.PathLike) else given
 
 
-def _checked(path: str | os.PathLike[str]) -> str:
+def _store_path(path: str | os.PathLike[str]) -> str:
     # A worker process may run in another folder, and SQLite puts its log next to a link's target.
     whole = Path(os.path.realpath(path))
     if not whole.parent.is_dir():
@@ -187,7 +187,7 @@ def _checked(path: str | os.PathLike[str]) -> str:
     return str(whole)
 
 
-def _told(trouble: StoreFault, purpose: Purpose, error: sqlite3.Error, path: str) -> str:
+def _fault_message(trouble: StoreFault, purpose: Purpose, error: sqlite3.Error, path: str) -> str:
     lost = {"read": "nothing is taken from it", "write": "new answers are not kept"}[purpose]
     if isinstance(error, UnusableStoreError):
         return f"{error}. The run goes on without it"

@@ -57,7 +57,7 @@ def open_file(path: str) -> tuple[sqlite3.Connection, bool]:
         with suppress(OSError):  # SQLite will say what is wrong
             _make(path)
         try:
-            return _connected(path, "mode=rwc", write=True), True
+            return _connect(path, "mode=rwc", write=True), True
         except sqlite3.OperationalError as error:
             trouble = trouble_of(error)
             # Two processes that make the tables at once get this error without any waiting.
@@ -79,13 +79,13 @@ def open_to_read(path: str) -> sqlite3.Connection:
         sqlite3.Error: as ``open_file``.
     """
     try:
-        return _connected(path, "mode=rw", write=False)
+        return _connect(path, "mode=rw", write=False)
     except sqlite3.OperationalError:
         # SQLite wants to make its -shm file, and cannot. Where the log is empty, all that was
         # ever written is in the file itself.
         if log_bytes(path):
             raise
-        return _connected(path, "immutable=1", write=False)
+        return _connect(path, "immutable=1", write=False)
 
 
 def log_bytes(path: str) -> int:
@@ -149,7 +149,7 @@ def _alone_in_folder(path: str, work: Callable[[], None]) -> None:
         os.close(folder)
 
 
-def _connected(path: str, how: str, *, write: bool) -> sqlite3.Connection:
+def _connect(path: str, how: str, *, write: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{Path(path).as_uri()}?{how}",
         uri=True,

@@ -51,7 +51,7 @@ def survey(path: str) -> Survey:
     Raises:
         InputError: there is no store, or it is damaged.
     """
-    file = _required(path)
+    file = _store_file(path)
     try:
         with closing(open_to_read(file)) as connection:
             rows = connection.execute(
@@ -60,7 +60,7 @@ def survey(path: str) -> Survey:
                 "GROUP BY kept.space ORDER BY kind, spaces.space"
             ).fetchall()
     except sqlite3.Error as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
     size = Path(file).stat().st_size + log_bytes(file)
     return Survey(path, VERSION, size, tuple(Holding(*row) for row in rows))
 
@@ -84,22 +84,22 @@ def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool
         InputError: there is no store, it is in use, or it is damaged and only a part was to go.
         OSError: it cannot be written.
     """
-    file = _required(path)
+    file = _store_file(path)
     try:
         connection, writable = open_file(file)
         with closing(connection):
             if not writable:
                 raise PermissionError(f"the store {path!r} or its disk is read-only, or full")
-            return _cleared(connection, kind, space)
+            return _clear_rows(connection, kind, space)
     except sqlite3.Error as error:
         if trouble_of(error) == "locked" or kind is not None or space:
-            raise _unreadable(path, error) from None
+            raise _read_error(path, error) from None
         _check_ours(path, error, any_file)
     delete(file)
     return -1
 
 
-def _cleared(connection: sqlite3.Connection, kind: str | None, space: str) -> int:
+def _clear_rows(connection: sqlite3.Connection, kind: str | None, space: str) -> int:
     which = "SELECT id FROM spaces WHERE kind = ifnull(?, kind) AND instr(space, ?) > 0"
     chosen = [row[0] for row in connection.execute(which, (kind, space))]
     rows = 0
@@ -113,7 +113,7 @@ def _cleared(connection: sqlite3.Connection, kind: str | None, space: str) -> in
     return rows
 
 
-def _required(path: str) -> str:
+def _store_file(path: str) -> str:
     """The file itself, if the path is a link: SQLite keeps its log next to that."""
     if not Path(path).is_file():
         raise InputError(f"there is no store {path!r}")
@@ -134,7 +134,7 @@ def _check_ours(path: str, error: sqlite3.Error, any_file: bool) -> None:
         raise InputError(f"{path!r} {why}; to delete it anyway, pass --yes")
 
 
-def _unreadable(path: str, error: sqlite3.Error) -> InputError:
+def _read_error(path: str, error: sqlite3.Error) -> InputError:
     if isinstance(error, UnusableStoreError):
         return InputError(f"{path!r} {error}")
     if trouble_of(error) == "broken":

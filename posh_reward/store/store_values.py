@@ -49,13 +49,13 @@ def unseal(digest: bytes, value: object) -> str | None:
     if zlib.crc32(digest + body) != int.from_bytes(value[:4], "little"):
         return None
     try:
-        plain = _unpacked(body[1:]) if body[:1] == PACKED else body[1:]
+        plain = _unpack(body[1:]) if body[:1] == PACKED else body[1:]
         return plain.decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError):  # damage that the checksum missed
         return None
 
 
-def _unpacked(packed: bytes) -> bytes:
+def _unpack(packed: bytes) -> bytes:
     unpacker = zlib.decompressobj()
     plain = unpacker.decompress(packed, LARGEST)
     if not unpacker.eof:  # cut short, or longer than anything that we keep

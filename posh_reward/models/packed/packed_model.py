@@ -69,7 +69,7 @@ class PackedModel:
         )
         found: list[PromptTokens | Failure] = []
         for prompt, (ids, shared) in zip(prompts, self._split(prompts), strict=True):
-            each = self._encoded(prompt, ids, shared)
+            each = self._tokens(prompt, ids, shared)
             long = not isinstance(each, Failure) and len(each) + reply > self.context
             found.append(too_long if long else each)
         return found
@@ -98,10 +98,10 @@ class PackedModel:
             prompts = [prompt._replace(images=()) for prompt in prompts]
         return self.chat.split(prompts)
 
-    def _encoded(self, prompt: Prompt, ids: list[int], shared: int) -> PromptTokens | Failure:
+    def _tokens(self, prompt: Prompt, ids: list[int], shared: int) -> PromptTokens | Failure:
         if not prompt.images:
             return TextTokens.of(ids, shared)
-        return self.images.eyes.shown(prompt, ids, shared) if self.images else BLIND
+        return self.images.encoder.tokens(prompt, ids, shared) if self.images else BLIND
 
 
 def ready_model(
@@ -123,8 +123,8 @@ def ready_model(
     per_token = check_packing(model, chat)
     prompt_images = None
     if images is not None:
-        eyes = ImageEncoder(images, model.config.image_token_id, max_pixels)
-        prompt_images = ImageRunner(model, eyes, budget)
+        encoder = ImageEncoder(images, model.config.image_token_id, max_pixels)
+        prompt_images = ImageRunner(model, encoder, budget)
         check_seeing(prompt_images, chat)
     runner = TextRunner(model, budget)
     return PackedModel(

@@ -93,7 +93,7 @@ class Slots:
         self._kept[key] = path
         self._keys.insert(bisect_left(self._keys, key), key)
 
-    def known(self, key: bytes) -> Ints:
+    def prefix(self, key: bytes) -> Ints:
         """Slots of the longest kept beginning of these tokens."""
         nearest = self.nearest(key)
         if not nearest:

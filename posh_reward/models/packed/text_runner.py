@@ -169,7 +169,7 @@ class TextRunner:
     def _place(self, prompt: TextTokens, index: int) -> list[Segment] | None:
         """Find slots for a prompt's tokens; return the rows to compute, None without room."""
         key, last = self._last
-        known = max(last[: common(key, prompt.key)], self._slots.known(prompt.key), key=len)
+        known = max(last[: common(key, prompt.key)], self._slots.prefix(prompt.key), key=len)
         known = known[: len(prompt) - 1]  # the last token must be computed: it is read
         self._slots.hold(known)  # else ``take`` might give up the very prefix that is shared
         new = self._slots.take(len(prompt) - len(known))

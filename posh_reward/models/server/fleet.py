@@ -66,11 +66,11 @@ class Server:
     warned: bool = False
     """A first timeout was logged."""
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """It works."""
         self.strikes, self.rests_until = 0, 0.0
 
-    def failed(self, reason: str, timeout: float) -> None:
+    def note_failure(self, reason: str, timeout: float) -> None:
         """Count a failure; from the third in a row on the server rests."""
         self.strikes += 1
         if self.strikes == STRIKES:
@@ -84,9 +84,9 @@ class Server:
                 "judge server %s gave no answer within %g s: the question is asked again",
                 *(self.url, timeout),
             )
-        self.tried()
+        self.note_try()
 
-    def tried(self) -> None:
+    def note_try(self) -> None:
         """It is asked: after a rest other prompts stay away until the answer is there."""
         if self.strikes >= STRIKES:
             self.rests_until = time.monotonic() + REST
@@ -94,7 +94,7 @@ class Server:
     def leave_alone(self) -> None:
         """It was down at the start, so it rests at once."""
         self.strikes = STRIKES
-        self.tried()
+        self.note_try()
 
 
 class Fleet:
@@ -190,12 +190,12 @@ class ServerBatch:
         raise failure
 
     async def _ask_one(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
-        server.tried()
+        server.note_try()
         try:
             reply = await self._http.post(server.url + CHAT, body)
         except TransientError as passing:
             if passing.status != 429:  # a busy server works
-                server.failed(passing.reason, self._patience.timeout)
+                server.note_failure(passing.reason, self._patience.timeout)
             raise
         except ExchangeError:
             self._note_answer(server)
@@ -204,7 +204,7 @@ class ServerBatch:
         return reply
 
     def _note_answer(self, server: Server) -> None:
-        server.answered()
+        server.note_answer()
         self._fleet.given_up = None
         self._answered = time.monotonic()
 

@@ -159,21 +159,21 @@ class ServerClient:
             # httpx would decode any encoding: a few kB of bomb can become gigabytes.
             encoding = response.headers.get("content-encoding", "").strip().lower()
             encoded = encoding not in ("", "identity")
-            received = b"" if encoded else await _received(response)
+            body_bytes = b"" if encoded else await _body(response)
             if not response.is_success:
-                raise self._refusal(response, received)
+                raise self._refusal(response, body_bytes)
             if encoded:
                 raise ExchangeError(COMPRESSED)
         reply: object = None
         with suppress(ValueError, RecursionError):
-            reply = json.loads(received)
+            reply = json.loads(body_bytes)
         if not isinstance(reply, dict):
-            raise TransientError(NO_JSON, self._words(received))
+            raise TransientError(NO_JSON, self._words(body_bytes))
         return reply
 
-    def _refusal(self, response: httpx.Response, received: bytes) -> ExchangeError:
+    def _refusal(self, response: httpx.Response, body_bytes: bytes) -> ExchangeError:
         """The error for a status other than 2xx."""
-        status, detail = response.status_code, self._words(received)
+        status, detail = response.status_code, self._words(body_bytes)
         place = origin(str(response.url))
         if status == 429:
             return TransientError(BUSY, detail, status, _seconds(response.headers))
@@ -194,8 +194,8 @@ class ServerClient:
         """A server's words, fit for a message, without the key."""
         return clean(words, self._key)
 
-    def _words(self, received: bytes) -> str:
-        return self.clean(received[: 4 * MAX_CLEANED].decode("utf-8", errors="replace"))
+    def _words(self, body_bytes: bytes) -> str:
+        return self.clean(body_bytes[: 4 * MAX_CLEANED].decode("utf-8", errors="replace"))
 
 
 @asynccontextmanager
@@ -235,13 +235,13 @@ async def server_client(
         yield ServerClient(client, key, timeout)
 
 
-async def _received(response: httpx.Response) -> bytes:
-    received = bytearray()
+async def _body(response: httpx.Response) -> bytes:
+    body_bytes = bytearray()
     async for chunk in response.aiter_raw():
-        received += chunk
-        if len(received) > MAX_BYTES:
+        body_bytes += chunk
+        if len(body_bytes) > MAX_BYTES:
             raise ExchangeError(TOO_BIG)
-    return bytes(received)
+    return bytes(body_bytes)
 
 
 def _is_certificate_error(error: BaseException | None) -> bool:

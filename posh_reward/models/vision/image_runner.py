@@ -42,14 +42,14 @@ class ImageRunner:
 
     Args:
         model: Qwen2.5-VL or Qwen3-VL, in evaluation mode, on one device.
-        eyes: how it is shown images.
+        encoder: how it is shown images.
         budget: most tokens of questions in a forward pass, padding included. An image is always
             computed in one pass.
     """
 
-    def __init__(self, model: PreTrainedModel, eyes: ImageEncoder, budget: int) -> None:
+    def __init__(self, model: PreTrainedModel, encoder: ImageEncoder, budget: int) -> None:
         self.model = model
-        self.eyes = eyes
+        self.encoder = encoder
         self.computed = 0
         """Prompt tokens computed so far, without padding."""
         self.decoded = 0
@@ -89,15 +89,15 @@ class ImageRunner:
         answers: dict[int, Any] = {}
         with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
             for together in by_image(prompts):
-                for known, rows in self._known(prompts, together):
+                for known, rows in self._states(prompts, together):
                     if isinstance(known, Failure):
                         answers.update((index, known) for index, _ in rows)
                         continue
                     for batch in self._batches(known, rows, reply):
-                        answers.update(self._asked(known, batch, answer))
+                        answers.update(self._batch_answers(known, batch, answer))
         return [answers[index] for index in range(len(prompts))]
 
-    def _known(
+    def _states(
         self, prompts: Sequence[ImageTokens], together: Sequence[int]
     ) -> Iterator[tuple[ImageStates | Failure, list[Row]]]:
         """Cached states for prompts about the same images, and the rows that continue them.
@@ -148,12 +148,12 @@ class ImageRunner:
 
     def look(self, prompt: ImageTokens) -> ImageStates | Failure:
         """Compute a prompt up to the last of its images."""
-        seen = self.eyes.patches(prompt.images)
+        seen = self.encoder.patches(prompt.images)
         if isinstance(seen, Failure):
             return seen
         pixels, grid = seen
         ids = torch.tensor([prompt.stem])
-        kinds = (ids == self.eyes.placeholder).int()
+        kinds = (ids == self.encoder.placeholder).int()
         core: Any = self.model.base_model
         positions, shift = core.get_rope_index(
             input_ids=ids, mm_token_type_ids=kinds, image_grid_thw=grid
@@ -193,7 +193,7 @@ class ImageRunner:
         if batch:
             yield batch
 
-    def _asked(
+    def _batch_answers(
         self, known: ImageStates, batch: Sequence[Row], answer: Answer
     ) -> list[tuple[int, Any]]:
         """The answers to a batch; in halves if memory is too small for all of it."""
@@ -201,13 +201,14 @@ class ImageRunner:
             answers = answer(known, [ids for _, ids in batch])
             return [(index, each) for (index, _), each in zip(batch, answers, strict=True)]
         if len(batch) == 1:
-            again = self._gave_up()
-            return self._asked(known, batch, answer) if again else [(batch[0][0], OUT_OF_MEMORY)]
+            if not self._gave_up():
+                return [(batch[0][0], OUT_OF_MEMORY)]
+            return self._batch_answers(known, batch, answer)
         torch.cuda.empty_cache()
         half = len(batch) // 2
         return [
-            *self._asked(known, batch[:half], answer),
-            *self._asked(known, batch[half:], answer),
+            *self._batch_answers(known, batch[:half], answer),
+            *self._batch_answers(known, batch[half:], answer),
         ]
 
     def ends(self, states: ImageStates, rows: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -66,7 +66,7 @@ class ImageEncoder:
         self._processor = processor
         self._known: dict[Ids, Ids] = {}
 
-    def shown(self, prompt: Prompt, ids: Sequence[int], shared: int) -> ImageTokens | Failure:
+    def tokens(self, prompt: Prompt, ids: Sequence[int], shared: int) -> ImageTokens | Failure:
         """A prompt in tokens; a failure if one of its images cannot be shown.
 
         Args:

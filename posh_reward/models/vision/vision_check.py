@@ -58,21 +58,21 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
 
 def _sample(runner: ImageRunner, chat: Chat, word: str) -> ImageTokens:
     """A question about an image that is wider than high, as positions depend on its shape."""
-    side = runner.eyes.sizes.factor
+    side = runner.encoder.sizes.factor
     image = Image.linear_gradient("L").resize((3 * side, 2 * side))
     prompt_image = image_of(image)
     assert isinstance(prompt_image, PromptImage)
     prompt = Prompt("Look.\n\n", f"Q: Is it {word}?", (prompt_image,))
     [(ids, shared)] = chat.split([prompt])
-    shown = runner.eyes.shown(prompt, ids, shared)
-    if isinstance(shown, Failure):
-        raise JudgeError(f"{type(runner.model).__name__} cannot be shown images: {shown}")
-    return shown
+    tokens = runner.encoder.tokens(prompt, ids, shared)
+    if isinstance(tokens, Failure):
+        raise JudgeError(f"{type(runner.model).__name__} cannot be tokens images: {tokens}")
+    return tokens
 
 
 def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
     """Logits (1, vocabulary) after a prompt, as transformers computes them."""
-    seen = runner.eyes.patches(prompt.images)
+    seen = runner.encoder.patches(prompt.images)
     assert not isinstance(seen, Failure), seen
     pixels, grid = seen
     device = runner.model.device
@@ -82,7 +82,7 @@ def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
         input_ids=ids,
         pixel_values=pixels.to(device),
         image_grid_thw=grid.to(device),
-        mm_token_type_ids=(ids == runner.eyes.placeholder).int(),
+        mm_token_type_ids=(ids == runner.encoder.placeholder).int(),
         use_cache=False,
     ).logits
     return logits[:, -1].float()

@@ -72,18 +72,18 @@ class EngineProcess:
             ChildFailureError: it died, hung or talked nonsense before all were answered.
         """
         for portion in image_portions(prompts):
-            settled = {
-                image: self._settled(image) for place in portion for image in prompts[place].images
+            resized = {
+                image: self._resized(image) for place in portion for image in prompts[place].images
             }
             sound = []
             for place in portion:
-                failures = [settled[each] for each in prompts[place].images]
+                failures = [resized[each] for each in prompts[place].images]
                 failure = next((each for each in failures if isinstance(each, Failure)), None)
                 if failure is None:
                     sound.append(place)
                 else:
                     yield place, EngineReply(failure=failure)
-            request = {**what, **prompts_json([prompts[place] for place in sound], settled)}
+            request = {**what, **prompts_json([prompts[place] for place in sound], resized)}
             for place, answer in self._answers(request):
                 yield sound[place], answer
 
@@ -105,7 +105,7 @@ class EngineProcess:
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
-    def _settled(self, image: PromptImage) -> Any:
+    def _resized(self, image: PromptImage) -> Any:
         """The image as the model is to see it, or why it cannot."""
         return BLIND if self._sizes is None else image_for_model(image, self._sizes)
 

@@ -138,7 +138,7 @@ class VllmEngine:
         self.wake()
         failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []
-        for place, (prompt, ids) in enumerate(zip(prompts, self._encoded(prompts), strict=True)):
+        for place, (prompt, ids) in enumerate(zip(prompts, self._token_ids(prompts), strict=True)):
             failure = self._failure(prompt, ids, params.max_tokens)
             if failure is not None or ids is None:
                 failed.append((place, EngineReply(failure=failure)))
@@ -167,14 +167,14 @@ class VllmEngine:
         """Tokens of a prompt once its images have theirs."""
         return len(ids) + (self._images.tokens(prompt) if prompt.images and self._images else 0)
 
-    def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
+    def _token_ids(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
         """Token ids of each prompt; None for text that the tokenizer refuses (a lone surrogate)."""
         try:
             return [*self._chat.encode(prompts)]
         except Exception:
             if len(prompts) == 1:
                 return [None]
-            return [ids for prompt in prompts for ids in self._encoded([prompt])]
+            return [ids for prompt in prompts for ids in self._token_ids([prompt])]
 
 
 def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
