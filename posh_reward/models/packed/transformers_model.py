@@ -159,11 +159,7 @@ class TransformersModel:
         return f"{version}:{called}@{self._identity}:{dtype}:{how}"
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """The distribution of each prompt's next token over the labels, renormalised.
-
-        Raises:
-            JudgeError: the model cannot be loaded.
-        """
+        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         from posh_reward.models.packed.text_runner import log_probabilities
 
         loaded = self._ready()
@@ -180,11 +176,7 @@ class TransformersModel:
         return [self._verdict(answers[index], flat, tokens) for index in range(len(prompts))]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """The greedy reply to each prompt, in order, stripped; cut at ``max_tokens``.
-
-        Raises:
-            JudgeError: the model cannot be loaded.
-        """
+        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
         encoded, answers = self._encode(loaded, prompts, max_tokens)
         stops = loaded.stops

@@ -126,21 +126,13 @@ class ServerModel:
         return self._name
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """The distribution of each prompt's next token over the labels, renormalised.
-
-        Raises:
-            JudgeError: no server can be used; see ``wake``.
-        """
+        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         self.wake()
         homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
         return run_apart(lambda: self._choose(prompts, homes, tuple(labels)))
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """The greedy reply to each prompt, in order, stripped; cut at ``max_tokens``.
-
-        Raises:
-            JudgeError: no server can be used; see ``wake``.
-        """
+        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         self.wake()
         how = {"max_tokens": max_tokens, "temperature": 0}
         # Texts share one short instruction: dealt by prefix they would all go to one server.

@@ -122,11 +122,7 @@ class VllmModel:
         )
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """The distribution of each prompt's next token over the labels, renormalised.
-
-        Raises:
-            JudgeError: the engine has never started, and does not.
-        """
+        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         answers = self._answers(prompts, {"do": "choose", "labels": list(labels)})
         return [
             Verdict(None, answer.failure)
@@ -136,11 +132,7 @@ class VllmModel:
         ]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """The greedy reply to each prompt, stripped; cut at ``max_tokens``.
-
-        Raises:
-            JudgeError: the engine has never started, and does not.
-        """
+        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         answers = self._answers(prompts, {"do": "write", "max_tokens": max_tokens})
         return [Reply(answer.text, answer.failure) for answer in answers]
 
