@@ -1,4 +1,4 @@
-"""What several commands share: exit statuses, flags, and what the flags stand for."""
+"""Flags that several commands share, and the objects that they describe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INPUTS = "JSON lines, CSV, TSV or Parquet"
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
-    """Adds the input, the output, and the input's format."""
+    """Add the input, the output, and the input's format."""
     add = command.add_argument
     add("input", metavar="INPUT", help=f"{INPUTS}, by its ending (.gz too); - for standard input")
     add("-o", "--output", metavar="OUT", default="-", help=f"{INPUTS}, by its ending (.gz too); "
@@ -41,7 +41,7 @@ def add_files(command: argparse.ArgumentParser) -> None:
 
 
 def add_format(command: argparse.ArgumentParser) -> None:
-    """Adds the input's format."""
+    """Add the input's format."""
     command.add_argument("--format", choices=tuple(FORMATS),
                          help="of the input; default: what its ending says")  # fmt: skip
     command.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of an input "
@@ -51,7 +51,7 @@ def add_format(command: argparse.ArgumentParser) -> None:
 def add_columns(
     command: argparse.ArgumentParser, *texts: str, image: str = "carried along"
 ) -> None:
-    """Adds flags that name columns: those of texts, id, model, image.
+    """Add flags that name columns: those of texts, id, model, image.
 
     Args:
         command: gets the flags.
@@ -71,7 +71,7 @@ def add_columns(
 
 
 def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) -> None:
-    """Adds how a table is gone through; ``rows`` is what its rows are called."""
+    """Add how a table is gone through; ``rows`` is what its rows are called."""
     add = command.add_argument
     add("--batch", type=positive, default=batch, metavar="N", help=f"{rows} that are scored and "
         f"written at a time; default: {batch}")  # fmt: skip
@@ -162,7 +162,7 @@ def read_text(argument: str) -> str:
 
 
 def write_text(shown: str) -> None:
-    """Writes lines to standard output; characters that it cannot express become ``?``.
+    """Write lines to standard output; characters that it cannot express become ``?``.
 
     Raises:
         OSError: it is closed, or cannot be written.

@@ -60,7 +60,7 @@ def add_init(command: argparse.ArgumentParser) -> None:
 
 
 def show_store(flags: argparse.Namespace) -> int:
-    """Prints what a store holds."""
+    """Print what a store holds."""
     from posh_reward.store.store_admin import survey
 
     found = survey(flags.path)
@@ -69,7 +69,7 @@ def show_store(flags: argparse.Namespace) -> int:
 
 
 def clear_store(flags: argparse.Namespace) -> int:
-    """Removes rows from a store, or a store that is damaged."""
+    """Remove rows from a store, or a store that is damaged."""
     from posh_reward.store.store_admin import clear
 
     removed = clear(flags.path, flags.kind, flags.space, any_file=flags.yes)
@@ -106,7 +106,7 @@ def size(count: int) -> str:
 
 
 def init(flags: argparse.Namespace) -> int:
-    """Copies what the package ships, and says where it is."""
+    """Copy what the package ships, and says where it is."""
     for folder in copy_to(Path(flags.folder)):
         print(folder, file=sys.stderr)
     return OK

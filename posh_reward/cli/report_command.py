@@ -56,7 +56,7 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 
 def report(flags: argparse.Namespace) -> int:
-    """Writes a page about scored rows, whichever metric scored them."""
+    """Write a page about scored rows, whichever metric scored them."""
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
     from posh_reward.study.pages.sibling_page import SIBLINGS, metric_of, sibling_page

@@ -130,7 +130,7 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 
 def explain(flags: argparse.Namespace) -> int:
-    """Shows one pair with its mistakes and omissions marked."""
+    """Show one pair with its mistakes and omissions marked."""
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH, reads_like_english
 
@@ -150,7 +150,7 @@ def explain(flags: argparse.Namespace) -> int:
 
 
 def _color(choice: str) -> bool:
-    """Whether to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
+    """Return True to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
     if choice != "auto":
         return choice == "always"
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -104,7 +104,7 @@ def _judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
 
 
 def score_harmonic(flags: argparse.Namespace) -> int:
-    """Scores texts by HarmonicEval."""
+    """Score texts by HarmonicEval."""
     from posh_reward.metrics.harmonic.criteria import CRITERIA
     from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
     from posh_reward.study.rows.scorers import HarmonicRows, score_others
@@ -122,7 +122,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 
 
 def score_rubric(flags: argparse.Namespace) -> int:
-    """Judges texts by a rubric."""
+    """Judge texts by a rubric."""
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
     from posh_reward.study.rows.scorers import RubricRows, score_others
 
@@ -145,7 +145,7 @@ def _rubric_line(rubric: Rubric) -> str:
 
 
 def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:
-    """Prints the summary; returns the exit status."""
+    """Print the summary; returns the exit status."""
     if not flags.quiet:
         print(f"{tally}\n{signature}", file=sys.stderr)
         if store is not None:
@@ -249,7 +249,7 @@ def _tuples(command: argparse.ArgumentParser) -> None:
 
 
 def make_questions(flags: argparse.Namespace) -> int:
-    """Writes verified questions."""
+    """Write verified questions."""
     from posh_reward.metrics.prove.pair_maker import PairMaker
     from posh_reward.study.rows.prove_rows import made_summary, make_pairs
 
@@ -292,7 +292,7 @@ def verify_prove(flags: argparse.Namespace) -> int:
 
 
 def score_prove(flags: argparse.Namespace) -> int:
-    """Scores responses."""
+    """Score responses."""
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.study.rows.prove_rows import score_responses
 

@@ -30,13 +30,13 @@ UNASKED = {
 }
 FAILED = '"{text}" could not be judged: {failure}'
 NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
-"""What a wording names: of an element, and the grades of the reference and of the image."""
+"""Blanks of a wording: of an element, and the grades of the reference and of the image."""
 SUPPORTED = 3.0
 """The grade from which on a witness bears an element out, if the signature names none."""
 SHOWN = "In the image, not in the reference (reference {stated}, image {looked}). "
 NOT_SHOWN = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
 UNTOLD = "Not in the reference ({stated}), and the image does not tell. "
-"""What was found out about an element that an image was asked about."""
+"""Beginnings of the sentence about an element that the witness graded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Stretch:
 
     @property
     def level(self) -> Level:
-        """How badly the worst of its elements was found."""
+        """Level of its worst element."""
         if not self.elements:
             return "none"
         if self.lowest is None:
@@ -65,7 +65,7 @@ class Stretch:
 
     @property
     def marked(self) -> bool:
-        """Whether there is something to point out."""
+        """True if there is a mistake, an omission or a failure to point out."""
         return self.level not in ("none", "clear")
 
     @property
@@ -91,7 +91,7 @@ def worst_first(elements: Sequence[Element]) -> list[Element]:
 
 
 def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
-    """Cuts the generation (precision) or the reference (recall) where its elements change.
+    """Cut the generation (precision) or the reference (recall) where its elements change.
 
     The stretches' texts, joined, are the whole text again. White space between two words of
     the same elements ("carved into") belongs to them.
@@ -154,7 +154,7 @@ def supported_of(signature: str) -> float:
 
 
 def wording(element: Element, signature: str = "") -> str:
-    """What was asked about an element, with its ``{text}`` and names still to be filled in."""
+    """Return the question about an element, with its ``{text}`` and names still blank."""
     preset = preset_of(signature)
     if element.failure is not None:
         return FAILED
@@ -183,13 +183,13 @@ def _question(kind: Kind, direction: Direction, preset: str) -> str:
 
 
 def asked(element: Element, signature: str = "") -> str:
-    """What was asked about an element, or why it was not, in one sentence."""
+    """Return the question about an element, or why there was none, in one sentence."""
     values = dict(zip(NAMES, names(element), strict=True))
     return re.sub(r"\{(\w+)\}", lambda match: values[match[1]] or "", wording(element, signature))
 
 
 def names(element: Element) -> list[str | None]:
-    """What is filled into a wording, in the order of ``NAMES``."""
+    """Return the contents of a wording's blanks, in the order of ``NAMES``."""
     failure = None if element.failure is None else str(element.failure)
     image = element.image_grade
     grades = (None, None) if image is None else (image.reference_grade, image.grade)

@@ -46,7 +46,7 @@ MISTAKES_AXIS, OMISSIONS_AXIS, _ = AXES
 PER_POINT = 2
 """Pixels for each point (1/72 inch) while a figure is laid out."""
 AROUND = [(10, 0), (-10, 0), (0, 10), (0, -10), (8, 8), (-8, 8), (8, -8), (-8, -8)]
-"""Where a point's number may be, in points (1/72 inch)."""
+"""Places of a point's number around it, in points (1/72 inch)."""
 STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}
 """A model may be called ``$x$``; equal scores make equal files."""
 
@@ -61,7 +61,7 @@ class Plot:
 
 
 def require_matplotlib() -> None:
-    """Makes sure that plots can be drawn, before anything else is done.
+    """Make sure that plots can be drawn, before anything else is done.
 
     Raises:
         MissingDependencyError: Matplotlib is not installed.
@@ -91,7 +91,7 @@ def model_plots(tally: Tally) -> list[Plot]:
 
 
 def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
-    """Writes each plot as PNG and as SVG; returns the files."""
+    """Write each plot as PNG and as SVG; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for plot in plots:
@@ -224,7 +224,7 @@ def _scatter(
 
 
 def _number(figure: Figure, axes: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """Writes each point's rank next to it, where it is farthest from points and other numbers."""
+    """Write each point's rank next to it, where it is farthest from points and other numbers."""
     from matplotlib.patheffects import withStroke
 
     figure.draw_without_rendering()  # the layout, and with it what a point's place on paper is
@@ -259,7 +259,7 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def _reach(intervals: Sequence[Interval]) -> list[list[float]]:
-    """How far intervals reach below and above their means."""
+    """Distances of intervals' ends below and above their means."""
     return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
 
 

@@ -19,8 +19,9 @@ from posh_reward.types import Direction, Scores
 LEAD = (
     "What was written, with its mistakes marked, next to the reference, with its omissions "
     "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
-    "rest on those words. Point at a mark, or reach it with the Tab key, to see what the judge "
-    f"was asked. {EXPLAINED}."
+    "rest on those words. A true detail that the reference leaves out is marked, too, unless a "
+    "witness saw it. Point at a mark, or reach it with the Tab key, to see what the judge was "
+    f"asked. {EXPLAINED}."
 )
 TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
 NAMES = (
@@ -37,7 +38,7 @@ PAIR: dict[str, Any] = {
     "titles": TITLES,
     "worst_first": worst_first,
 }
-"""What the macros of ``pair.html`` name."""
+"""Names that the macros of ``pair.html`` use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +90,5 @@ def fragment(scores: Scores) -> str:
 
 
 def witnessed(signatures: Iterable[str]) -> bool:
-    """Whether an image was asked, so that the key explains its marks."""
+    """Return True if there was a witness, so that the key explains its marks."""
     return any(field_of(each, "witness") is not None for each in signatures)

@@ -55,7 +55,7 @@ class ReportLine:
 
 @dataclass(slots=True)
 class ReportContents:
-    """What a page shows, collected row by row."""
+    """Contents of a page, collected row by row."""
 
     images: Thumbnails | None
     lines: list[ReportLine] = field(default_factory=list)
@@ -68,7 +68,7 @@ class ReportContents:
     """Each wording of a question, with its place in the list that pairs refer to."""
     signatures: dict[str, None] = field(default_factory=dict)
     marked: bool = False
-    """Whether any pair has elements."""
+    """True if any pair has elements."""
 
     def add(self, row: Row) -> None:
         """Add one scored row.

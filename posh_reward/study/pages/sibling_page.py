@@ -51,9 +51,9 @@ class PageScore:
     """A judge's reason, or what the score rests on."""
     digits: int = 2
     first: bool = False
-    """Whether it is the metric's overall score."""
+    """True for the metric's overall score."""
     title: str = ""
-    """What the name stands for."""
+    """The name in full."""
 
     @property
     def width(self) -> float:

@@ -71,7 +71,7 @@ class DatasetImages:
 
     @property
     def too_far(self) -> str:
-        """How many rows name images that the dataset does not have, in words."""
+        """Number of rows beyond the dataset's end, in words."""
         return (
             f"{self.beyond:,} row{'s' * (self.beyond != 1)} beyond the end of {self.name!r}, which "
             f"has {len(self):,}"

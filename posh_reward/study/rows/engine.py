@@ -29,7 +29,7 @@ from posh_reward.study.rows.tables import STANDARD, Row, format_of, open_table, 
 PATIENCE = 3
 """Batches in a row in which the judge failed at every row, after which it counts as gone."""
 SEVERAL = "|references:joined"
-"""What a row with several references adds to the metric's signature."""
+"""Part of the signature of a row with several references."""
 REMEDY = "write elsewhere, or start over with --overwrite"
 
 
@@ -43,12 +43,12 @@ class RowScorer(Protocol):
 
     @property
     def unit(self) -> str:
-        """What a row is called: "pair"."""
+        """Noun for a row: "pair"."""
         ...
 
     @property
     def wants_images(self) -> bool:
-        """Whether the table needs a column of images."""
+        """True if the table needs a column of images."""
         ...
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -56,7 +56,7 @@ class RowScorer(Protocol):
         ...
 
     def has_question(self, row: Row) -> bool:
-        """Whether the judge was asked about this result row."""
+        """Return True if there was a question for the judge about this row."""
         ...
 
     @property
@@ -65,15 +65,15 @@ class RowScorer(Protocol):
         ...
 
     def check(self, row: Row) -> None:
-        """Raises ``InputError`` if it is not a row of this metric; it has a signature then."""
+        """Raise ``InputError`` if it is not a row of this metric; it has a signature then."""
         ...
 
 
 class RowCounter(Protocol):
-    """Takes note of each result row, for a summary."""
+    """Take note of each result row, for a summary."""
 
     def add(self, row: Row) -> None:
-        """Counts one more row."""
+        """Count one more row."""
         ...
 
 
@@ -183,7 +183,7 @@ def fill(
 def check_done(
     done: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
 ) -> Iterator[Row]:
-    """Passes on the rows of an earlier run, after checking that this run would begin with them.
+    """Pass on the rows of an earlier run, after checking that this run would begin with them.
 
     Takes one of the ``items`` for each.
 

@@ -1,4 +1,4 @@
-"""Where result rows go: a journal that survives a kill, or a stream that keeps nothing."""
+"""Sinks of result rows: a journal that survives a kill, or a stream that keeps nothing."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from posh_reward.errors import InputError
 from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
 
 BEGINS = b'{"id": '
-"""How each of our lines begins."""
+"""First bytes of each of our lines."""
 
 
 class Sink(Protocol):
-    """Where scored rows go: a ``Journal``, which keeps them, or a ``Stream``."""
+    """Receiver of result rows: a ``Journal``, which keeps them, or a ``Stream``."""
 
     def rows(self) -> Iterator[Row]:
         """The rows that it holds."""
         ...
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Takes more rows."""
+        """Take more rows."""
         ...
 
     def discard(self) -> None:
-        """Removes the rows that it holds."""
+        """Remove the rows that it holds."""
         ...
 
 
@@ -95,7 +95,7 @@ class Journal:
         return row
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Adds rows; when this returns they are on the disk.
+        """Add rows; when this returns they are on the disk.
 
         Raises:
             OSError: the disk is full, or gone.
@@ -108,16 +108,16 @@ class Journal:
         self._whole += len(written)
 
     def clear(self) -> None:
-        """Removes all rows."""
+        """Remove all rows."""
         self._whole = 0
         self._file.truncate(0)
 
     def discard(self) -> None:
-        """Deletes the file."""
+        """Delete the file."""
         self.path.unlink()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._file.close()
 
 
@@ -128,11 +128,11 @@ class Stream:
         self._file = file
 
     def rows(self) -> Iterator[Row]:
-        """Yields nothing: rows that were sent are gone."""
+        """Yield nothing: rows that were sent are gone."""
         return iter(())
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Sends rows on.
+        """Send rows on.
 
         Raises:
             OSError: the reader is gone (``BrokenPipeError``), or the device is full.
@@ -162,14 +162,14 @@ def as_line(row: Mapping[str, Any]) -> bytes:
 
 
 def check_apart(source: str, output: str) -> None:
-    """Raises ``InputError`` if a command would write over what it reads."""
+    """Raise ``InputError`` if a command would write over what it reads."""
     if STANDARD not in (source, output) and Path(source).resolve() == Path(output).resolve():
         raise InputError(f"{output!r} is the input: write elsewhere")
 
 
 @contextmanager
 def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
-    """Where scored rows are put, one batch after the other, while the block lasts.
+    """Open the receiver of result rows while the block lasts.
 
     That is the output itself for JSON lines, and a journal next to it for the other formats.
 

@@ -37,9 +37,9 @@ class Axis:
     """One of the three scores, under the names that people and the paper have for it."""
 
     name: str
-    """What raters call it: a column of scored rows."""
+    """Raters' word for it: a column of scored rows."""
     field: str
-    """What the paper calls it: a field of ``Scores``."""
+    """The paper's word for it: a field of ``Scores``."""
     meaning: str
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Metric(Protocol):
-    """What scores pairs, such as ``PoSh``."""
+    """A metric of pairs, such as ``PoSh``."""
 
     @property
     def signature(self) -> str:
@@ -47,7 +47,7 @@ class Metric(Protocol):
 
 
 def wants_images(metric: object) -> bool:
-    """Whether a metric has to be given the images, too."""
+    """Return True if a metric needs the images, too."""
     return bool(getattr(metric, "wants_images", False))
 
 
@@ -72,7 +72,7 @@ class PoshRows:
 
     @property
     def wants_images(self) -> bool:
-        """Whether the metric has a witness, who looks at images."""
+        """True with a witness, who looks at images."""
         return wants_images(self.metric)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -89,23 +89,23 @@ class PoshRows:
         ]
 
     def has_question(self, row: Row) -> bool:
-        """Whether there was anything to ask: a pair without elements says nothing of the judge."""
+        """Return True if the pair has elements: one without says nothing of the judge."""
         return elements_in(row) > 0
 
     @property
     def optional(self) -> Mapping[str, bool]:
-        """Whether rows have their elements."""
+        """``elements``: True with ``--elements``."""
         return {"elements": self.elements}
 
     def check(self, row: Row) -> None:
-        """Raises ``InputError`` if it is not a row of POSH's scores."""
+        """Raise ``InputError`` if it is not a row of POSH's scores."""
         scores_of(row)
 
 
 def score_table(
     metric: Metric, source: str, output: str, how: TableSettings, *, elements: bool = False
 ) -> Tally:
-    """Scores every pair of a table into a file; killed at any moment, it resumes.
+    """Score every pair of a table into a file; killed at any moment, it resumes.
 
     Args:
         metric: what scores.
@@ -146,7 +146,7 @@ RESERVED = frozenset(
 
 
 class SiblingRows(ABC):
-    """What the siblings' rows have in common.
+    """Rows of any of the siblings.
 
     Args:
         names: columns with scores; the first is the one by which models are ranked.
@@ -170,7 +170,7 @@ class SiblingRows(ABC):
     @property
     @abstractmethod
     def wants_images(self) -> bool:
-        """Whether the judge looks at images."""
+        """True if the judge looks at images."""
 
     @abstractmethod
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -182,11 +182,11 @@ class SiblingRows(ABC):
         return None
 
     def has_question(self, row: Row) -> bool:
-        """Whether the judge was asked: not about a text or an image that cannot be used."""
+        """Return True unless a text or an image cannot be used."""
         return bool(row["failure_kind"] != "text")
 
     def check(self, row: Row) -> None:
-        """Raises ``InputError`` if it is not a row of this metric."""
+        """Raise ``InputError`` if it is not a row of this metric."""
         needed = ("signature", *self.board.names, "failure_kind", "failure", self._details)
         lacking = [name for name in needed if name not in row]
         if lacking:
@@ -221,7 +221,7 @@ class HarmonicRows(SiblingRows):
 
     @property
     def wants_images(self) -> bool:
-        """Whether any criterion is about the image."""
+        """True if any criterion is about the image."""
         return any(each in IMAGE_CRITERIA for each in self.metric.criteria)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -320,7 +320,7 @@ class RubricRows(SiblingRows):
 
 
 def score_others(work: SiblingRows, source: str, output: str, how: TableSettings) -> Tally:
-    """Scores a table into a file, as ``go_through``; returns totals over all rows of the output.
+    """Score a table into a file, as ``go_through``; returns totals over all rows of the output.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.

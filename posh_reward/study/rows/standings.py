@@ -29,7 +29,7 @@ SHARE = 0.1
 
 
 def reads_like_english(text: str) -> bool:
-    """Whether a text may be English: false only if that is unlikely."""
+    """Return False if a text is unlikely to be English."""
     words = WORD.findall(text.lower())
     letters = "".join(words)
     if letters and sum(letter.isascii() for letter in letters) < len(letters) / 2:
@@ -51,7 +51,7 @@ REASONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What a metric's scores are called in rows, and how they are read."""
+    """A metric's columns of scores, and their meaning."""
 
     names: tuple[str, ...]
     """Columns with scores, higher is better in all of them; all are there if the leading one is."""
@@ -60,13 +60,13 @@ class Board:
     explained: str
     """The range of the scores, and that higher is better."""
     unit: str = "text"
-    """What a row is called."""
+    """Noun for a row."""
     doubt: Callable[[Mapping[str, Any]], str | None] = lambda row: None
-    """Why the scores of a row say little, if they do."""
+    """Reason why the scores of a row say little, if there is one."""
 
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
-    """Why a score says little, if it does."""
+    """Reason why POSH's scores of a row say little, if there is one."""
     if row.get("unparsed") and (row.get("overall") or 1) <= LOWEST:
         return NO_DIGITS
     if row.get("reference_elements") == 0:
@@ -100,7 +100,7 @@ class Unscored:
     """Of the first few."""
 
     def add(self, name: str | int) -> None:
-        """Counts one more row."""
+        """Count one more row."""
         self.count += 1
         if self.count <= NAMED:
             self.ids.append(name)
@@ -112,7 +112,7 @@ class Unscored:
 
 
 def unscored_lines(failures: Mapping[str, Unscored], lacking: str = "no score") -> list[str]:
-    """What a summary says of rows without a score, the most frequent reason first.
+    """Return a summary's lines about rows without a score, the most frequent reason first.
 
     Args:
         failures: reason -> its rows.
@@ -142,7 +142,7 @@ class Tally:
         return sum(model.rows for model in self.models.values())
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Counts one more row."""
+        """Count one more row."""
         model = self._totals(row.get("model") or "")
         model.rows += 1
         words = len((row["generation"] or "").split())
@@ -255,7 +255,7 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
 
 
 IdScores = Mapping[str, Sequence[float | None]]
-"""What several models wrote about one thing: by model its scores, in the order of ``NAMES``."""
+"""Scores of one id by model, in the order of ``NAMES``."""
 OVERALL = NAMES.index("overall")
 WIDTH = 90
 """Columns of a terminal that explanations fill."""
@@ -267,7 +267,7 @@ GAINS = (
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much better a model is than the baseline."""
+    """A model's differences to the baseline."""
 
     model: str
     axes: dict[str, Interval]

@@ -21,14 +21,14 @@ IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the columns of a table are called."""
+    """Names of a table's columns."""
 
     texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
     """Name in our rows -> column; None: there is no such column, and the text is missing."""
     id: str | None = None
     """None: rows are counted from 1."""
     model: str | None = None
-    """Who wrote the generation; carried along. None: a column ``model``, if there is one."""
+    """Author of the generation; carried along. None: a column ``model``, if there is one."""
     image: str | None = None
     """The image's path or row; carried along, and shown to a metric that looks at images. None:
     a column ``image``, if there is one."""
@@ -44,11 +44,11 @@ class TableItem:
     model: str | None = None
     image: str | int | None = None
     content: Any = None
-    """What the table has of the image, for a metric that looks at it; not carried along."""
+    """The cell of the image, for a metric that looks at it; not carried along."""
 
     @property
     def head(self) -> Row:
-        """What a scored row repeats of it; ``model`` and ``image`` only if there are any."""
+        """The part that a scored row repeats; ``model`` and ``image`` only if there are any."""
         carried = {"model": self.model, "image": self.image}
         return {
             "id": self.id,
@@ -76,7 +76,7 @@ def pair_item(
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
-    """Looks through a table before any of it is scored; returns the number of rows.
+    """Look through a table before any of it is scored; returns the number of rows.
 
     Args:
         rows: of the table.
@@ -98,7 +98,7 @@ def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
 
 
 def checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """Passes on the rows of a table that can be read only once.
+    """Pass on the rows of a table that can be read only once.
 
     Raises:
         InputError: as ``survey``, but the columns have to be in the first row.
@@ -120,7 +120,7 @@ def _check_columns(found: Mapping[str, object], name: str, columns: Columns) -> 
 
 
 def check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
-    """Raises ``InputError`` if there is no such column; None is one that is not asked for."""
+    """Raise ``InputError`` if there is no such column; None is one that is not asked for."""
     if column is not None and column not in found:
         listed, flag = ", ".join(map(repr, found)), flag.replace("_", "-")
         raise InputError(
@@ -130,7 +130,7 @@ def check_column(found: Mapping[str, object], name: str, flag: str, column: str 
 
 
 def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """Passes rows on, once it is clear that their ids and models can be used."""
+    """Pass rows on, once it is clear that their ids and models can be used."""
     seen: set[bytes] = set()
     for number, row in enumerate(rows, start=1):
         if number == 1:
@@ -190,7 +190,7 @@ def _model(row: Row, columns: Columns) -> str | None:
 
 
 def _place(value: object) -> str | int | None:
-    """Where an image is; its pixels, as datasets hold them, are not carried along."""
+    """An image's path or row; its pixels, as datasets hold them, are not carried along."""
     if isinstance(value, Mapping):
         value = value.get("path")
     return value if isinstance(value, str | int) else None

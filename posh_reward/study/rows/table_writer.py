@@ -28,7 +28,7 @@ DECIMALS = 6
 
 
 def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:
-    """Writes rows that all have the columns of the first, the whole file or nothing.
+    """Write rows that all have the columns of the first, the whole file or nothing.
 
     Raises:
         OSError: the file cannot be written.
@@ -163,7 +163,7 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
 
 
 def _found(type: pyarrow.DataType) -> pyarrow.DataType:
-    """What the values are; a column without any so far may yet get numbers."""
+    """Type of the values; a column without any so far may yet get numbers."""
     import pyarrow as pa
 
     return pa.float64() if pa.types.is_null(type) else type

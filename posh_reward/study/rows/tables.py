@@ -30,7 +30,7 @@ TAB = "\t"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How rows are written down."""
+    """A file format with its delimiter and compression."""
 
     kind: Literal["jsonl", "csv", "parquet"]
     delimiter: str = ","
@@ -39,7 +39,7 @@ class Format:
 
     @property
     def appendable(self) -> bool:
-        """Whether rows can be added to a file of this format without touching the others."""
+        """True if rows can be added to a file without touching the others."""
         return self.kind == "jsonl" and not self.gzipped
 
 
@@ -95,7 +95,7 @@ def _checked(delimiter: str) -> str:
 
 
 def require_parquet() -> None:
-    """Makes sure that Parquet can be read and written here.
+    """Make sure that Parquet can be read and written here.
 
     Raises:
         MissingDependencyError: its package is not installed.
@@ -221,7 +221,7 @@ def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
 
 
 def _check_delimiter(columns: Sequence[str], name: str) -> None:
-    """Raises ``InputError`` if the only column looks like several, such as ``id;reference``."""
+    """Raise ``InputError`` if the only column looks like several, such as ``id;reference``."""
     between = next((mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]), None)
     if between is not None:
         raise InputError(
@@ -244,7 +244,7 @@ def _check_length(line: bytes | str, name: str, number: int) -> None:
 
 
 def check_distinct(columns: Sequence[str], name: str) -> None:
-    """Raises ``InputError`` if two columns have one name; empty names are nobody's."""
+    """Raise ``InputError`` if two columns have one name; empty names are nobody's."""
     places: dict[str, int] = {}
     for place, column in enumerate(columns, start=1):
         if column and column in places:
@@ -287,7 +287,7 @@ def _parquet_values(column: Any) -> list[Any]:
 
 
 def shown(name: str) -> str:
-    """What messages call an input or an output."""
+    """Name of an input or an output in messages."""
     return "standard input" if name == STANDARD else repr(name)
 
 

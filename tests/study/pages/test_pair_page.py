@@ -69,6 +69,7 @@ def test_mistakes_are_marked_by_grade() -> None:
     html = page([PairCard("One", SCORES)])
     in_key = ["absent", "weak", "partial"]
     assert outline(html).marks == [*in_key, "absent", "weak", "weak"]
+    assert "A true detail that the reference leaves out is marked, too" in html
     assert "Is &#34;red&#34; from DESCRIPTION 2 described as" in html
 
 
