@@ -195,3 +195,27 @@ def test_the_recipe_is_the_command(generations: list[Path], tmp_path: Path) -> N
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     assert (tmp_path / "out" / "rater-02.html").exists()
     assert len(rows_in(generations[0])) == 6
+
+
+def test_a_study_in_ones_own_words_without_references(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
+    for path in generations:
+        rows = [{"id": row["id"], "generation": row["generation"], "image": "a.png"}
+                for row in rows_in(path)]  # fmt: skip
+        write_rows(path, rows)
+    own = tmp_path / "texts.yaml"
+    assert packets("texts", "--language", "de", "-o", own) == 0
+    own.write_text(own.read_text("utf-8").replace("Bewertende", "Ehrenamtliche")
+                   .replace('contact: ""', "contact: Fragen an Anna"), "utf-8")  # fmt: skip
+    flags = ("-o", tmp_path / "out", "--coarse", 2, "--repeated", 0, "--no-reference")
+    assert packets("make", *generations, *flags, "--texts", own) == 0
+    page = (tmp_path / "out" / "rater-01.html").read_text("utf-8")
+    assert "Fragen an Anna" in page
+    assert "Welche Beschreibung hätten Sie lieber anstelle des Bildes?" in page
+    assert "Richtige Beschreibung" not in page
+    capsys.readouterr()
+    assert packets("make", *generations, *flags, "--language", "xx") == UNUSABLE
+    assert "no texts in 'xx', but in en, nl, de, fr, es" in capsys.readouterr().err
