@@ -12,7 +12,7 @@ from posh_reward.cli import OK, UNUSABLE, main
 from posh_reward.store.store_admin import survey
 from tests.cli.running import run, write_rows
 from tests.pages import unfilled
-from tests.study.agreement.judged import caparena_rows, docent_rows
+from tests.study.agreement.judgment_rows import caparena_rows, docent_rows
 
 QUICK = ("--resamples", 10, "--quiet")
 

@@ -14,7 +14,7 @@ from posh_reward.settings import read_settings
 from posh_reward.study.calibration.fit import EQUAL
 from posh_reward.study.calibration.settings_output import save
 from tests.cli.running import Row, rows_in, run, write_rows
-from tests.study.agreement.judged import docent_rows
+from tests.study.agreement.judgment_rows import docent_rows
 from tests.study.calibration.simulated import simulated, written
 from tests.study.packets.studies import coarse, packet, saved
 

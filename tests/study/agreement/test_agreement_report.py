@@ -28,7 +28,7 @@ from posh_reward.study.agreement.preferences import (
     score_differences,
 )
 from posh_reward.study.statistics import Estimate
-from tests.study.agreement.judged import MODELS, Quality, caparena_rows, docent_rows
+from tests.study.agreement.judgment_rows import MODELS, Quality, caparena_rows, docent_rows
 
 QUIET = AgreementSettings(resamples=100, quiet=True)
 

@@ -18,7 +18,7 @@ from posh_reward.study.agreement.caparena import (
     median_ratings,
     read_arena,
 )
-from tests.study.agreement.judged import Row, caparena_rows
+from tests.study.agreement.judgment_rows import Row, caparena_rows
 
 QUIET = AgreementSettings(resamples=0, quiet=True, columns=["m"])
 

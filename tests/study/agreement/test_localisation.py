@@ -26,7 +26,7 @@ from posh_reward.study.agreement.localisation import (
 from posh_reward.study.agreement.measures import PoshMeasure
 from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.types import Failure
-from tests.study.agreement.judged import Row
+from tests.study.agreement.judgment_rows import Row
 
 
 def settings(resamples: int) -> AgreementSettings:

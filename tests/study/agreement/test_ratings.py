@@ -29,7 +29,7 @@ from posh_reward.study.agreement.ratings import (
 )
 from posh_reward.study.statistics import Floats, Ints, resampled_rows
 from tests.cli.running import write_rows
-from tests.study.agreement.judged import Row
+from tests.study.agreement.judgment_rows import Row
 
 QUIET = AgreementSettings(resamples=20, quiet=True)
 NAMES = RatingColumns(candidate="caption", ratings={"overall": "ratings"})
