@@ -83,7 +83,7 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
         metadata={"help": "Share of repeated four-word sequences that is free, such as 0.15."},
     )
     detail_floor: float = field(
-        default=0.25,
+        default=0.65,
         metadata={"help": "Scale the reward of lists down below this many details per entity."},
     )
     coverage_floor: float = field(

@@ -80,7 +80,7 @@ def _showing(command: argparse.ArgumentParser) -> None:
 
 
 def show_pays(flags: argparse.Namespace) -> None:
-    """Prints the table of ``pays``, and writes it where it is wanted."""
+    """Print the table of ``pays``, and write it where it is wanted."""
     found = pays.pays(PoSh(), pays.cases(pays.read_items(flags.planted)))
     table = str(pays.table(found))
     print(table)
@@ -91,7 +91,7 @@ def show_pays(flags: argparse.Namespace) -> None:
 
 
 def show_runs(flags: argparse.Namespace) -> None:
-    """Prints the tables of finished runs, and writes them and a plot where they are wanted."""
+    """Print the tables of finished runs; write two of them and the plots where they are wanted."""
     rows = runs.read_rows(flags.output / "runs.jsonl")
     if not rows:
         sys.exit(f"{flags.output / 'runs.jsonl'} has no finished run: train first")
@@ -103,8 +103,8 @@ def show_runs(flags: argparse.Namespace) -> None:
     }
     print("\n\n".join(tables.values()))
     if flags.page:
-        for mark, table in tables.items():
-            write_between(flags.page, mark, table)
+        for mark in ("rewards", "spreads"):
+            write_between(flags.page, mark, tables[mark])
         report.plot_spreads(rows, flags.page.parent / "spreads.png")
         report.plot_gains(rows, flags.page.parent / "gains.png")
 

@@ -21,7 +21,7 @@ SETTINGS = {
     "f1": Shaping(),
     "`precision_weight` 4": Shaping(precision_weight=4),
     "`repetition_limit` .15": Shaping(repetition_limit=0.15),
-    "`detail_floor` .7": Shaping(detail_floor=0.7),
+    "no rule": Shaping(coverage_floor=0, loose_weight=0, detail_floor=0.25),
     "`length_limit` 1.5": Shaping(length_limit=1.5),
 }
 SEPARATE = Shaping("separate")

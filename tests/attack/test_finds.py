@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from posh_reward import InputError
+from posh_reward import InputError, PoshReward
 from posh_reward.attack import __main__ as command
-from posh_reward.attack.climb import Target
+from posh_reward.attack.climb import Climb, Target
 from posh_reward.attack.finds import PaidText, edited, honest, joined, labelled, page, table
+from posh_reward.attack.grammars import WordStock
 
 ROWS = [
     {"reference": "A red dog sits. It is old."},
@@ -68,3 +69,25 @@ def test_the_command_writes_both_and_says_what_is_wrong(tmp_path: Path) -> None:
     data.write_text('{"caption": "A dog."}')
     with pytest.raises(InputError, match="no row with a text in the column reference"):
         command.read_references(str(data), "test")
+
+
+STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="utf-8"))
+ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
+OPEN = {("abstract", True)}
+"""Still paid more than they should be: vague claims, which hold of most images."""
+
+
+@pytest.mark.slow
+def test_what_past_searches_found_pays_no_more() -> None:
+    """Texts of searches before and after the rules on loose words, on artworks they did not use."""
+    target = Target([PoshReward()], json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
+    sentence = {text.name: text.reward for text in honest(target)}["one true sentence"]
+    paid = {}
+    for find in STORED:
+        climb = Climb(target, find["grammar"], find["behind"], WordStock((), (), ()))
+        [value] = climb.values([tuple(find["units"])], target)
+        paid[find["grammar"], find["behind"], len(paid)] = value
+    blind = {key: value for key, value in paid.items() if not key[1]}
+    assert max(blind.values()) < sentence + 0.01, blind
+    additions = {key: value for key, value in paid.items() if key[1] and key[:2] not in OPEN}
+    assert max(additions.values()) < 0.002, additions

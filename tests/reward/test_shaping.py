@@ -38,6 +38,8 @@ def test_loose_words_beyond_two_are_claims() -> None:
     supported = replace(padded, reference="ruins, snow, lamps, a tent, drums and a kite")
     assert shape_axes(supported, floorless) == pytest.approx((1.0, 1.0))
     assert shape_axes(padded, Shaping("separate", loose_weight=0)) == pytest.approx((1.0, 1.0))
+    bare = replace(padded, generation=text.replace(" ruin snow lamp", ". Ruin snow lamp"))
+    assert shape_axes(bare, floorless) == pytest.approx((1.6 / 4, 1.0)), "all six: none is free"
     german = replace(padded, reference="Ein Hund und eine Katze im Regen vor dem Haus.")
     assert shape_axes(german, Shaping("separate")) == (1.0, 1.0), "its words are not known"
 

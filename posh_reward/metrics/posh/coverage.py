@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,6 +12,7 @@ from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import Scores
 
 WORD = re.compile(r"[^\W_]{2,}")
+SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?\n]|\Z)")
 LIGHT = FUNCTION_WORDS | frozenset(
     "about above across after against all along also although among any are around at away back "
     "because before behind below beneath beside between beyond both but by can could down during "
@@ -32,6 +34,8 @@ class LooseWords:
     """Of these, those outside the spans of its elements."""
     supported: int
     """Of the loose ones, those whose lemma the reference has."""
+    bare: int
+    """Of the loose ones that the reference lacks, those in sentences without any element."""
 
     @property
     def coverage(self) -> float | None:
@@ -41,16 +45,20 @@ class LooseWords:
 
 def loose_words(scores: Scores) -> LooseWords:
     """The content words of a generation that none of its elements covers."""
-    covered = bytearray(len(scores.generation))
+    text = scores.generation
+    covered = bytearray(len(text))
     for element in scores.elements:
         if element.direction == "precision":
             for start, end in element.spans:
                 covered[start:end] = b"\1" * len(covered[start:end])
-    words = [each for each in WORD.finditer(scores.generation) if each[0].lower() not in LIGHT]
-    loose = [each[0].lower() for each in words if not any(covered[each.start() : each.end()])]
+    words = [each for each in WORD.finditer(text) if each[0].lower() not in LIGHT]
+    loose = [each for each in words if not any(covered[each.start() : each.end()])]
     stated = _lemmas_of_text(scores.reference) if loose else frozenset()
-    supported = sum(not stated.isdisjoint(_lemmas(word)) for word in loose)
-    return LooseWords(len(words), len(loose), supported)
+    lacking = [each for each in loose if stated.isdisjoint(_lemmas(each[0].lower()))]
+    claims = [any(covered[each.start() : each.end()]) for each in SENTENCE.finditer(text)]
+    ends = [each.end() for each in SENTENCE.finditer(text)]
+    bare = sum(not claims[bisect_right(ends, each.start())] for each in lacking)
+    return LooseWords(len(words), len(loose), len(loose) - len(lacking), bare)
 
 
 def coverage(scores: Scores) -> float | None:
