@@ -91,7 +91,7 @@ def show_pays(flags: argparse.Namespace) -> None:
 
 
 def show_runs(flags: argparse.Namespace) -> None:
-    """Print the tables of finished runs; write two of them and the plots where they are wanted."""
+    """Print the tables of finished runs; write that of rewards and the plots where they are wanted."""
     rows = runs.read_rows(flags.output / "runs.jsonl")
     if not rows:
         sys.exit(f"{flags.output / 'runs.jsonl'} has no finished run: train first")
@@ -103,8 +103,7 @@ def show_runs(flags: argparse.Namespace) -> None:
     }
     print("\n\n".join(tables.values()))
     if flags.page:
-        for mark in ("rewards", "spreads"):
-            write_between(flags.page, mark, tables[mark])
+        write_between(flags.page, "rewards", tables["rewards"])
         report.plot_spreads(rows, flags.page.parent / "spreads.png")
         report.plot_gains(rows, flags.page.parent / "gains.png")
 

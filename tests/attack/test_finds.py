@@ -82,7 +82,7 @@ def test_what_past_searches_found_pays_no_more() -> None:
     """Texts of searches before and after the rules on loose words, on artworks they did not use."""
     target = Target([PoshReward()], json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
     sentence = {text.name: text.reward for text in honest(target)}["one true sentence"]
-    paid = {}
+    paid: dict[tuple[str, bool, int], float] = {}
     for find in STORED:
         climb = Climb(target, find["grammar"], find["behind"], WordStock((), (), ()))
         [value] = climb.values([tuple(find["units"])], target)
