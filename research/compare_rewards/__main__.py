@@ -91,7 +91,7 @@ def show_pays(flags: argparse.Namespace) -> None:
 
 
 def show_runs(flags: argparse.Namespace) -> None:
-    """Print the tables of finished runs; write that of rewards and the plots where they are wanted."""
+    """Print the tables of finished runs; write the first and the plots into a page."""
     rows = runs.read_rows(flags.output / "runs.jsonl")
     if not rows:
         sys.exit(f"{flags.output / 'runs.jsonl'} has no finished run: train first")
