@@ -168,7 +168,7 @@ class Asker:
             self.store.put(asking.kind, asking.space, items)
 
     def _note(self, verdicts: Sequence[Verdict]) -> None:
-        """Count replies without a label,, warn once if most are."""
+        """Count replies without a label, and warn once if most are."""
         usage = self.model.usage
         usage.unparsed += sum(verdict.unparsed for verdict in verdicts)
         usage.doubtful += sum(

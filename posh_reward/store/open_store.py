@@ -137,7 +137,7 @@ def _make(path: str) -> None:
 
 
 def _alone_in_folder(path: str, work: Callable[[], None]) -> None:
-    """Does ``work`` while no other process makes or deletes a store in the same folder."""
+    """Do ``work`` while no other process makes or deletes a store in the same folder."""
     import fcntl
 
     folder = os.open(os.path.dirname(path), os.O_RDONLY)

@@ -146,7 +146,7 @@ class TextRunner:
         done: list[PassValues],
         hold: bool,
     ) -> None:
-        """Compute the waiting rows and, without ``hold``, frees the slots of prompts now read."""
+        """Compute the waiting rows and, without ``hold``, free the slots of prompts now read."""
         if not rows:
             return
         for prompts, values in self._passes(rows, read):

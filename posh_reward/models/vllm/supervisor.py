@@ -22,12 +22,10 @@ REMEDY = (
     "`memory_gb` and `max_model_len` set what memory it takes on top of the weights, `python` and "
     "`model` what it loads"
 )
-DEADLY = Failure("engine", "vLLM's process dies of this prompt")
-STICKING = Failure("engine", "vLLM's process does not answer this prompt in time")
-ENDED = Failure("engine", "vLLM's process failed too often in one batch")
-GIVEN_UP = Failure(
-    "engine", "the judge has given up: vLLM's process failed too often in two batches"
-)
+DEADLY = Failure("engine", "this prompt crashes vLLM")
+STICKING = Failure("engine", "vLLM does not answer this prompt in time")
+ENDED = Failure("engine", "vLLM failed too often in one batch")
+GIVEN_UP = Failure("engine", "the judge has given up: vLLM failed too often in two batches")
 
 Part = tuple[list[int], int]
 """Places of prompts that are asked together, and how strongly they are suspected: 0 at first,
@@ -126,7 +124,7 @@ class Supervisor:
         what: Mapping[str, Any],
         answers: dict[int, EngineReply],
     ) -> None:
-        """Fills in the answers to some of the prompts, as they come."""
+        """Fill in the answers to some of the prompts, as they come."""
         assert self._process is not None
         for place, answer in self._process.ask([prompts[place] for place in places], what):
             answers[places[place]] = answer
