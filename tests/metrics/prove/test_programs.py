@@ -18,7 +18,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.prove.programs import confined as module
 from posh_reward.metrics.prove.programs.confined import Confined, ProgramResult, run_programs
 from posh_reward.metrics.prove.programs.language import refusal
-from posh_reward.metrics.prove.programs.program_scene import Nodes, Scene, Value, plain
+from posh_reward.metrics.prove.programs.program_scene import Nodes, ProgramScene, Value, plain
 from posh_reward.types import Failure
 from tests.metrics.prove.hostile import HOSTILE, REFUSED, STOPPED, body
 from tests.processes import alive, soon
@@ -168,16 +168,16 @@ def test_bounds_that_leave_no_room_are_refused(seconds: float, megabytes: int) -
 
 
 def test_programs_get_copies_of_the_graph() -> None:
-    scene = Scene(PLANES)
+    scene = ProgramScene(PLANES)
     scene.get_attributes("planes")["color"] = "pink"
     scene.get_outgoing_relations("planes")["concrete"]["action"].append("eats")
     scene.get_entities().append("ghost")
-    assert scene.describe(scene) == Scene(PLANES).describe(Scene(PLANES))
+    assert scene.describe(scene) == ProgramScene(PLANES).describe(ProgramScene(PLANES))
     assert "pink" not in scene.describe(scene)
 
 
 def test_the_papers_shorter_names_work_too() -> None:
-    scene = Scene(PLANES)
+    scene = ProgramScene(PLANES)
     assert scene.get_attrs("planes") == {"count": "2", "color": "blue, white"}
     assert scene.get_incoming_rels("concrete") == {"planes": {"action": ["parked on"]}}
     assert scene.get_outgoing_rels("planes") == {"concrete": {"action": ["parked on"]}}

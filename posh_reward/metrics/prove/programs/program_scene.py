@@ -24,7 +24,7 @@ Nodes = dict[str, Node]
 """Entity -> node: the dictionary that the paper's class is made of."""
 
 
-class Scene:
+class ProgramScene:
     """A scene graph that is read through methods, each of which returns a fresh copy.
 
     Args:
@@ -56,10 +56,10 @@ class Scene:
             if ent_name in node["relations_to"]
         )
 
-    def generate_subgraph(self, node_list: Iterable[str]) -> Scene:
+    def generate_subgraph(self, node_list: Iterable[str]) -> ProgramScene:
         """The graph of some entities, with the relations among them."""
         nodes = set(node_list)
-        return Scene(
+        return ProgramScene(
             {
                 name: {
                     "attributes": dict(node["attributes"]),
@@ -78,7 +78,7 @@ class Scene:
     get_incoming_rels = get_incoming_relations
     subgraph = generate_subgraph
 
-    def describe(self, subgraph: Scene) -> str:
+    def describe(self, subgraph: ProgramScene) -> str:
         """A graph in words, such as "boy (state: sits); shirt (color: black); boy in shirt"."""
         things = [_described(name, node) for name, node in subgraph._nodes.items()]
         return "; ".join([*things, *_related(subgraph._nodes)])

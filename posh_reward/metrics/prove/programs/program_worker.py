@@ -30,7 +30,12 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from posh_reward.metrics.prove.programs.language import BUILTINS, bare
-from posh_reward.metrics.prove.programs.program_scene import ADDRESS, ProgramText, Scene, plain
+from posh_reward.metrics.prove.programs.program_scene import (
+    ADDRESS,
+    ProgramScene,
+    ProgramText,
+    plain,
+)
 from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 
 LONGEST_ANSWER = 65_536
@@ -140,7 +145,7 @@ def run(program: str, nodes: Any) -> object:
     }
     exec(compile(_checking_texts(bare(program)), "program", "exec"), scope)  # noqa: S102
     functions = [value for name, value in scope.items() if not name.startswith("__")]
-    return functions[-1](Scene(nodes))
+    return functions[-1](ProgramScene(nodes))
 
 
 def _checking_texts(tree: ast.Module) -> ast.Module:
