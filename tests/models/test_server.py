@@ -396,6 +396,18 @@ def test_a_server_that_cannot_judge_is_refused_at_the_start(
     assert server.url in str(raised.value)
 
 
+def test_a_server_without_log_probabilities_may_write() -> None:
+    with LyingServer() as server:
+        writer = model(server, labels=False)
+        writer.wake()
+        [honest] = model(server, labels=False).write(PROMPTS[:1], 16)
+        assert honest.text
+        assert writer.name.endswith(":text")
+        assert not any("logprobs" in body for body in server.bodies)
+        with pytest.raises(JudgeError, match=r"only writes .*: choose a server that gives"):
+            writer.choose(PROMPTS, LABELS)
+
+
 def test_a_server_that_is_down_at_the_start_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with LyingServer() as one, LyingServer() as two:
         one.kill()

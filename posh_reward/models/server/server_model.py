@@ -14,7 +14,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN
@@ -64,6 +64,8 @@ class ServerModel:
             timeout at most twice.
         backoff: seconds before the first retry, doubled before each next one.
         reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
+        labels: False for a server without log-probabilities, which may then write (PROVE, rubrics),
+            but not choose among labels.
         images: whether its model sees, and images may leave this machine. They are sent as PNG.
         max_pixels: larger images are shrunk to this before they are sent.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
@@ -88,6 +90,7 @@ class ServerModel:
         retries: int = 5,
         backoff: float = 0.5,
         reading: LabelReading = "top-20",
+        labels: bool = True,
         images: bool = False,
         max_pixels: int = MAX_PIXELS,
         extra_body: Mapping[str, Any] = THINKING_OFF,
@@ -100,7 +103,9 @@ class ServerModel:
         self.sees = images
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
         self._messages = ChatMessages(max_pixels if images else None)
-        self._name = f"server:{model}{f'@{revision}' if revision else ''}:{reading}"
+        self._labels = labels
+        read = reading if labels else "text"
+        self._name = f"server:{model}{f'@{revision}' if revision else ''}:{read}"
         if self._extra != THINKING_OFF:
             written = json.dumps(self._extra, sort_keys=True)
             self._name += f":{hashlib.sha256(written.encode()).hexdigest()[:8]}"
@@ -127,6 +132,8 @@ class ServerModel:
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
+        if not self._labels:
+            raise JudgeError(f"{self._name} only writes (`labels: false`): {startup.LABELS_NEEDED}")
         self.wake()
         homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
         return run_apart(lambda: self._choose(prompts, homes, tuple(labels)))
@@ -284,7 +291,10 @@ class ServerModel:
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         try:
             await startup.check_model(client, url, self._model)
-            how, read = await self._question(client, url, LABELS)
+            how: dict[str, Any] = {"max_tokens": 16, "temperature": 0}
+            read: Callable[[Mapping[str, Any]], object] = chat_messages.read_text
+            if self._labels:
+                how, read = await self._question(client, url, LABELS)
             asked = self._body(startup.PROBE, how)
             # Two timeouts are enough here: three, and a sign of life, would be four minutes.
             batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)

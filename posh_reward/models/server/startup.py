@@ -31,11 +31,13 @@ REMEDY = {
     server_http.PROXY: "correct http_proxy or https_proxy, or name the server in no_proxy",
     server_http.BAD_ADDRESS: "correct base_urls",
     server_http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
-    chat_messages.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`",
+    chat_messages.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`, or "
+    "set `labels: false` where it only writes (PROVE's questions and tuples, rubrics)",
     chat_messages.FEWER: "choose one that gives as many, such as `vllm serve`",
     NO_SIGHT: "choose a server whose model sees, or leave out `images: true`",
     chat_messages.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
+LABELS_NEEDED = "choose a server that gives log-probabilities, and leave `labels` out"
 NO_TOKENIZE = "the server does not say which tokens the labels are"
 NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
 NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.INCOMPLETE)
