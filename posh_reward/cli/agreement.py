@@ -102,7 +102,8 @@ def mmhe(flags: argparse.Namespace) -> int:
 
     criteria = {name: name for name in CRITERIA} | dict(flags.criterion)
     columns = MmheColumns(flags.task, flags.candidate, flags.reference, flags.image,
-                          flags.question, flags.best, criteria, flags.raters)  # fmt: skip
+                          flags.question, flags.best, criteria, flags.raters,
+                          flags.pairs)  # fmt: skip
     judgments = read_mmhe(_rows(flags), columns, flags.input, flags.images)
     return show(mmhe_report(judgments, _settings(flags), flags.tables), flags)
 

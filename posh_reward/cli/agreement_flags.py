@@ -150,6 +150,9 @@ def _mmhe(command: argparse.ArgumentParser) -> None:
     add("--criterion", metavar="CRITERION=COLUMN", type=_criterion, action="append", default=[],
         help="ratings of a criterion; may be repeated; default: the criterion's name")  # fmt: skip
     _raters(command)
+    add("--pairs", choices=("each", "majority", "unanimous"), default="each", help="accuracies "
+        "count the pairs of each person's choice (default), or of one choice a page: that of most "
+        "people, or of all")  # fmt: skip
     add("--unfold", metavar="COLUMN", help="a column of lists of rows, such as the three texts of "
         "an image: each becomes a row")  # fmt: skip
     add("--paper", dest="tables", type=_tables, default=(2, 3), metavar="N,...", help="tables of "

@@ -22,6 +22,7 @@ from posh_reward.study.agreement.measures import HarmonicMeasure
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.study.agreement.mmhe import (
     TABLES,
+    BestPairs,
     MmheColumns,
     harmonic_paper,
     mmhe_report,
@@ -77,6 +78,25 @@ def test_each_choice_of_the_best_gives_its_pairs() -> None:
     pairs = [tuple(map(int, each)) for each in found.texts_of if each[1] >= 0]
     assert pairs == [(0, 1), (0, 1), (0, 2), (0, 2), (3, 4), (3, 5)]
     assert found.judgments.groups[-1] == ("VQA", "b.png")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"), [("each", 9 * 2), ("majority", 2 * 2), ("unanimous", 1 * 2)]
+)
+def test_a_page_may_count_once_or_once_a_person(kind: BestPairs, pairs: int) -> None:
+    """Three people, three texts: all agree on one page, two of three on another, none on the last.
+
+    Each choice gives two pairs: nine choices 18, two majorities 4, one unanimous choice 2.
+    """
+    votes = [[(1, 1, 1), (0, 0, 0), (0, 0, 0)], [(1, 1, 0), (0, 0, 1), (0, 0, 0)],
+             [(1, 0, 0), (0, 1, 0), (0, 0, 1)]]  # fmt: skip
+    table = [
+        row("IC", f"{page}.png", "x", [3, 3, 3], list(best))
+        for page, texts in enumerate(votes)
+        for best in texts
+    ]
+    found = read_mmhe(table, replace(COLUMNS, pairs=kind), "rows")
+    assert int((found.texts_of[:, 1] >= 0).sum()) == pairs
 
 
 def test_accuracy_and_tau_of_each_task() -> None:
