@@ -50,9 +50,9 @@ TABLES = (2, 3, 4, 5, 6, 7, 8)
 
 BestPairs = Literal["each", "majority", "unanimous"]
 """Pairs of the best text and another, for accuracies. each: of every person's choice, up to six a
-page of three people. majority, unanimous: of one choice a page, by most of the people or by
-all, up to two. The paper has "pairs of judgments from best-of-three triplets" (D.3): its Tables 2 and
-4-6 follow from 108 pairs in REG and 68 in VQA, of 600 at most, if decimals are cut."""
+page of three people. majority, unanimous: of one choice a page, by most of the people or by all, up
+to two. The paper has "pairs of judgments from best-of-three triplets" (D.3): its Tables 2 and 4-6
+follow from 108 pairs in REG and 68 in VQA, of 600 at most, if decimals are cut."""
 
 
 @dataclass(frozen=True)
