@@ -3,9 +3,10 @@
     python -m research.rubric_figure docs
 
 The paper's accuracy is 100 - 100 RMSE / 15 in every column. 15 is the range of the total alone: a
-metric has 2 to 5 points, so the same error is a larger part of its own range. Both are shown, with
-correlations. Rewrites the tables of docs/other_metrics.md between its marks, and draws
-``rubric_figure.png``. ``scores.csv`` has the tables of the paper, ``published.csv`` its figure.
+metric has 2 to 5 points, so the same error is a larger part of its own range. Rewrites the tables
+of docs/other_metrics.md between its marks (both accuracies and Pearson's r), prints those of
+errors and ranks, and draws ``rubric_figure.png``. ``scores.csv`` has the tables of the paper,
+``published.csv`` its figure.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ OWN = {
 """Column -> points between the fewest and the most."""
 PAPERS = dict.fromkeys(COLUMNS, OWN[TOTAL])
 """The range that the paper divides by: the total's, in every column."""
+PEARSON = "Pearson's r"
 CORRELATIONS: dict[str, Callable[[Floats, Floats], tuple[float, float]]] = {
-    "Pearson's r": pearsonr,
+    PEARSON: pearsonr,
     "Spearman's rho": spearmanr,
     "Kendall's tau": kendalltau,
 }
@@ -62,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
     page.write_text(text, encoding="utf-8")
     draw(scores, folder / "rubric_figure.png")
+    print(more_tables(scores))
 
 
 def read_scores() -> Table:
@@ -130,7 +133,7 @@ def unlike(scores: Table) -> list[str]:
 
 
 def tables(scores: Table) -> str:
-    """The accuracies by both ranges and the correlations, in Markdown."""
+    """The accuracies by both ranges and Pearson's r, in Markdown, for the page."""
     ranges = ", ".join(f"{name} {OWN[name]}" for name in COLUMNS)
     kinds = {
         "accuracy % over the total's range, 15, as in the paper": [
@@ -139,17 +142,23 @@ def tables(scores: Table) -> str:
         f"accuracy % over each column's own range ({ranges})": [
             (model, accuracy(scores, model, OWN), 1) for model in models(scores)
         ],
-        "RMSE in points (lower is better)": [
-            (model, rmse(scores, model), 2) for model in models(scores)
-        ],
-        **{
-            kind: [(model, correlation(scores, model, kind), 2) for model in models(scores)]
-            for kind in CORRELATIONS
-        },
+        PEARSON: [(model, correlation(scores, model, PEARSON), 2) for model in models(scores)],
     }
     blocks = [_table(title, rows) for title, rows in kinds.items()]
     missed = "; ".join(unlike(scores))
     return "\n\n".join([*blocks, f"Figure 9 does not follow from the tables in: {missed}."])
+
+
+def more_tables(scores: Table) -> str:
+    """The errors in points and the correlations by ranks, in Markdown, for the terminal."""
+    errors = [(model, rmse(scores, model), 2) for model in models(scores)]
+    ranks = {
+        kind: [(model, correlation(scores, model, kind), 2) for model in models(scores)]
+        for kind in CORRELATIONS
+        if kind != PEARSON
+    }
+    kinds = {"RMSE in points (lower is better)": errors, **ranks}
+    return "\n\n".join(_table(title, rows) for title, rows in kinds.items())
 
 
 def _table(title: str, rows: Sequence[tuple[str, Row, int]]) -> str:
