@@ -14,7 +14,7 @@ from posh_reward.types import Failure
 
 
 def check_lists(**lists: Sequence[object]) -> None:
-    """Checks that arguments are lists of equal length.
+    """Check that arguments are lists of equal length.
 
     Raises:
         InputError: one is a bare string, or two differ in length; the message names them.
@@ -29,7 +29,7 @@ def check_lists(**lists: Sequence[object]) -> None:
 
 
 def check_sizes(**sizes: int) -> None:
-    """Checks that arguments are at least 1.
+    """Check that arguments are at least 1.
 
     Raises:
         InputError: one is not; the message names it.
@@ -44,10 +44,12 @@ def usable(text: object, what: str) -> str | Failure:
 
     Args:
         text: anything.
-        what: it is, for the reason: "the text".
+        what: subject of the reason, such as "the text".
     """
-    found = stripped_text(text)
-    return replace(found, detail=f"{what} {found}") if isinstance(found, Failure) else found
+    stripped = stripped_text(text)
+    if isinstance(stripped, Failure):
+        return replace(stripped, detail=f"{what} {stripped}")
+    return stripped
 
 
 def joined_references(references: Sequence[str]) -> str:
@@ -73,4 +75,4 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
     For texts with other braces in them, such as JSON.
     """
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text)

@@ -13,11 +13,11 @@ from posh_reward.types import Failure, Usage
 
 
 class Scored(Protocol):
-    """What a metric makes of one pair, as far as all metrics agree."""
+    """A metric's result for one pair, as far as all metrics agree."""
 
     @property
     def failure(self) -> Failure | None:
-        """Why there is no score; None if there is."""
+        """Reason why there is no score; None if there is one."""
         ...
 
 
@@ -25,21 +25,21 @@ S = TypeVar("S", bound=Scored, contravariant=True)
 
 
 class Figures(Protocol[S]):
-    """How a metric names itself and what it tells a training log."""
+    """A metric's name, signature, usage, and figures for a training log."""
 
     @property
     def name(self) -> str:
-        """First word of its signatures, and what its names in logs begin with."""
+        """First word of its signatures and of its names in logs."""
         ...
 
     @property
     def signature(self) -> str:
-        """What every score carries."""
+        """Settings and versions that reproduce a score; each score carries it."""
         ...
 
     @property
     def usage(self) -> Usage:
-        """What its judge has been asked so far."""
+        """Questions, tokens and seconds of its judge so far."""
         ...
 
     def figures(self, scores: Sequence[S]) -> dict[str, float]:
@@ -53,8 +53,8 @@ class Figures(Protocol[S]):
 
 def mean(values: Sequence[float | None]) -> float:
     """Mean of those that are there; NaN if none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else math.nan
 
 
 @cache
@@ -73,6 +73,6 @@ def signature(metric: str, fields: Mapping[str, str]) -> str:
 
 
 def field_of(signature: str, key: str) -> str | None:
-    """What a signature says of one field; None if it does not have it."""
-    found = re.search(rf"\|{re.escape(key)}:([^|]+)", signature)
-    return found[1] if found else None
+    """One field of a signature; None if it does not have it."""
+    match = re.search(rf"\|{re.escape(key)}:([^|]+)", signature)
+    return match[1] if match else None

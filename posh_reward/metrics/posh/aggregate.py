@@ -1,4 +1,4 @@
-"""Scores of one call -> the figures that a training log shows of them."""
+"""Graded elements -> scores (paper, section 3, step 3), and figures of many scores for logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posh_reward.types import HIGHEST_GRADE, Direction, Element, Kind, Scores
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much an element of each kind counts in its mean; the paper has 1 for all."""
+    """Weight of each kind of element in the means; the paper has 1 for all."""
 
     entity: float = 1.0
     attribute: float = 1.0
@@ -28,7 +28,7 @@ class Weights:
                 raise ConfigError(f"the weight of {kind} is {weight}: give a number from 0")
 
     def of(self, element: Element) -> float:
-        """The weight of one element."""
+        """Weight of one element."""
         weight: float = getattr(self, element.kind)
         return weight
 
@@ -36,15 +36,15 @@ class Weights:
 EQUAL = Weights()
 
 
-def weights_of(given: Weights | Mapping[str, float]) -> Weights:
+def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
     """Weights from settings such as ``{"relation": 0.5}``.
 
     Raises:
         ConfigError: a kind is unknown, or a weight is not a number from 0.
     """
-    if isinstance(given, Weights):
-        return given
-    return Weights(**check_settings(Weights, given, "weights"))
+    if isinstance(settings, Weights):
+        return settings
+    return Weights(**check_settings(Weights, settings, "weights"))
 
 
 def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float | None:
@@ -93,11 +93,11 @@ FIGURES = (
 NaN if none has, but for ``unparsed``, a sum: replies that were read as the lowest label."""
 
 WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
-"""What a metric with a witness logs as well: elements of a generation that the image was asked
-about, in the mean; the share of them whose grade it raised; and how many it did not tell of."""
+"""Further names with a witness: mean number of elements of a generation that the image was asked
+about; the share of them whose grade it raised; and the number that it did not tell of."""
 
 COLUMNS = ("precision", "recall", "f1")
-"""What is logged of each completion on its own."""
+"""Names of what is logged for each completion."""
 
 
 def figures(scores: Sequence[Scores]) -> dict[str, float]:
@@ -121,14 +121,14 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
-    """What the image said in one call, under the names of ``WITNESS`` and in their order."""
+    """The image's part in one call, under the names of ``WITNESS`` and in their order."""
     judged = [score for score in scores if score.f1 is not None]
-    asked = [[e for e in score.elements if e.image_grade is not None] for score in judged]
-    together = [element for some in asked for element in some]
+    by_score = [[e for e in score.elements if e.image_grade is not None] for score in judged]
+    elements = [element for some in by_score for element in some]
     values = (
-        mean([len(some) for some in asked]),
-        mean([float(element.witness == "picture") for element in together]),
-        float(sum(e.image_grade is not None and e.image_grade.grade is None for e in together)),
+        mean([len(some) for some in by_score]),
+        mean([float(element.witness == "picture") for element in elements]),
+        float(sum(e.image_grade is not None and e.image_grade.grade is None for e in elements)),
     )
     return dict(zip(WITNESS, values, strict=True))
 

@@ -1,4 +1,4 @@
-"""Runs many examinations side by side, so that each call to the judge serves all of them."""
+"""Many examinations side by side, so that each call to the judge serves all of them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from posh_reward.models.model import sound_reply
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 PATIENCE = 20_000
-"""New objects between two looks; Python's own is 700 to 2,000."""
+"""New objects between two collections; Python's own is 700 to 2,000."""
 
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Has cyclic garbage looked for less often, and puts back what was set before.
+    """Collect cyclic garbage less often, and restore the threshold afterwards.
 
     A batch makes hundreds of thousands of records that live until its end, and hardly a cycle;
-    each look walks them, and now and then all that the libraries have loaded: a quarter of the
-    time (``python -m tools.bench.text speed``). A collector that is off or more patient already is
-    left alone.
+    each collection walks them, and now and then all that the libraries have loaded: a quarter of
+    the time (``python -m tools.bench.text speed``). A collector that is off or more patient
+    already is left alone.
     """
     first, *others = gc.get_threshold()
     if not 0 < first < PATIENCE:
@@ -43,35 +43,35 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 Rewrites = Callable[[Sequence[Phrase]], list[Reply]]
-"""Who answers rewrite requests, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
+"""Rewrites phrases, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
 
 
 class Rewriter:
-    """Remembers rewrites by text: they do not depend on the descriptions.
+    """A judge's rewrites, cached by text: they do not depend on the descriptions.
 
-    Bounded: beyond ``capacity`` phrases the one that was wanted longest ago is forgotten and would
-    be asked for again, so that references outlive the generations of many steps.
+    Beyond ``capacity`` phrases the least recently used one is dropped, so that those of references
+    outlive the generations of many steps.
     """
 
     def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
         self._judge = judge
         self._capacity = capacity
-        self._known: dict[Phrase, Reply] = {}
+        self._cache: dict[Phrase, Reply] = {}
 
     def __call__(self, questions: Sequence[Phrase]) -> list[Reply]:
-        """One rewrite per request, in order; failures are answered but not remembered."""
-        wanted = dict.fromkeys(questions)
-        new = [r for r in wanted if r not in self._known]
+        """One rewrite per phrase, in order; failures are not cached."""
+        distinct = dict.fromkeys(questions)
+        new = [r for r in distinct if r not in self._cache]
         replies = map(sound_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
-        answers = {r: fresh[r] if r in fresh else self._known.pop(r) for r in wanted}
-        self._known.update((r, answer) for r, answer in answers.items() if answer.text is not None)
-        while len(self._known) > self._capacity:
-            del self._known[next(iter(self._known))]
+        answers = {r: fresh[r] if r in fresh else self._cache.pop(r) for r in distinct}
+        self._cache.update((r, answer) for r, answer in answers.items() if answer.text is not None)
+        while len(self._cache) > self._capacity:
+            del self._cache[next(iter(self._cache))]
         return [answers[r] for r in questions]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known": {}}
+        return {**self.__dict__, "_cache": {}}
 
 
 def run_together(
@@ -80,7 +80,7 @@ def run_together(
     rewriter: Rewrites,
     witness: Witness | None = None,
 ) -> list[Examination]:
-    """Answers all examinations, one call to the judge per turn for all that are at it.
+    """Run all examinations, with one call to the judge per turn for all that are at it.
 
     Args:
         examinations: all at their beginning.
@@ -96,6 +96,8 @@ def run_together(
     for index, steps in enumerate(examinations):
         _advance(index, steps, None, waiting, results)
     while waiting:
+        # Only the earliest turn is answered: an examination that is ahead waits, so that each pass
+        # is one call for the whole batch instead of one for each pair.
         turn = min(ask.turn for ask in waiting.values())
         now = {index: waiting.pop(index) for index in list(waiting) if waiting[index].turn == turn}
         for index, answer in _answer(now, judge, rewriter, witness).items():
@@ -110,7 +112,7 @@ def _advance(
     waiting: dict[int, Ask],
     results: dict[int, Examination],
 ) -> None:
-    """Sends one examination its answers; files what it asks next, or its result."""
+    """Send one examination its answers; files its next ask, or its result."""
     try:
         waiting[index] = next(steps) if answers is None else steps.send(answers)
     except StopIteration as end:
@@ -120,7 +122,7 @@ def _advance(
 def _answer(
     asks: dict[int, Ask], judge: Judge, rewriter: Rewrites, witness: Witness | None
 ) -> dict[int, Answers]:
-    """The answers of one turn, whose questions are all for the judge or all for the witness."""
+    """Answers of one turn, whose questions are all for the judge or all for the witness."""
     rewrites: dict[int, list[Phrase]] = {}
     questions: dict[int, list[Question]] = {}
     answerer: Witness = judge
@@ -135,12 +137,12 @@ def _answer(
     return {
         **_in_one_call(
             rewrites,
-            lambda asked: [sound_reply(each) for each in rewriter(asked)],
+            lambda phrases: [sound_reply(each) for each in rewriter(phrases)],
             lambda why: Reply(None, why),
         ),
         **_in_one_call(
             questions,
-            lambda asked: [sound_grade(each) for each in answerer.grade(asked)],
+            lambda batch: [sound_grade(each) for each in answerer.grade(batch)],
             lambda why: Verdict(None, why),
         ),
     }
@@ -151,10 +153,10 @@ def _in_one_call(
     answer: Callable[[Sequence[Q]], list[A]],
     failed: Callable[[Failure], A],
 ) -> dict[int, list[A]]:
-    """Answers everyone's questions with one call, and hands each asker its own.
+    """Answer all questions with one call; each examination gets its own answers.
 
-    A judge should not raise, but if one does, each asker is answered alone, so that only the
-    one that it stumbled over fails.
+    A judge should not raise, but if one does, each examination is answered alone, so that only
+    the one that it stumbled over fails.
     """
     if not asks:
         return {}

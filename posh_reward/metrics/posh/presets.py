@@ -1,4 +1,4 @@
-"""Requests -> prompts. The wording is data: ``prompts/*.txt``, one ``[section]`` each."""
+"""Questions -> prompts. The wording is data: ``prompts/*.txt``, one ``[section]`` each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from posh_reward.types import Description, Phrase, Question
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """How a metric asks, and what it asks about."""
+    """Wording of the questions, and the kind of scene graphs that they are about."""
 
     prompts: str
     """File of the wording, ``prompts/<this>.txt``."""
     mended: bool = False
-    """Whether scene graphs are without the release's clear mistakes."""
+    """Scene graphs are without the release's clear mistakes."""
     edition: int = 1
-    """Of the wording: raised with any change of it, since signatures carry it from 2 on."""
+    """Version of the wording, which signatures carry from 2 on: raise it with any change."""
 
 
 PRESET = {
@@ -40,53 +40,53 @@ PRESETS = tuple(PRESET)
 
 def question(question: Question, preset: str = "released") -> str:
     """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
-    return _asking(question, preset)[0]
+    return _question_and_rest(question, preset)[0]
 
 
 def prompt(question: Question, preset: str = "released") -> Prompt:
     """The whole message: descriptions or the image, question, guide and instruction.
 
     An image is asked about without the description that the element comes from: its identifier
-    tells it from the others, what is shared is the image alone, and nothing suggests an answer.
+    tells it from the others, the shared prefix is the image alone, and nothing suggests an answer.
     """
     if question.image is not None:
         opening = _opening(preset, "prompt.picture", "", "")
-        return Prompt(opening, "".join(_asking(question, preset)), (question.image,))
-    source, target = _shown(question.source, preset), _shown(question.target, preset)
+        return Prompt(opening, "".join(_question_and_rest(question, preset)), (question.image,))
+    source, target = _text_of(question.source, preset), _text_of(question.target, preset)
     reference, generation = (
         (target, source) if question.direction == "precision" else (source, target)
     )
     opening = _opening(preset, f"prompt.{question.direction}", reference, generation)
-    return Prompt(opening, "".join(_asking(question, preset)))
+    return Prompt(opening, "".join(_question_and_rest(question, preset)))
 
 
-def _shown(description: Description, preset: str) -> str:
-    """A description as prompts show it: as released with the white space around it."""
+def _text_of(description: Description, preset: str) -> str:
+    """A description as prompts have it: as released with the white space around it."""
     if description.original is None or PRESET[preset].mended:
         return description.text
     return description.original
 
 
-def _asking(question: Question, preset: str) -> tuple[str, str]:
-    """The question, and what follows it in the prompt.
+def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
+    """The question, and the rest of the prompt after it.
 
     The release puts a rewritten identifier where the prompt holds the raw one for the last time.
     That is the question, unless the rest of the prompt happens to hold it: of "a *weak hint*
     glows" it asks about the "weak hint", with "2: the weak hint" in the scoring guide.
     """
-    asker = question.direction if question.image is None else "picture"
-    template = _sections(preset)[f"{question.kind}.{asker}"]
-    _, after = _around(preset, f"prompt.{asker}", "{question}")
+    section = question.direction if question.image is None else "picture"
+    template = _sections(preset)[f"{question.kind}.{section}"]
+    _, after = _around(preset, f"prompt.{section}", "{question}")
     raw = None if PRESET[preset].mended else question.raw
     identifier = question.identifier if raw is None else raw
-    asked = template.format(
+    text = template.format(
         identifier=identifier, text=question.text or "", other=question.other or ""
     )
     if raw is None:
-        return asked, after
+        return text, after
     if raw in after:
-        return asked, _with_last(after, raw, question.identifier)
-    return _with_last(asked, raw, question.identifier), after
+        return text, _with_last(after, raw, question.identifier)
+    return _with_last(text, raw, question.identifier), after
 
 
 def _with_last(text: str, old: str, new: str) -> str:
@@ -105,7 +105,7 @@ def rewrite_prompt(question: Phrase, preset: str = "released") -> Prompt:
 
 
 def check_preset(preset: str) -> str:
-    """Returns ``preset`` if there is one of that name.
+    """Return ``preset`` if there is one of that name.
 
     Raises:
         InputError: there is none; the message lists those there are.
@@ -126,13 +126,13 @@ def _sections(preset: str) -> Mapping[str, str]:
 
 @cache
 def _around(preset: str, section: str, field: str) -> tuple[str, str]:
-    """What a section has before and after its one field that differs between questions."""
+    """A section before and after its one field that differs between questions."""
     before, after = _sections(preset)[section].split(field)
     return before, after
 
 
 @lru_cache(maxsize=1024)
 def _opening(preset: str, section: str, reference: str, generation: str) -> str:
-    """What all questions of one direction about one pair begin with, the descriptions in it."""
+    """The prefix of all questions of one direction about one pair, with the descriptions."""
     before, _ = _around(preset, section, "{question}")
     return before.format(reference=reference, generation=generation)

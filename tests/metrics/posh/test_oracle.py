@@ -13,7 +13,7 @@ from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene, Subject, things
 from posh_reward.metrics.posh.judges.oracle.grounding import ground
-from posh_reward.metrics.posh.judges.oracle.oracle import Oracle, tell
+from posh_reward.metrics.posh.judges.oracle.oracle import Oracle, is_true
 from posh_reward.types import Description, Question, SceneGraph
 
 WOMAN = Subject("woman", "red", pose="stands", hat="white", held="fan", held_color="blue")
@@ -47,17 +47,17 @@ def told(posh: PoSh, text: str, scene: Scene = SHOWN) -> dict[str, bool | None]:
     answers: dict[str, bool | None] = {}
     for place, entity in enumerate(graph.entities):
         ask = Question("precision", "entity", entity.head, source, nothing, place)
-        answers[entity.head] = tell(seen, ask)
+        answers[entity.head] = is_true(seen, ask)
         for attribute in entity.attributes:
             asked = replace(ask, kind="attribute", text=attribute.text)
-            answers[f"{attribute.text} {entity.head}"] = tell(seen, asked)
+            answers[f"{attribute.text} {entity.head}"] = is_true(seen, asked)
     for relation in graph.relations:
         ends = graph.entities[relation.subject].head, graph.entities[relation.object].head
         ask = Question(
             "precision", "relation", ends[0], source, nothing, relation.subject, relation.text,
             ends[1], relation.object,
         )  # fmt: skip
-        answers[f"{ends[0]} {relation.text} {ends[1]}"] = tell(seen, ask)
+        answers[f"{ends[0]} {relation.text} {ends[1]}"] = is_true(seen, ask)
     return answers
 
 

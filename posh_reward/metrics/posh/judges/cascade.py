@@ -1,6 +1,6 @@
 """A judge in two steps: the embedded one settles what is plain, and another is asked the rest.
 
-Plain is what the searched text says in the same words, and a thing of which it has not one word.
+Plain is what the target says in the same words, and a thing of which it has not one word.
 Not exact, so off unless it is asked for, and named in the signature.
 """
 
@@ -19,15 +19,15 @@ from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 Wording = Literal["same", "other", "none"]
-"""same: every word that is asked about stands in the searched text. none: not one does, not even
-within a longer word (function words apart)."""
+"""same: every word of the question stands in the target. none: not one does, not even within a
+longer word (function words apart)."""
 
 VERBATIM = Verdict(distribution(1.0, len(LABELS)))
 ABSENT = Verdict(distribution(0.0, len(LABELS)))
 
 
 class Cascade:
-    """Asks ``judge`` only what the embedded judge cannot settle.
+    """Puts to ``judge`` only what the embedded judge cannot settle.
 
     Settled as explicit: what the text says in the same words and the embedded judge grades at
     least ``high``. Settled as absent: an entity of which the text has no word, and which the
@@ -35,7 +35,7 @@ class Cascade:
     other words may say them. Phrases are rewritten by ``judge``, and its failures stay failures.
 
     Args:
-        judge: who is asked the rest.
+        judge: answers the rest.
         low: grade, 1 to 5; at 1 nothing is settled as absent.
         high: grade, 1 to 5; above 5 nothing is settled as explicit.
 
@@ -70,12 +70,12 @@ class Cascade:
         return pace_of(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per request, in order; a failure is a verdict with its reason."""
+        """One verdict per question, in order; a failure is a verdict with its reason."""
         plain = [self._settle(question) for question in questions]
         hard = [r for r, verdict in zip(questions, plain, strict=True) if verdict is None]
         self.settled += len(questions) - len(hard)
-        asked = iter(self.judge.grade(hard) if hard else ())
-        return [verdict or next(asked) for verdict in plain]
+        answers = iter(self.judge.grade(hard) if hard else ())
+        return [verdict or next(answers) for verdict in plain]
 
     def _settle(self, question: Question) -> Verdict | None:
         wording = wording_of(question)
@@ -108,9 +108,9 @@ class Cascade:
 
 
 def wording_of(question: Question) -> Wording:
-    """Whether the searched text has the words that are asked about."""
-    asked = question.identifier if question.kind == "entity" else question.text or ""
-    words = _words(asked)
+    """Overlap of the question's words with those of its target."""
+    phrase = question.identifier if question.kind == "entity" else question.text or ""
+    words = _words(phrase)
     if words and words <= _words(question.target.text):
         return "same"
     text = question.target.text.lower()

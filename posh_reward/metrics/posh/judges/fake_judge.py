@@ -1,4 +1,4 @@
-"""A judge that does not think: for our tests and for our users'.
+"""A judge that does not think: for tests, ours and our users'.
 
 Its answers depend on the words of the question and of the text alone, so they are the same in
 any order, batch or process. It can be told to fail.
@@ -19,19 +19,19 @@ Grader = Callable[[Question], "float | Failure"]
 
 
 def shared_words(question: Question) -> float:
-    """1 plus 4 times the share of the asked words that the searched text has."""
+    """1 plus 4 times the share of the question's words that the target has."""
     text = " ".join(filter(None, (question.text or question.identifier, question.other)))
-    asked = set(re.findall(r"\w+", text.lower())) - {"the", "a", "an", "of", "with", "relation"}
+    words = set(re.findall(r"\w+", text.lower())) - {"the", "a", "an", "of", "with", "relation"}
     there = set(re.findall(r"\w+", question.target.text.lower()))
-    return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
+    return 1 + 4 * len(words & there) / len(words) if words else 1.0
 
 
 class FakeJudge(Recorder):
-    """Grades by ``grader``, and records every request.
+    """Grades by ``grader``, and records every question.
 
     Args:
-        grader: a pure function of the request; by default the share of words found.
-        name: what the signature says.
+        grader: a pure function of the question; by default the share of words found.
+        name: for the signature.
     """
 
     def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
@@ -41,7 +41,7 @@ class FakeJudge(Recorder):
         self._grader = grader
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per request; the grader decides which fail."""
+        """One verdict per question; the grader decides which fail."""
         self.questions.extend(questions)
         self.usage.requests += len(questions)
         self.usage.images += sum(each.image is not None for each in questions)
@@ -59,12 +59,12 @@ class FakeJudge(Recorder):
 
 
 def quoted_words(prompt: Prompt) -> float:
-    """For a ``FakeModel``: 1 plus 4 times the share of quoted words that the searched text has."""
+    """For a ``FakeModel``: 1 plus 4 times the share of quoted words that the target has."""
     question = prompt.suffix.partition("\n\n")[0]
-    asked = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', question)).lower()))
-    searched = prompt.prefix.partition("DESCRIPTION")[2].partition("DESCRIPTION 2:")[0]
-    there = set(re.findall(r"\w+", searched.lower()))
-    return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
+    words = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', question)).lower()))
+    target = prompt.prefix.partition("DESCRIPTION")[2].partition("DESCRIPTION 2:")[0]
+    there = set(re.findall(r"\w+", target.lower()))
+    return 1 + 4 * len(words & there) / len(words) if words else 1.0
 
 
 def raw_phrase(prompt: Prompt) -> str:

@@ -23,11 +23,11 @@ class Witness(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """What has been asked so far."""
+        """Questions, tokens and seconds so far."""
         ...
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per request, in order; a failure is a verdict with its reason."""
+        """One verdict per question, in order; a failure is a verdict with its reason."""
         ...
 
     def sleep(self) -> None:
@@ -52,17 +52,17 @@ class Judge(Witness, Protocol):
 
 
 def pace_of(judge: Judge) -> Pace:
-    """How much a judge wants to be asked at a time: its own ``pace`` if it has one, else lazily."""
+    """The judge's own ``pace`` if it has one, else lazy."""
     pace: Pace = getattr(judge, "pace", "lazy")
     return pace
 
 
-def sound_grade(given: object) -> Verdict:
-    """A verdict over POSH's five labels: the given one, or a failure in its place.
+def sound_grade(verdict: object) -> Verdict:
+    """A verdict over POSH's five labels: ``verdict``, or a failure in its place.
 
     Checked wherever a judge's answer enters the metric: see ``sound_verdict``.
     """
-    return sound_verdict(given, len(LABELS))
+    return sound_verdict(verdict, len(LABELS))
 
 
 def who_wakes(judge: Judge, witness: Witness | None) -> list[Witness]:
@@ -71,5 +71,5 @@ def who_wakes(judge: Judge, witness: Witness | None) -> list[Witness]:
 
 
 def one_model(judge: Judge, witness: Witness) -> bool:
-    """Whether the same model, with one total, answers for both."""
+    """True if the same model, with one total, answers for both."""
     return judge.usage is witness.usage

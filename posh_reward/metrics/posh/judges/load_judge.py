@@ -35,7 +35,7 @@ def load_judge(
         which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}`` with
             the arguments of that judge's class.
         preset: wording of the questions to language models.
-        store: where language models' answers are kept.
+        store: keeps language models' answers.
 
     Raises:
         InputError: there is none of that name; the message lists those there are.
@@ -60,7 +60,7 @@ def load_witness(
             of the oracle; or the name of drawn images, such as "scenes:train=2000:plain=1", for
             the oracle that knows them.
         preset: wording of the questions to language models.
-        store: where language models' answers are kept.
+        store: keeps language models' answers.
 
     Raises:
         InputError: there is none of that name, or the model does not take images.
@@ -92,7 +92,7 @@ def witness_of(
 
 
 def check_sees(witness: Witness) -> Witness:
-    """Returns the witness, if it can look at images.
+    """Return the witness, if it can look at images.
 
     Raises:
         InputError: it is not a witness, reads texts only, or asks a model that takes no images.
@@ -108,7 +108,7 @@ def check_sees(witness: Witness) -> Witness:
 
 
 def check_asks_alike(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """Checks that a judge that was passed in goes with the metric's preset and store.
+    """Check that a judge goes with the metric's preset and store.
 
     Raises:
         InputError: it does not.

@@ -1,4 +1,4 @@
-"""A judge that asks a language model: requests -> prompts -> verdicts."""
+"""A judge that asks a language model: questions -> prompts -> verdicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PromptJudge:
     """Renders POSH's questions to prompts, and puts them to a model; one that sees is a witness.
 
     Args:
-        model: who answers.
+        model: answers the prompts.
         preset: wording of the prompts; see ``metrics.posh.presets.PRESET``.
         store: where answers are kept and looked up, across runs and processes.
 
@@ -34,7 +34,7 @@ class PromptJudge:
 
     @property
     def pace(self) -> Pace:
-        """What suits the model: fewer calls or fewer tokens."""
+        """Brisk for a model that wants few calls, lazy for one that wants few tokens."""
         return "brisk" if self.model.few_calls else "lazy"
 
     @property
@@ -44,16 +44,16 @@ class PromptJudge:
 
     @property
     def usage(self) -> Usage:
-        """What the judge was asked, and what that cost the model."""
+        """Questions, and their cost to the model."""
         return self.model.usage
 
     @property
     def store(self) -> Store | None:
-        """Where answers are kept."""
+        """File that keeps answers."""
         return self._asker.store
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per request, in order; a failure is a verdict with its reason."""
+        """One verdict per question, in order; a failure is a verdict with its reason."""
         self.model.usage.images += sum(each.image is not None for each in questions)
         return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
 

@@ -1,4 +1,4 @@
-"""Whether a drawing shows what is said of its things: true, false, or None where it cannot tell.
+"""Properties and relations of a drawing's things: true, false, or None where it cannot tell.
 
 It knows the words of ``scene_wording`` and their plain relatives. Another word is never
 guessed at.
@@ -28,19 +28,19 @@ LINKS: dict[Role, frozenset[str]] = {
     "held": frozenset(("holds", "holding", "hold", "carries", "carrying", "with", "has")),
     "backdrop": frozenset(("in front of", "before")),
 }
-"""What joins a figure to its belongings."""
+"""Words that join a figure to its belongings."""
 BACK_LINKS: dict[Role, frozenset[str]] = {
     "worn": frozenset(("part of", "of", "on")),
     "held": frozenset(("part of", "of", "held by")),
     "backdrop": frozenset(("behind",)),
 }
-"""What joins the belongings to their figure."""
+"""Words that join the belongings to their figure."""
 AT = frozenset("on to at in".split())
-"""What joins a thing to its place."""
+"""Words that join a thing to its place."""
 
 
 def has(thing: Thing, text: str) -> bool | None:
-    """Whether a thing has a property, such as "red", "two" or "stands"."""
+    """True if a thing has a property, such as "red", "two" or "stands"."""
     return every(_is(thing, word) for word in words_of(text) if word not in BEING)
 
 
@@ -62,38 +62,38 @@ def _takes(thing: Thing, posture: Posture) -> bool | None:
     return thing.posture == posture or (False if limbs else None)
 
 
-def joined(things: Sequence[Thing], first: int, text: str, second: int) -> bool | None:
-    """Whether a relation holds between two things, such as "holds" or "sits in front of"."""
-    stances, link = _parted(text)
+def joins(things: Sequence[Thing], first: int, text: str, second: int) -> bool | None:
+    """True if a relation holds between two things, such as "holds" or "sits in front of"."""
+    stances, link = _stances_and_link(text)
     one, other = things[first], things[second]
     if one.role == "figure" and other.owner is not None:
-        known = other.owner == first if link in LINKS[other.role] else None
+        holds = other.owner == first if link in LINKS[other.role] else None
     elif other.role == "figure" and one.owner is not None:
-        known = one.owner == second if link in BACK_LINKS[one.role] else None
+        holds = one.owner == second if link in BACK_LINKS[one.role] else None
     elif one.role == "figure" and link in LINKS["backdrop"]:
-        known = False
+        holds = False
     else:
-        known = None
-    return every((known, *(_takes(one, stance) for stance in stances)))
+        holds = None
+    return every((holds, *(_takes(one, stance) for stance in stances)))
 
 
-def placed(thing: Thing, text: str, slot: int | None) -> bool | None:
-    """Whether a thing is in the slot that a place names, such as "stands on" the left."""
-    stances, link = _parted(text)
-    known = thing.slot == slot if slot is not None and link in AT else None
-    return every((known, *(_takes(thing, stance) for stance in stances)))
+def stands_at(thing: Thing, text: str, slot: int | None) -> bool | None:
+    """True if a thing is in the slot that a place names, such as "stands on" the left."""
+    stances, link = _stances_and_link(text)
+    holds = thing.slot == slot if slot is not None and link in AT else None
+    return every((holds, *(_takes(thing, stance) for stance in stances)))
 
 
-def _parted(text: str) -> tuple[list[Posture], str]:
+def _stances_and_link(text: str) -> tuple[list[Posture], str]:
     """The postures in a relation's text, and the rest: "sits in front of" -> sits, in front of."""
     words = words_of(text)
     stances = [STANCES[word] for word in words if word in STANCES]
     return stances, " ".join(w for w in words if w not in STANCES and w not in BEING)
 
 
-def every(known: Iterable[bool | None]) -> bool | None:
-    """Whether all hold: false as soon as one does not; None of nothing, or if one is unknown."""
-    answers = list(known)
+def every(truths: Iterable[bool | None]) -> bool | None:
+    """True if all hold: false as soon as one does not; None of nothing, or if one is unknown."""
+    answers = list(truths)
     if False in answers:
         return False
     return True if answers and None not in answers else None

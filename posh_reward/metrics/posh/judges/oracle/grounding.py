@@ -1,4 +1,4 @@
-"""Which thing of a drawing each entity of a text is.
+"""Correspondence of a text's entities with the things of a drawing.
 
 A noun has to agree; place, properties and relations decide between things of one noun. A thing is
 one entity's only, so that of "a dog ... another dog" one is not in a drawing with a single dog.
@@ -10,18 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from posh_reward.datasets.scenes.subjects import Thing
-from posh_reward.metrics.posh.judges.oracle.depiction import FRONT, PLACES, has, joined
+from posh_reward.metrics.posh.judges.oracle.depiction import FRONT, PLACES, has, joins
 from posh_reward.types import Description, Token
 
 PLACE, RELATION, PROPERTY = 4, 3, 1
-"""What agreement counts for in the choice between things of one noun; disagreement, against."""
+"""Weights of agreement in the choice between things of one noun; disagreement counts against."""
 OTHERS = frozenset("her his its their".split())
-"""Whose right: "to *her* right" is the slot after the one before."""
+"""Possessives of another: "to *her* right" is the slot after hers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """A text, seen in a drawing."""
+    """A text's entities, with the things of a drawing that they are."""
 
     things: Sequence[Thing]
     nouns: Sequence[str]
@@ -39,45 +39,45 @@ def ground(source: Description, things: Sequence[Thing]) -> Grounding:
     nouns = [_noun(source, entity) for entity in range(len(entities))]
     slots = [sentences.get(entity.sentences[0]) if entity.sentences else None
              for entity in entities]  # fmt: skip
-    known = Grounding(things, nouns, slots)
-    while pairs := list(_free(known)):
-        entity, thing = max(pairs, key=lambda pair: _rank(source, known, *pair))
-        known.of[entity] = thing
+    grounding = Grounding(things, nouns, slots)
+    while pairs := list(_free(grounding)):
+        entity, thing = max(pairs, key=lambda pair: _rank(source, grounding, *pair))
+        grounding.of[entity] = thing
     for relation in source.graph.relations:
-        if nouns[relation.subject] == FRONT and relation.object in known.of:
-            known.of.setdefault(relation.subject, known.of[relation.object])
-    return known
+        if nouns[relation.subject] == FRONT and relation.object in grounding.of:
+            grounding.of.setdefault(relation.subject, grounding.of[relation.object])
+    return grounding
 
 
-def _free(known: Grounding) -> Iterator[tuple[int, int]]:
+def _free(grounding: Grounding) -> Iterator[tuple[int, int]]:
     """Pairs of an entity and a thing of its noun that are both unassigned."""
-    taken = set(known.of.values())
-    for entity, noun in enumerate(known.nouns):
-        if entity not in known.of:
-            for place, thing in enumerate(known.things):
+    taken = set(grounding.of.values())
+    for entity, noun in enumerate(grounding.nouns):
+        if entity not in grounding.of:
+            for place, thing in enumerate(grounding.things):
                 if thing.noun == noun and place not in taken:
                     yield entity, place
 
 
-def _rank(source: Description, known: Grounding, entity: int, place: int) -> tuple[float, ...]:
-    """How well an entity and a thing agree; of equals, the earlier in the text comes first."""
-    thing = known.things[place]
-    slot = known.slots[entity]
+def _rank(source: Description, grounding: Grounding, entity: int, place: int) -> tuple[float, ...]:
+    """Agreement of an entity and a thing; of equals, the earlier in the text comes first."""
+    thing = grounding.things[place]
+    slot = grounding.slots[entity]
     score = 0 if slot is None else PLACE * _sign(slot == thing.slot)
     for attribute in source.graph.entities[entity].attributes:
         score += PROPERTY * _sign(has(thing, attribute.text))
     for relation in source.graph.relations:
-        if relation.subject == entity and relation.object in known.of:
-            told = joined(known.things, place, relation.text, known.of[relation.object])
-            score += RELATION * _sign(told)
-        elif relation.object == entity and relation.subject in known.of:
-            told = joined(known.things, known.of[relation.subject], relation.text, place)
-            score += RELATION * _sign(told)
+        if relation.subject == entity and relation.object in grounding.of:
+            holds = joins(grounding.things, place, relation.text, grounding.of[relation.object])
+            score += RELATION * _sign(holds)
+        elif relation.object == entity and relation.subject in grounding.of:
+            holds = joins(grounding.things, grounding.of[relation.subject], relation.text, place)
+            score += RELATION * _sign(holds)
     return thing.role == "figure", score, -entity, -place
 
 
-def _sign(known: bool | None) -> int:
-    return 0 if known is None else 1 if known else -1
+def _sign(grounding: bool | None) -> int:
+    return 0 if grounding is None else 1 if grounding else -1
 
 
 def _noun(source: Description, entity: int) -> str:
@@ -91,16 +91,16 @@ def _noun(source: Description, entity: int) -> str:
 
 def _slots(tokens: Sequence[Token]) -> dict[int, int | None]:
     """Sentence -> the one slot that it names; one that names none goes on about the last."""
-    named: dict[int, list[Token]] = {}
+    places_in: dict[int, list[Token]] = {}
     for token in tokens:
-        named.setdefault(token.sentence, [])
+        places_in.setdefault(token.sentence, [])
         if token.lemma.lower() in PLACES and token.pos in ("NOUN", "PROPN"):
-            named[token.sentence].append(token)
+            places_in[token.sentence].append(token)
     others = {token.head for token in tokens if token.text.lower() in OTHERS}
     relative = {tokens[head].span for head in others}
     slots: dict[int, int | None] = {}
     last: int | None = None
-    for sentence, places in named.items():
+    for sentence, places in places_in.items():
         found = {_slot(each, last, each.span in relative) for each in places} or {last}
         last = found.pop() if len(found) == 1 else None
         slots[sentence] = last

@@ -9,12 +9,12 @@ from functools import lru_cache
 from posh_reward.datasets.load_dataset import scene_options
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import SPLITS, generate
-from posh_reward.datasets.scenes.subjects import NOUNS, Scene, Thing, things
+from posh_reward.datasets.scenes.subjects import NOUNS, Scene, things
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.metrics.posh.judges.oracle.depiction import FRONT, PLACES, has, joined, placed
+from posh_reward.metrics.posh.judges.oracle.depiction import FRONT, PLACES, has, joins, stands_at
 from posh_reward.metrics.posh.judges.oracle.grounding import Grounding, ground
 from posh_reward.models.prompt_images import image_of
-from posh_reward.types import Failure, PromptImage, Question, Usage, Verdict
+from posh_reward.types import Failure, Question, Usage, Verdict
 
 
 @lru_cache(maxsize=4)
@@ -74,11 +74,11 @@ class Oracle:
 
     @property
     def name(self) -> str:
-        """Version of the rules, and the images that are known."""
+        """Version of the rules, and the dataset."""
         return f"oracle-1:{self._dataset}"
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per request, in order."""
+        """One verdict per question, in order."""
         start = time.perf_counter()
         grounded: dict[tuple[str, str], Grounding | None] = {}
         verdicts = [self._answer(question, grounded) for question in questions]
@@ -98,21 +98,16 @@ class Oracle:
             return NO_IMAGE
         key = question.source.text, question.image.digest
         if key not in grounded:
-            shown = self._shown(question.image)
-            grounded[key] = None if shown is None else ground(question.source, shown)
-        seen = grounded[key]
-        if seen is None:
+            scene = album(self._dataset).get(question.image.digest)
+            grounded[key] = None if scene is None else ground(question.source, things(scene))
+        grounding = grounded[key]
+        if grounding is None:
             return UNKNOWN
-        told = tell(seen, question)
-        return UNTOLD if told is None else YES if told else NO
-
-    def _shown(self, image: PromptImage) -> tuple[Thing, ...] | None:
-        """What an image shows; None if that is not known."""
-        scene = album(self._dataset).get(image.digest)
-        return None if scene is None else things(scene)
+        truth = is_true(grounding, question)
+        return UNTOLD if truth is None else YES if truth else NO
 
     def a_image(self) -> object:
-        """One that is known, to try the oracle on.
+        """One of the drawn images, to try the oracle on.
 
         Raises:
             InputError: there is none: the drawn images have no rows.
@@ -132,41 +127,41 @@ class Oracle:
         """Nothing to release."""
 
 
-def tell(seen: Grounding, question: Question) -> bool | None:
-    """Whether the drawing shows what is asked about; None if it does not tell."""
+def is_true(drawing: Grounding, question: Question) -> bool | None:
+    """True if the drawing shows what the question is about; None if it does not tell."""
     if question.kind == "entity":
-        return _there(seen, question.entity)
+        return _there(drawing, question.entity)
     if question.kind == "attribute":
-        return _property(seen, question.entity, question.text or "")
+        return _property(drawing, question.entity, question.text or "")
     assert question.other_entity is not None, "a relation has two ends"
-    return _relation(seen, question.entity, question.text or "", question.other_entity)
+    return _relation(drawing, question.entity, question.text or "", question.other_entity)
 
 
-def _there(seen: Grounding, entity: int) -> bool | None:
-    noun = seen.nouns[entity]
+def _there(drawing: Grounding, entity: int) -> bool | None:
+    noun = drawing.nouns[entity]
     if noun in PLACES:  # every image has a left, a middle and a right
         return True
-    if entity in seen.of:
+    if entity in drawing.of:
         return True
     return False if noun in NOUNS else None
 
 
-def _property(seen: Grounding, entity: int, text: str) -> bool | None:
-    if entity in seen.of and seen.nouns[entity] != FRONT:
-        return has(seen.things[seen.of[entity]], text)
+def _property(drawing: Grounding, entity: int, text: str) -> bool | None:
+    if entity in drawing.of and drawing.nouns[entity] != FRONT:
+        return has(drawing.things[drawing.of[entity]], text)
     return None
 
 
-def _relation(seen: Grounding, first: int, text: str, second: int) -> bool | None:
+def _relation(drawing: Grounding, first: int, text: str, second: int) -> bool | None:
     """A relation of two things, or of a thing and its place."""
-    one, other = seen.of.get(first), seen.of.get(second)
-    if seen.nouns[first] in (*PLACES, FRONT) and text in ("part of", "of"):
+    one, other = drawing.of.get(first), drawing.of.get(second)
+    if drawing.nouns[first] in (*PLACES, FRONT) and text in ("part of", "of"):
         return True if other is not None else None  # "her right", "the front of the house"
     if one is None:
         return None
-    if seen.nouns[second] in PLACES:
-        return placed(seen.things[one], text, seen.slots[second])
+    if drawing.nouns[second] in PLACES:
+        return stands_at(drawing.things[one], text, drawing.slots[second])
     if other is None:
         return None
-    link = f"{text} front of" if seen.nouns[second] == FRONT else text
-    return joined(seen.things, one, link, other)
+    link = f"{text} front of" if drawing.nouns[second] == FRONT else text
+    return joins(drawing.things, one, link, other)
