@@ -37,7 +37,7 @@ RelationSource = Literal["poss", "verb", "prep"]
 
 
 FailureKind = Literal["text", "prompt", "reply", "engine", "error"]
-"""Where a failure arose.
+"""Origin of a failure.
 
 text: a generation or a reference cannot be scored as it is (missing, too long, unparseable).
 prompt: a question cannot be put to this model (longer than its context, say).
@@ -49,7 +49,7 @@ error: code raised an exception that it should not have raised.
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no result. Never a low score, and never an exception for its neighbours."""
+    """Reason for a missing result: never a low score, never an exception for its neighbours."""
 
     kind: FailureKind
     detail: str
@@ -120,7 +120,7 @@ class Entity:
 
     @property
     def flagged(self) -> bool:
-        """Whether the entity belongs to the viewer's frame and is left out of the scores."""
+        """True for the viewer and the viewer's sides, which are left out of the scores."""
         return self.us or self.left or self.right
 
 
@@ -170,7 +170,7 @@ class Question:
     direction: Direction
     kind: Kind
     identifier: str
-    """How the (subject) entity is called: its confirmed or its candidate identifier."""
+    """The (subject) entity's confirmed or candidate identifier."""
     source: Description
     """The description that the element comes from."""
     target: Description
@@ -180,13 +180,13 @@ class Question:
     text: str | None = None
     """The attribute's or the relation's text; None for an entity."""
     other: str | None = None
-    """How the object entity is called; None unless a relation."""
+    """The object entity's identifier; None unless a relation."""
     other_entity: int | None = None
     """Index of the object entity; None unless a relation."""
     raw: str | None = None
-    """What ``identifier`` was rewritten from; None if it was not."""
+    """``identifier`` before it was rewritten; None if it was not."""
     image: PromptImage | None = None
-    """Where it is looked for in place of ``target``; None unless an image is asked."""
+    """The image that is asked in place of ``target``; None for a question about texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Verdict:
     probabilities: tuple[float, ...] | None
     """One per label, worst label first, summing to 1; None if the judgment failed."""
     failure: Failure | None = None
-    """Why there are no probabilities; None if there are."""
+    """Reason for missing probabilities; None if there are some."""
     unparsed: bool = False
     """The reply held no label and was read as the lowest one (the release's policy)."""
     mass: float = 1.0
@@ -217,7 +217,7 @@ class Phrase:
 
     text: str
     kind: Literal["attribute", "relation"]
-    """Which of the two rewrite instructions applies (paper, A.1.4)."""
+    """The rewrite instruction that applies (paper, A.1.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Usage:
-    """What a judge or a model has done so far. The one mutable record: a running total."""
+    """Work of a judge or a model so far. The one mutable record: a running total."""
 
     requests: int = 0
     """Questions that were to be graded."""
@@ -268,7 +268,7 @@ class ImageGrade:
     reference_grade: float
     """1-5; the lowest if the reference was not asked either."""
     failure: Failure | None = None
-    """Why there is no grade."""
+    """Reason for a missing grade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class Element:
 
     @property
     def witness(self) -> Literal["reference", "picture"] | None:
-        """What the grade comes from; None where only the reference was asked."""
+        """The source of the grade; None where only the reference was asked."""
         if self.image_grade is None:
             return None
         image, reference = self.image_grade.grade, self.image_grade.reference_grade
@@ -334,7 +334,7 @@ class Scores:
         return f"Scores({known}, elements={len(self.elements)}, {_beginning(self.generation)})"
 
     def count(self, direction: Direction) -> int:
-        """How many elements the mean of one direction is over."""
+        """Number of elements in the mean of one direction."""
         return sum(element.direction == direction for element in self.elements)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What words mean and how alike they are, for the judge, the reward and the baselines.
+"""Meanings and likeness of words, for the judge, the reward and the baselines.
 
 ::
 

@@ -28,7 +28,7 @@ ANAPHORS = frozenset(
 SOMEONE = frozenset("figure figures person persons people someone individual elder younger".split())
 """Heads that can stand for any person."""
 VIEWERS = frozenset("viewer viewers beholder onlooker onlookers spectator spectators".split())
-"""Who looks at the image, beside "we" and "us"."""
+"""Names of the viewer, beside "we" and "us"."""
 PLACES = frozenset(
     "left right centre center middle side top bottom front back foreground background corner "
     "edge distance end part half".split()
@@ -50,7 +50,7 @@ def term_of(token: Token) -> Term | None:
     return None if token.dep == "aux" else _content(token.text, token.pos)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def _content(text: str, pos: str) -> Term | None:
     word = text.lower()
     if word in FUNCTION_WORDS or not any(map(str.isalnum, word)):
@@ -72,17 +72,17 @@ def words_of(text: str) -> list[str]:
 
 
 def stands_in(heads: list[Term]) -> bool:
-    """Whether a thing has no name of its own: ``she``, ``the other``, ``a figure``."""
+    """True if a thing has no name of its own: ``she``, ``the other``, ``a figure``."""
     return all(word in ANAPHORS or word in SOMEONE for word, _ in heads)
 
 
 def is_anaphor(heads: list[Term]) -> bool:
-    """Whether a thing goes by ``the one``, ``the other``, ``the second``."""
+    """True if a thing goes by ``the one``, ``the other``, ``the second``."""
     return bool(heads) and all(word in ANAPHORS for word, _ in heads)
 
 
 def is_viewer(heads: list[Term]) -> bool:
-    """Whether a thing is who looks at the image."""
+    """True if a thing is the viewer of the image."""
     return bool(heads) and all(word in VIEWERS for word, _ in heads)
 
 
@@ -109,7 +109,7 @@ def _heads() -> dict[str, frozenset[int]]:
     }
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def genders(term: Term) -> Genders:
     """``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> neither."""
     word, pos = term
@@ -155,7 +155,7 @@ UNLIKE = 0.35
 
 @lru_cache(maxsize=1)
 def kinds() -> dict[str, frozenset[str]]:
-    """Preposition -> what it can say."""
+    """Preposition -> its kinds."""
     return {
         word: frozenset(kind for kind, words in KINDS.items() if word in words.split())
         for word in PREPOSITIONS

@@ -66,7 +66,7 @@ def _kin_groups() -> dict[Term, frozenset[int]]:
     return {term: frozenset(groups) for term, groups in found.items()}
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def kin_groups(term: Term) -> frozenset[int]:
     """Groups of ``lexicon/kin.txt`` that a term belongs to, in any of its dictionary forms."""
     known = _kin_groups()
@@ -86,13 +86,13 @@ SIDES = frozenset(("left", "right"))
 
 
 def is_settled(term: Term) -> bool:
-    """Whether there are few ways to say it, all known: a count, a colour, a side."""
+    """True if there are few ways to say it, all known: a count, a colour, a side."""
     word = term[0]
     return number(word) is not None or word in colours() or word in SIDES
 
 
 def is_stuff(term: Term) -> bool:
-    """Whether it says what something is made of, or its colour."""
+    """True if it says what something is made of, or its colour."""
     return term[0] in colours() or is_material(term)
 
 
@@ -180,15 +180,15 @@ def colour_likeness(a: str, b: str) -> float:
     return SAME_COLOURS if hues == others else NEAR_COLOURS if hues & others else 0.0
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def likeness(a: Term, b: Term) -> float:
     """Likeness of two terms, from 0 to 1; symmetric."""
     return TermIndex((b,)).like(a).get(b, 0.0)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=50_000)
 def conflict(a: Term, b: Term) -> bool:
-    """Whether one thing cannot be both: two counts, two colours, two stuffs, or opposites."""
+    """True if one thing cannot be both: two counts, two colours, two stuffs, or opposites."""
     if likeness(a, b) >= ALIKE:
         return False
     if number(a[0]) is not None and number(b[0]) is not None:

@@ -1,4 +1,4 @@
-"""What a word means, as WordNet's synsets with strengths: its senses, their kin, their genera.
+"""Meanings of words, as WordNet's synsets with strengths: senses, their kin, their genera.
 
 A *term* is a word with a coarse part of speech, e.g. ``("women", "n")``. Parts of speech only
 weigh: the likeliest senses of another part of speech stay, because parses err.
@@ -59,9 +59,9 @@ class Meaning(NamedTuple):
     """Synset -> strength, 0 to 1."""
 
     own: dict[int, float]
-    """What a term means or is near to."""
+    """Senses of the term, and synsets near to them."""
     genus: dict[int, float]
-    """What it is a kind of."""
+    """Genera of the senses."""
     narrow: dict[int, float]
     """Those genera whose kinds are alike at all: they say much, and are near enough."""
 
@@ -83,18 +83,18 @@ def synset_pos(file: int) -> str:
     return "n" if 3 <= file <= 28 else "v" if 29 <= file <= 43 else "a"
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def dictionary_forms(word: str) -> tuple[str, ...]:
     """Lemmas of a word, likeliest first, or the word itself if the dictionary lacks it."""
     return wordnet().lemmas(word) or (word,)
 
 
 def is_plural(term: Term) -> bool:
-    """Whether a noun is an inflected form: ``women``."""
+    """True if a noun is an inflected form: ``women``."""
     return term[1] == "n" and dictionary_forms(term[0])[0] != term[0]
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def senses(term: Term) -> dict[int, float]:
     """Synset -> weight, over all dictionary forms of a term."""
     net = wordnet()
@@ -112,7 +112,7 @@ def senses(term: Term) -> dict[int, float]:
     return found
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def meaning(term: Term) -> Meaning:
     """All senses of a term at once."""
     net = wordnet()
@@ -137,23 +137,23 @@ def meaning(term: Term) -> Meaning:
 
 
 def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
-    """Keeps the higher strength; whether that was the new one."""
+    """Keep the higher strength; True if that is the new one."""
     stronger = strength > max(strengths.get(synset, 0.0), LEAST)
     if stronger:
         strengths[synset] = strength
     return stronger
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def rarity(word: str) -> float:
-    """How rare a word is in WordNet's tagged texts, from 0 (a thousand uses) to 1 (none)."""
+    """Rarity of a word in WordNet's tagged texts, from 0 (a thousand uses) to 1 (none)."""
     uses = wordnet().uses(dictionary_forms(word)[0])
     if uses is None:
         return UNKNOWN
     return 1 - min(1.0, log(1 + uses) / log(1 + OFTEN))
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def defining(term: Term) -> dict[str, float]:
     """Lemmas in the definitions of a term's usual senses -> strength: ``leafless`` -> leaf."""
     net = wordnet()
@@ -166,7 +166,7 @@ def defining(term: Term) -> dict[str, float]:
     return found
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def opposites(term: Term) -> frozenset[int]:
     """Synsets that rule a term out: its antonyms, and what is similar to them."""
     net = wordnet()
@@ -181,9 +181,9 @@ def opposites(term: Term) -> frozenset[int]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def is_concrete(term: Term) -> bool:
-    """Whether a noun usually names something that can be seen: a ladder; not a way, a stoop."""
+    """True if a noun usually names something that can be seen: a ladder; not a way, a stoop."""
     net = wordnet()
     usual = {s: w for form in dictionary_forms(term[0]) for s, w in net.senses(form)}
     nouns = {s: w for s, w in usual.items() if synset_pos(net.file[s]) == "n"}
@@ -204,8 +204,8 @@ def _stuff() -> frozenset[int]:
     )
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def is_material(term: Term) -> bool:
-    """Whether a term usually names a stuff: ``oak``, ``leather``, ``wooden``."""
+    """True if a term usually names a stuff: ``oak``, ``leather``, ``wooden``."""
     own, genus, _ = meaning(term)
     return any(max(own.get(s, 0.0), genus.get(s, 0.0)) > 0.45 for s in _stuff())

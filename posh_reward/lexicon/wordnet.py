@@ -10,12 +10,12 @@ import sys
 import zipfile
 from array import array
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
 SHARE_POWER = 0.15
-"""How fast a rare sense loses weight: a sense with a tenth of the uses weighs 0.7."""
+"""Exponent of a sense's share of uses: a sense with a tenth of the uses weighs 0.7."""
 
 ENDINGS = (
     ("ies", "y"), ("ves", "f"), ("ves", "fe"), ("men", "man"), ("ches", "ch"), ("shes", "sh"),
@@ -61,10 +61,9 @@ class WordNet:
     opposite: Rows
     gloss: Rows
     """Per synset the words of its definition."""
-    _senses: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     def senses(self, lemma: str) -> tuple[tuple[int, float], ...]:
-        """(synset, weight) of each sense; the weight says how usual it is, at most 1."""
+        """(synset, weight) of each sense; the most usual has weight 1."""
         number = self.words.get(lemma)
         if number is None:
             return ()
@@ -76,7 +75,7 @@ class WordNet:
         return tuple((s, (n / top) ** SHARE_POWER) for s, n in zip(synsets, uses, strict=True))
 
     def uses(self, lemma: str) -> int | None:
-        """How often a lemma is tagged in WordNet's texts, in any sense; None if unknown."""
+        """Uses of a lemma in WordNet's tagged texts, in any sense; None if unknown."""
         number = self.words.get(lemma)
         if number is None:
             return None

@@ -1,4 +1,4 @@
-"""What metrics share about their inputs: checks of lists and texts, and prompts as files."""
+"""Inputs of all metrics: checks of lists and texts, and prompts as files."""
 
 from __future__ import annotations
 

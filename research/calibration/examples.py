@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
 from posh_reward.types import Span
 from research.calibration import people as sets
 from research.calibration.people import Judged, Pair
@@ -40,7 +43,11 @@ class Examples:
     same: list[int] = field(default_factory=list)
     """Texts against themselves."""
     blind: list[int] = field(default_factory=list)
-    """Lists of nouns against a reference."""
+    """Common words against a reference: a list of nouns, and a chain after stock sentences."""
+    disordered: list[int] = field(default_factory=list)
+    """A reference's words without its order, against it."""
+    halves: list[int] = field(default_factory=list)
+    """First halves of a reference against it."""
     sentences: list[int] = field(default_factory=list)
     """Single sentences of a reference against it."""
 
@@ -68,14 +75,43 @@ def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) 
     for wrong, right in zip(foil[::2].tolist(), foil[1::2].tolist(), strict=True):
         spans = changed(found.pairs[wrong][0].strip(), found.pairs[right][0].strip())
         found.marked.append((wrong, "foil", spans))
-    for path in artworks:
-        for item in json.loads(path.read_text(encoding="utf-8")):
-            add_artwork(found, item)
+    items = [item for path in artworks for item in json.loads(path.read_text(encoding="utf-8"))]
+    common = common_words([item["reference"] for item in items])
+    for item in items:
+        add_artwork(found, item, common)
     return found
 
 
-def add_artwork(found: Examples, item: Any) -> None:
-    """Takes in one artwork's texts."""
+STOCK = (
+    "A man and a woman stand in front of us. The man holds a book and the woman wears a dress. "
+    "Behind them, a window looks onto trees under a blue sky."
+)
+
+
+def content_words(text: str) -> list[str]:
+    """Its words without function words and prepositions."""
+    return [w for w in words_of(text) if w not in FUNCTION_WORDS and w not in PREPOSITIONS]
+
+
+def common_words(texts: Sequence[str], most: int = 150) -> list[str]:
+    """Content words of the most texts."""
+    counts = Counter(word for text in texts for word in dict.fromkeys(content_words(text)))
+    return [word for word, _ in counts.most_common(most)]
+
+
+def disordered(text: str) -> list[str]:
+    """Its words shuffled throughout, as a bag of keywords, and shuffled within each sentence."""
+
+    def shuffled(part: str) -> str:
+        words = [word for word in TOKEN.findall(part) if word.isalnum()]
+        return " ".join(random.Random(0).sample(words, len(words))) + "."
+
+    within = " ".join(map(shuffled, SENTENCE.split(text)))
+    return [shuffled(text), " ".join(content_words(text)) + ".", within]
+
+
+def add_artwork(found: Examples, item: Any, common: Sequence[str] = ()) -> None:
+    """Take in one artwork's texts; ``common`` are words that a blind text may use."""
     group, reference = item["id"], item["reference"]
     found.same.append(found.add((reference, reference), group))
     found.faithful.append(found.add((item["faithful"], reference), group))
@@ -83,8 +119,15 @@ def add_artwork(found: Examples, item: Any) -> None:
     found.marked.append((mistaken, "mistakes", [(s, e) for s, e, _ in item["mistake_spans"]]))
     omitting = found.add((item["omitting"], reference), group)
     found.marked.append((omitting, "omissions", [(s, e) for s, e in item["omission_spans"]]))
-    found.blind.append(found.add((blind_list(), reference), group))
-    for sentence in SENTENCE.split(reference):
+    chain = f"{STOCK} " + "'s ".join(common) + "."
+    for text in (blind_list(), chain):
+        found.blind.append(found.add((text, reference), group))
+    for text in disordered(reference):
+        found.disordered.append(found.add((text, reference), group))
+    sentences = SENTENCE.split(reference)
+    half = " ".join(sentences[: max(1, len(sentences) // 2)])
+    found.halves.append(found.add((half, reference), group))
+    for sentence in sentences:
         found.sentences.append(found.add((sentence, reference), group))
 
 

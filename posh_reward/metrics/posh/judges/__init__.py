@@ -1,4 +1,4 @@
-"""Who answers POSH's questions: judges about texts, witnesses about images.
+"""Judges of texts and witnesses of images, which answer POSH's questions.
 
 ::
 

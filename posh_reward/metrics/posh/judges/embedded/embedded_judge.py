@@ -1,9 +1,8 @@
-"""The embedded judge: answers from the target's own scene graph and words, on a CPU.
+"""The embedded judge: answers from the target's own scene graph, on a CPU.
 
-It is the default with nothing downloaded. It looks for the thing that corresponds (head noun,
-attributes, neighbours), and then for what the question says *of that thing*, by lemma, synonym,
-genus, number, colour and side. It is no language model: its scores are not POSH's published
-ones.
+It looks for the thing that corresponds (head noun, attributes, neighbours), and then for support
+*of that thing*, by lemma, synonym, genus, number, colour and side. It is no language model: its
+scores are not POSH's published ones.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class EmbeddedJudge:
         return "embedded-4"
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per request, in order; it never abstains."""
+        """One verdict per question, in order; it never abstains."""
         start = time.perf_counter()
         verdicts = [
             Verdict(distribution(self._value(question), len(LABELS))) for question in questions

@@ -1,8 +1,9 @@
-"""How much each fact of ``evidence.py`` weighs: a logistic regression for each kind of question.
+"""Facts for and against an answer, and their weights.
 
-Fitted by ``research/calibrate_judge.py``, which prints this table.
-A fact that can only speak for (or only against) an answer has a weight bounded to say so.
-Nothing here is set by hand but the least weights of contradictions (``CONTRADICTIONS`` there).
+A fact is a number, mostly from 0 to 1; one that is left out is 0. A logistic regression for each
+kind of question weighs them. Two rules stand above it: for things that are said not to be there,
+and for things of another stuff. The weights are fitted by ``research/calibrate_judge.py``, which
+prints the table; facts that can only speak for, or only against, have a bound that says so.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from posh_reward.lexicon.likeness import is_settled
 from posh_reward.lexicon.meaning import Term, is_concrete
 from posh_reward.metrics.posh.judges.embedded.joining import (
     JOINED,
-    as_such,
     excluded,
     is_turned,
-    named_and_said,
+    joint,
     opposed,
     place_value,
     rivalled,
     says_little,
+    verb_support,
 )
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question
@@ -44,7 +45,7 @@ QUALIFIED = 0.5
 FOUND = 0.5
 """A likeness of names from which on a thing is mentioned."""
 SAID = 0.6
-"""What is said this well is not denied."""
+"""Support from which on a term is not denied."""
 CLEAR = 0.8
 """A likeness of words from which on an attribute of another thing is the one that is asked for."""
 SURE = 0.8
@@ -52,9 +53,9 @@ SURE = 0.8
 DENIED = 0.03
 """Value of a thing that the target has of another stuff or colour."""
 WITHOUT = 0.7
-"""Value of what is said not to be there ("no shoes"), where the target does not have it."""
+"""Value of a thing that is said not to be there ("no shoes"), where the target lacks it."""
 WORDLESS = 0.5
-"""How well an attribute without a content word is said."""
+"""Support for an attribute without a content word."""
 PART_OF = "part of"
 
 
@@ -77,7 +78,7 @@ def facts_of(matching: Matching, question: Question) -> Facts:
 
 
 def ruled(matching: Matching, question: Question, value: float) -> float:
-    """The value of an answer once the rules for stuffs and for "no shoes" are applied."""
+    """The value of an answer after the rules for stuffs and for "no shoes"."""
     thing = question.entity
     if question.kind != "entity":
         return value
@@ -91,7 +92,7 @@ def ruled(matching: Matching, question: Question, value: float) -> float:
 
 
 def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
-    """Whether the target has the owner in another stuff or colour: a tin cup, a cup of glass."""
+    """True if the target has the owner in another stuff or colour: a tin cup, a cup of glass."""
     if matching.doubt(owner):
         return False
     return any(
@@ -109,9 +110,9 @@ class Namesake(NamedTuple):
     name: float
     """Likeness of the names."""
     agreed: float
-    """Share of what is said of the one that is said of the other; below 0 if they clash."""
+    """Share of the one's profile that is said of the other; below 0 if they clash."""
     qualified: float
-    """Share of what the identifier says beside the name that is said of it."""
+    """Support for the identifier's words beside the name."""
     thing: int
 
 
@@ -132,7 +133,7 @@ def best_namesake(
 
 
 def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
-    """What tells whether the target has a thing, called by this identifier."""
+    """Facts about a thing under one identifier."""
     heads = matching.source.heads[entity]
     corresponding = max((matching.scores[entity][t] for t, _ in matching.cast(entity)), default=0.0)
     if stands_in(heads):
@@ -161,7 +162,7 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
 
 
 def found_facts(matching: Matching, entity: int, found: Namesake, alike: dict[int, float]) -> Facts:
-    """What tells whether a namesake is the thing that is asked for."""
+    """Facts about the namesake of a thing."""
     told = sum(matching.target.salience[thing] for thing, name in alike.items() if name >= FOUND)
     other_number = matching.target.plural[found.thing] != matching.source.plural[entity]
     return {
@@ -176,7 +177,7 @@ def found_facts(matching: Matching, entity: int, found: Namesake, alike: dict[in
 
 
 def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
-    """What tells whether the target says ``text`` of the corresponding thing."""
+    """Facts about an attribute of a thing: the means over its words."""
     owner = matching.best_score(entity)
     each = [word_facts(matching, entity, term) for term in terms_in(matching, text)]
     each = each or [{"said": WORDLESS}]
@@ -185,12 +186,13 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
         for name in {name: None for facts in each for name in facts}
     }
     facts["said_of_it"] = facts["said"] * owner
-    facts["scene"] = matching.scene
+    facts["said_in_scene"] = facts["said"] * matching.scene
+    facts["unsaid_in_scene"] = (1 - facts["said"]) * matching.scene
     return facts
 
 
 def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
-    """What tells whether the target says one word of the corresponding thing."""
+    """Facts about one word of an attribute."""
     best, whom, denied = 0.0, None, False
     row = matching.said(term)
     cast = matching.cast(entity)
@@ -218,7 +220,7 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
 
 
 def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
-    """Whether the target has the word as an attribute, but of another thing."""
+    """True if the target has the word as an attribute, but of another thing."""
     target = matching.target
     return any(
         alike >= CLEAR and any(target.owners.get(i, set()).difference(likeliest) for i in at)
@@ -228,26 +230,30 @@ def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
 
 
 def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
-    """What tells whether the target joins the corresponding things in this way."""
+    """Facts about a relation of two things."""
     words = words_of(text)
     firsts, seconds = matching.players(subject), matching.players(other)
-    best = as_such(matching, firsts, words, seconds)
-    verb, first, second = named_and_said(matching, subject, words, other)
+    best = joint(matching, firsts, words, seconds)
+    entities = matching.source.graph.entities
+    both_ends = 1.0
+    for end in (subject, other):
+        both_ends *= 1.0 if entities[end].us else matching.best_score(end)
     facts = {
-        "as_such": best,
-        "verb_said": verb,
+        "as_such": best.match,
         "verbless": float(all(map(says_little, words))),
-        "subject": first,
-        "object": second,
-        "both_ends": first * second,
+        "both_ends": both_ends,
+        "joined": best.link,
         "part_of": float(text == PART_OF),
-        "scene": matching.scene,
+        "joined_in_scene": best.link * matching.scene,
+        "unjoined_in_scene": (1 - best.link) * matching.scene,
     }
+    if firsts and seconds:
+        facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
     if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
         a, b = firsts[0][0], seconds[0][0]
         facts["turned_round"] = float(is_turned(matching, a, words, b))
         facts["opposed"] = float(opposed(matching, a, words, b))
-        if best < JOINED:
+        if best.match < JOINED:
             facts["excluded"] = float(excluded(matching, a, words, b))
             facts["rivalled"] = float(
                 rivalled(matching, firsts, words, seconds)
@@ -288,28 +294,29 @@ WEIGHTS: dict[Kind, dict[str, float]] = {
         "of_another": -1.00,
         "elsewhere": -0.34,
         "nowhere": -1.38,
-        "scene": 4.08,
+        "said_in_scene": 4.08,
+        "unsaid_in_scene": 1.5,
     },
     "relation": {
         "bias": -1.21,
         "as_such": 1.08,
         "verb_said": 0.40,
         "verbless": 0.26,
-        "subject": 0.00,
-        "object": 0.00,
         "both_ends": 3.53,
+        "joined": 0.5,
         "part_of": -0.32,
         "opposed": -5.51,
         "excluded": -4.16,
         "rivalled": -2.50,
         "turned_round": -2.50,
-        "scene": 1.65,
+        "joined_in_scene": 1.65,
+        "unjoined_in_scene": 1.5,
     },
 }
 
 
 def weighed(kind: Kind, facts: Facts) -> float:
-    """How likely an answer is yes, 0 to 1."""
+    """Probability of yes."""
     weights = WEIGHTS[kind]
     total = weights["bias"] + sum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))

@@ -1,7 +1,7 @@
-"""Two readings side by side: which words and which things correspond, and how surely.
+"""Two readings side by side: corresponding words and things, with sureness.
 
-Things correspond by what they are called and by what is said of them; a clash between their
-attributes (the larger dog, the smaller one) counts against it. The result depends on the two
+Things correspond by name and by what is said of them; a clash between their attributes (the
+larger dog, the smaller one) counts against it. The result depends on the two
 descriptions alone, not on the order of questions.
 """
 
@@ -11,39 +11,37 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
-from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
+from posh_reward.lexicon.function_words import is_anaphor, is_viewer, stands_in
 from posh_reward.lexicon.likeness import conflict
 from posh_reward.lexicon.meaning import Term, rarity
-from posh_reward.metrics.posh.judges.embedded.reading import ELSEWHERE, Reading
+from posh_reward.metrics.posh.judges.embedded.reading import Reading
 
 STAND_IN = 0.45
 """Likeness of two persons by different names, or of a pronoun and a person."""
 ANOTHER = 0.6
 """Likeness of ``one``, ``other``, ``second`` and the like, which take up a name."""
 OTHER_NUMBER = 0.8
-"""What is left of a correspondence of one with many: the dog, two dogs."""
+"""Factor for a correspondence of one with many: the dog, two dogs."""
 CONTEXT = 0.5
-"""Share of a correspondence that rests on what is said of the thing."""
+"""Share of a correspondence that rests on the things' profiles, not on their names."""
 CLASHED = 0.4
-"""Least that is left of the likeness of names: a red dress is a blue dress, not a red coat."""
+"""Least factor for the likeness of names: a red dress is a blue dress, not a red coat."""
 UNSAID = 0.5
-"""Agreement of a thing of which nothing is said."""
+"""Agreement of a thing with an empty profile."""
 STRONG = 0.85
-"""Attachment of what is said of the thing itself."""
+"""Attachment from which on a word is said of the thing itself."""
 CLASH = 0.5
-"""What is left of an agreement after each clash between attributes."""
+"""Factor for an agreement with each clash between attributes."""
 CLASHING = 0.5
-"""What is said this well does not clash."""
+"""Support from which on a term does not clash."""
 SAME_NAME = 0.8
 """Likeness of names from which on two things can be mixed up."""
 CLEARLY = 0.1
-"""Share of what is said of a thing that decides between two."""
-PLAIN = 0.5
-"""Words less alike than this say nothing of a thing that is only in the same sentence."""
+"""Share of a profile that decides between two things."""
 MENTIONED = 0.3
-"""What is said less well than this of a thing is not said of it."""
+"""Minimum support for an attribute to count."""
 SHARPNESS = 3.0
-"""How clearly the best correspondence beats the next."""
+"""Exponent by which the best correspondence beats the next."""
 PRONOUN = 0.7
 """Sureness that a pronoun which stands alone is a given person."""
 KIND = 0.7
@@ -52,23 +50,24 @@ COMMON = 0.3
 """Weight of the commonest word in a scene; the rarest has 1 more."""
 MOST_PLAYERS = 4
 MOST_CANDIDATES = 40
-"""Bounds the work on a text that repeats one word a thousand times."""
+"""Most namesakes of a thing: bounds the work on a text that repeats one word."""
 
 
 class Matching:
-    """How the things and words of ``source`` correspond to those of ``target``."""
+    """Correspondence of the things and words of ``source`` with those of ``target``."""
 
     def __init__(self, source: Reading, target: Reading) -> None:
         self.source = source
         self.target = target
         self._words: dict[Term, dict[Term, float]] = {}
         self._said: dict[Term, dict[int, float]] = {}
+        self._contraries: dict[Term, list[Term]] = {}
         self._named: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
         nameless = [i for i in range(len(target.graph.entities)) if stands_in(target.heads[i])]
         self._nameless = nameless[:MOST_CANDIDATES]
         self.scores = [self._row(thing) for thing in range(len(source.heads))]
-        """Per thing of the source: thing of the target -> how well they correspond, 0 to 1."""
+        """Per thing of the source: thing of the target -> correspondence, 0 to 1."""
         self._best: dict[int, float] = {}
         for row in self.scores:
             for thing, score in row.items():
@@ -77,26 +76,27 @@ class Matching:
 
     @cached_property
     def scene(self) -> float:
-        """Share of the source's words that the target has; rare ones weigh more.
+        """Mean correspondence of the source's things, 0 to 1; rare names weigh more.
 
-        The more of it agrees, the likelier it is that a thing of the same name is the same.
+        The more of the scene agrees, the likelier it is that a thing of the same name is the same.
         """
-        weights = {t: COMMON + rarity(t[0]) for t in self.source.places if t[0] not in PREPOSITIONS}
-        found = [
-            (weight, self.anywhere(term)) for term, weight in weights.items() if term[1] != "x"
-        ]
-        total = sum(weight for weight, _ in found)
-        return sum(w * a for w, a in found if a >= PLAIN) / total if total else UNSAID
+        total = agreed = 0.0
+        for thing, heads in enumerate(self.source.heads):
+            if heads and not stands_in(heads):
+                weight = COMMON + max(rarity(word) for word, _ in heads)
+                total += weight
+                agreed += weight * self.best_score(thing)
+        return agreed / total if total else UNSAID
 
     def words(self, term: Term) -> dict[Term, float]:
-        """Terms of the target that are like a term -> how alike."""
+        """Terms of the target that are like a term -> likeness."""
         found = self._words.get(term)
         if found is None:
             found = self._words[term] = self.target.index.like(term)
         return found
 
     def named(self, heads: tuple[Term, ...]) -> dict[int, float]:
-        """Things of the target that are called like this -> how alike the names are."""
+        """Things of the target with such a name -> likeness of the names."""
         found = self._named.get(heads)
         if found is None:
             found = self._named[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
@@ -136,7 +136,7 @@ class Matching:
         return None
 
     def _by_sort(self, thing: int) -> dict[int, float]:
-        """Things of the target that could be this one, though they are called otherwise."""
+        """Things of the target that could be this one under another name."""
         heads, who = self.source.heads[thing], self.source.genders[thing]
         anaphor = is_anaphor(heads)
         everyone = range(min(len(self.target.graph.entities), MOST_CANDIDATES))
@@ -150,10 +150,7 @@ class Matching:
         return found
 
     def context(self, thing: int, others: Iterable[int]) -> dict[int, float]:
-        """Other thing -> share of what is said of ``thing`` that is said of it, -1 to 1.
-
-        Below 0 where their attributes clash.
-        """
+        """Other thing -> share of ``thing``'s profile that is said of it, below 0 if they clash."""
         known = self._contexts.setdefault(thing, {})
         missing = [other for other in others if other not in known]
         said = self.source.profiles[thing]
@@ -186,40 +183,44 @@ class Matching:
         return agreed / total * left - (1 - left)
 
     def said(self, term: Term) -> dict[int, float]:
-        """Thing of the target -> how well ``term`` is said of it, near its mentions."""
-        found = self._said.get(term)
-        if found is None:
-            found = {}
-            loosely, firmly = self.target.said_of, self.target.firmly_said_of
-            known = found.get
-            for other, value in self.words(term).items():
-                for thing, weight in (loosely if value >= PLAIN else firmly)[other].items():
-                    said = value * weight
-                    if said > known(thing, 0.0):
-                        found[thing] = said
-            self._said[term] = found
-        return found
+        """Thing of the target -> support for ``term`` of it, 0 to 1."""
+        support = self._said.get(term)
+        if support is None:
+            support = {}
+            for other, alike in self.words(term).items():
+                for thing, weight in self.target.said_of[other].items():
+                    if alike * weight > support.get(thing, 0.0):
+                        support[thing] = alike * weight
+            self._said[term] = support
+        return support
 
     def anywhere(self, term: Term) -> float:
-        """How well the target says ``term`` of anything, 0 to 1."""
+        """Likeness of a term to the target's likest, 0 to 1."""
         return max(self.words(term).values(), default=0.0)
 
     def support(self, term: Term, thing: int) -> float:
-        """How well the target says ``term`` of one of its things, 0 to 1."""
-        return max(self.said(term).get(thing, 0.0), ELSEWHERE * self.anywhere(term))
+        """Support for ``term`` of one of the target's things, 0 to 1."""
+        return self.said(term).get(thing, 0.0)
+
+    def contraries(self, term: Term) -> list[Term]:
+        """Terms of the target that rule a term out."""
+        contraries = self._contraries.get(term)
+        if contraries is None:
+            contraries = [other for other in self.target.places if conflict(term, other)]
+            self._contraries[term] = contraries
+        return contraries
 
     def denied(self, term: Term, thing: int) -> bool:
-        """Whether an attribute of the target's thing rules the term out."""
+        """True if an attribute of the target's thing rules the term out."""
         return any(conflict(term, claim) for claim in self.target.claims[thing])
 
     def cast(self, thing: int) -> list[tuple[int, float]]:
-        """Things of the target that may be this one, with sureness, the likeliest first with 1.
-
-        A thing of the target that fits another thing of the source better counts less.
-        """
+        """Things of the target that may be this one, with sureness, the likeliest first with 1."""
         found = self._cast.get(thing)
         if found is None:
             row = self.scores[thing]
+            # A thing of the target that fits another thing of the source better counts less: a
+            # soft assignment, which needs no search over all pairings.
             fair = {t: s * (s / self._best[t]) for t, s in row.items() if s}
             top = max(fair.values(), default=0.0)
             ranked = sorted(fair.items(), key=lambda item: (-item[1], item[0]))
@@ -228,7 +229,7 @@ class Matching:
         return found
 
     def mixed_up(self, thing: int, term: Term, whom: int) -> bool:
-        """Whether but for ``term`` the thing would rather be another, which denies the term.
+        """True if but for ``term`` the thing would rather be another, which denies the term.
 
         "The larger dog has a tan patch", where the target gives the patch to the smaller one.
         """
@@ -250,7 +251,7 @@ class Matching:
         return max(map(fit, others)) > fit(whom) + CLEARLY * sum(rest.values())
 
     def best_score(self, thing: int) -> float:
-        """How well the likeliest thing of the target corresponds, 0 to 1."""
+        """Correspondence of the likeliest thing of the target, 0 to 1."""
         cast = self.cast(thing)
         return self.scores[thing][cast[0][0]] if cast else 0.0
 
