@@ -34,8 +34,8 @@ from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, Element, Scores
 from research.compare_rewards.tables import Table, write_between
-from research.witness_study.erring import Erring
-from research.witness_study.told import Written, told_of, written
+from research.witness_study.erring_witness import ErringWitness
+from research.witness_study.scene_texts import SceneText, scene_texts, texts_of
 
 NEVER = 1.0
 BARS = (2.0, 3.0, 4.0, 5.0)
@@ -54,7 +54,7 @@ class Case:
 
     kind: str
     errs: float
-    texts: Sequence[Written]
+    texts: Sequence[SceneText]
     scores: Sequence[Scores]
 
 
@@ -92,11 +92,11 @@ def oracle(count: int, seed: int) -> str:
 def study(count: int, seed: int) -> list[Case]:
     """All texts with their scores; the witness was asked about everything."""
     scenes = images(count, seed)
-    texts = written(scenes)
+    texts = scene_texts(scenes)
     shown = [draw(scene) for scene in scenes]
 
     def scored(kind: str, errs: float) -> list[Scores]:
-        posh = PoSh(witness=Erring(oracle(count, seed), errs), supported=HIGHEST_GRADE)
+        posh = PoSh(witness=ErringWitness(oracle(count, seed), errs), supported=HIGHEST_GRADE)
         return posh.score(
             [each.text for each in texts],
             [REFERENCES[kind](scenes[each.image]) for each in texts],
@@ -195,9 +195,9 @@ def marked(scenes: Sequence[Scene], witness: str) -> str:
     shown = [
         scene for scene in scenes if scene_wording.uneven(scene) != scene_wording.reference(scene)
     ][:3]
-    told = [scene_wording.reference(list(told_of(scene))[2]) for scene in shown]
+    texts = [scene_wording.reference(list(texts_of(scene))[2]) for scene in shown]
     items = []
-    for scene, text in zip(shown, told, strict=True):
+    for scene, text in zip(shown, texts, strict=True):
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
             [scores] = posh.score([text], [scene_wording.uneven(scene)], [draw(scene)])
             items.append(PairCard(f"{scene.uid}, {name}", scores, png(scene)))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
-from posh_reward.lexicon.function_words import is_anaphor, is_viewer, stands_in
+from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
 from posh_reward.lexicon.likeness import conflict
 from posh_reward.lexicon.meaning import Term, rarity
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
@@ -38,6 +38,8 @@ SAME_NAME = 0.8
 """Likeness of names from which on two things can be mixed up."""
 CLEARLY = 0.1
 """Share of a profile that decides between two things."""
+PLAIN = 0.5
+"""Likeness from which on a word of the source counts as in the target's scene."""
 MENTIONED = 0.3
 """Minimum support for an attribute to count."""
 SHARPNESS = 3.0
@@ -76,16 +78,18 @@ class Matching:
 
     @cached_property
     def scene(self) -> float:
-        """Mean correspondence of the source's things, 0 to 1; rare names weigh more.
+        """Share of the words of the source's elements that the target's elements have, 0 to 1.
 
-        The more of the scene agrees, the likelier it is that a thing of the same name is the same.
+        Rare words weigh more. The more of the scene agrees, the likelier it is that a thing of the
+        same name is the same.
         """
         total = agreed = 0.0
-        for thing, heads in enumerate(self.source.heads):
-            if heads and not stands_in(heads):
-                weight = COMMON + max(rarity(word) for word, _ in heads)
+        for term in self.source.places:
+            if term[0] not in PREPOSITIONS and term[1] != "x":
+                weight = COMMON + rarity(term[0])
+                likeness = self.anywhere(term)
                 total += weight
-                agreed += weight * self.best_score(thing)
+                agreed += weight * likeness if likeness >= PLAIN else 0.0
         return agreed / total if total else UNSAID
 
     def words(self, term: Term) -> dict[Term, float]:

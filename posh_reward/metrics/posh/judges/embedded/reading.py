@@ -62,7 +62,8 @@ class Reading:
         self.graph = description.graph
         self.tokens = description.tokens or plain_tokens(description.text)
         self._starts = {token.span[0]: i for i, token in enumerate(self.tokens)}
-        covered = self._covered()
+        # Without a parse there are no elements either, and bare words have to do.
+        covered = self._covered() if description.tokens else set(range(len(self.tokens)))
         self.terms: list[Term | None] = [None] * len(self.tokens)
         """Per token its term; None for function words, punctuation, and outside of elements."""
         places: dict[Term, list[int]] = defaultdict(list)
@@ -220,11 +221,16 @@ class Reading:
         return max(PART_OF_IT if HAVING & set(partners.get(o, ())) else OTHERS for o in owners)
 
     def _covered(self) -> set[int]:
-        """Tokens of entities, attributes and relations."""
+        """Tokens of the elements that count: those of the viewer alone cost nothing to write."""
+        entities = self.graph.entities
         spans = [
-            *(entity.spans for entity in self.graph.entities),
-            *(a.spans for entity in self.graph.entities for a in entity.attributes),
-            *(relation.spans for relation in self.graph.relations),
+            *(entity.spans for entity in entities),
+            *(a.spans for entity in entities if not entity.flagged for a in entity.attributes),
+            *(
+                relation.spans
+                for relation in self.graph.relations
+                if not (entities[relation.subject].flagged and entities[relation.object].flagged)
+            ),
         ]
         return {token for each in spans for token in self.tokens_in(each)}
 

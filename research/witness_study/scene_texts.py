@@ -33,11 +33,11 @@ OPTIONAL: tuple[Mapping[str, None], ...] = (
 )
 """Parts that a description reads as well without."""
 Fact = tuple[int, str, object]
-"""Slot, what about it, and its value."""
+"""Slot, property and value."""
 
 
 @dataclass(frozen=True)
-class Written:
+class SceneText:
     """A text about an image."""
 
     image: int
@@ -46,16 +46,16 @@ class Written:
     """Share of its details that are true of the drawing."""
 
 
-def written(scenes: Sequence[Scene]) -> list[Written]:
+def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:
     """``TEXTS`` about each image."""
     return [
-        Written(image, scene_wording.reference(told), truth(told, scene))
+        SceneText(image, scene_wording.reference(content), truth(content, scene))
         for image, scene in enumerate(scenes)
-        for told in told_of(scene)
+        for content in texts_of(scene)
     ]
 
 
-def told_of(scene: Scene) -> Iterator[Scene]:
+def texts_of(scene: Scene) -> Iterator[Scene]:
     """Contents of each text."""
     for mistakes in range(TEXTS):
         rng = random.Random(f"{scene.uid}/told/{mistakes}")
@@ -65,7 +65,7 @@ def told_of(scene: Scene) -> Iterator[Scene]:
             slot = rng.choice([slot for slot, each in enumerate(slots) if each])
             subject = slots[slot]
             assert subject is not None
-            slots[slot] = mistaken(subject, scene.slots[slot], rng)
+            slots[slot] = falsified(subject, scene.slots[slot], rng)
         yield Scene(f"{scene.uid}/{mistakes}", tuple(slots))
 
 
@@ -77,7 +77,7 @@ def shortened(subject: Subject, share: float, rng: random.Random) -> Subject:
     return subject
 
 
-def mistaken(subject: Subject, shown: Subject | None, rng: random.Random) -> Subject:
+def falsified(subject: Subject, shown: Subject | None, rng: random.Random) -> Subject:
     """The subject with one more detail that is not as it is ``shown``, if there is any left."""
     changes = [
         (name, values)
@@ -116,7 +116,7 @@ def facts(scene: Scene) -> set[Fact]:
     }
 
 
-def truth(told: Scene, shown: Scene) -> float:
-    """The share of what is told that is shown."""
-    said = facts(told)
-    return len(said & facts(shown)) / len(said)
+def truth(content: Scene, shown: Scene) -> float:
+    """Share of the details that the drawing has."""
+    details = facts(content)
+    return len(details & facts(shown)) / len(details)

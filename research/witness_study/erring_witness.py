@@ -10,7 +10,7 @@ from posh_reward.metrics.posh.judges.oracle import Oracle
 from posh_reward.types import Question, Verdict
 
 
-class Erring(Oracle):
+class ErringWitness(Oracle):
     """The oracle, with some of its answers turned around: always the same ones.
 
     Args:
