@@ -103,10 +103,10 @@ def read_references(name: str, split: str) -> list[dict[str, Any]]:
         rows = json.loads(path.read_text(encoding="utf-8"))
     else:
         rows = load_rows(name, split)
-    found = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
-    if not found:
+    usable = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
+    if not usable:
         raise InputError(f"{name} has no row with a text in the column reference")
-    return found
+    return usable
 
 
 if __name__ == "__main__":

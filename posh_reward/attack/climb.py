@@ -223,9 +223,9 @@ def attack(
 
 def read_journal(path: Path) -> dict[tuple[str, bool], Find]:
     """The last find of each climb; a last line that was cut short is removed."""
-    found: dict[tuple[str, bool], Find] = {}
+    last: dict[tuple[str, bool], Find] = {}
     if not path.exists():
-        return found
+        return last
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
@@ -233,5 +233,5 @@ def read_journal(path: Path) -> dict[tuple[str, bool], Find]:
     for line in whole.splitlines():
         values = json.loads(line)
         find = Find(**{**values, "units": tuple(values["units"])})
-        found[find.grammar, find.behind] = find
-    return found
+        last[find.grammar, find.behind] = find
+    return last

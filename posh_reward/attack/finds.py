@@ -41,7 +41,7 @@ def honest(target: Target) -> list[PaidText]:
         "another row's reference": references[1:] + references[:1],
     }
     paid = target.pay(list(ways.values()))
-    found = [
+    yardsticks = [
         PaidText("honest", name, fmean(rewards), None, texts[0])
         for (name, texts), rewards in zip(ways.items(), paid, strict=True)
     ]
@@ -50,7 +50,7 @@ def honest(target: Target) -> list[PaidText]:
     # one candidate per position, so that each row's sentences are all paid; short rows repeat
     single = target.pay([[part[at % len(part)] for part in parts] for at in range(most)])
     means = [fmean(single[at][row] for at in range(len(part))) for row, part in enumerate(parts)]
-    return [*found, PaidText("honest", "one true sentence", fmean(means), None, parts[0][0])]
+    return [*yardsticks, PaidText("honest", "one true sentence", fmean(means), None, parts[0][0])]
 
 
 def climbed(finds: Iterable[Find], target: Target, stock: WordStock) -> list[PaidText]:

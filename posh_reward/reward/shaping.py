@@ -33,9 +33,9 @@ Objective = Literal["f1", "weighted", "separate"]
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """How precision (few mistakes) and recall (few omissions) make rewards in [0.2, 1].
+    """Settings by which precision (few mistakes) and recall (few omissions) make rewards.
 
-    Higher is better.
+    Rewards lie in [0.2, 1]; higher is better.
     """
 
     objective: Objective = "f1"
@@ -110,7 +110,7 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
     axes = _axes(scores, shaping, weights)
     if axes is None:
         return None
-    return _towards_worst(_combined(*axes, shaping), _kept(scores, axes[0], shaping))
+    return _towards_worst(_combined(*axes, shaping), _share_left(scores, axes[0], shaping))
 
 
 def shape_axes(
@@ -124,8 +124,8 @@ def shape_axes(
     if axes is None:
         return None
     precision, recall = axes
-    kept = _kept(scores, precision, shaping)
-    return _towards_worst(precision, kept), _towards_worst(recall, kept)
+    left = _share_left(scores, precision, shaping)
+    return _towards_worst(precision, left), _towards_worst(recall, left)
 
 
 def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, float] | None:
@@ -189,21 +189,21 @@ def _combined(precision: float, recall: float, shaping: Shaping) -> float:
     return max(min(precision, recall), min(mean, max(precision, recall)))  # rounding apart
 
 
-def _kept(scores: Scores, precision: float, shaping: Shaping) -> float:
+def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
     """The share of its distance from the worst that a reward keeps."""
-    kept = 1.0
+    left = 1.0
     if shaping.mistake_floor is not None:
-        kept *= _clipped((precision - WORST) / (shaping.mistake_floor - WORST))
+        left *= _clipped((precision - WORST) / (shaping.mistake_floor - WORST))
     if shaping.length_limit is not None:
-        kept *= _clipped(2 - length_ratio(scores) / shaping.length_limit)
+        left *= _clipped(2 - length_ratio(scores) / shaping.length_limit)
     if shaping.repetition_limit is not None:
         repeated = repeated_share(scores.generation)
-        kept *= _clipped((1 - repeated) / (1 - shaping.repetition_limit))
+        left *= _clipped((1 - repeated) / (1 - shaping.repetition_limit))
     if shaping.coverage_floor:
-        kept *= _clipped(_coverage(scores) / shaping.coverage_floor)
+        left *= _clipped(_coverage(scores) / shaping.coverage_floor)
     if shaping.detail_floor:
-        kept *= _clipped(_detail(scores) / shaping.detail_floor)
-    return kept
+        left *= _clipped(_detail(scores) / shaping.detail_floor)
+    return left
 
 
 def _detail(scores: Scores) -> float:
@@ -213,8 +213,8 @@ def _detail(scores: Scores) -> float:
     return (len(kinds) - entities) / entities if entities >= LIST else math.inf
 
 
-def _towards_worst(reward: float, kept: float) -> float:
-    return WORST + (reward - WORST) * kept if kept < 1 else reward
+def _towards_worst(reward: float, left: float) -> float:
+    return WORST + (reward - WORST) * left if left < 1 else reward
 
 
 def _clipped(share: float) -> float:

@@ -105,16 +105,16 @@ def unjoined(text: str) -> str:
     text = JOINING_QUOTE.sub(" ", RUN.sub(_if_parting, text))
     text = DIGITS.sub(_blank, text)
     text = HUMPS.sub(_blank, text)
-    return COMPOUND.sub(lambda found: re.sub(r"[^\w]|_", " ", found[0]), text)
+    return COMPOUND.sub(lambda match: re.sub(r"[^\w]|_", " ", match[0]), text)
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
-def _if_seen(found: re.Match[str]) -> str:
+def _if_seen(match: re.Match[str]) -> str:
     """A character, or a blank if it is not seen, or hides behind a letter that it does not suit."""
-    character, at, text = found[0], found.start(), found.string
+    character, at, text = match[0], match.start(), match.string
     category = unicodedata.category(character)
     if category in UNSEEN or character in EMPTY:
         return " "
@@ -128,35 +128,35 @@ def _if_seen(found: re.Match[str]) -> str:
     return " " if category in ("Lo", "Lm") and "a" <= after <= "z" else character
 
 
-def _if_parting(found: re.Match[str]) -> str:
+def _if_parting(match: re.Match[str]) -> str:
     """Marks inside a word as they are, or blanks where they make one word of two."""
-    marks, text = found[0], found.string
+    marks, text = match[0], match.string
     if marks in APOSTROPHES:
-        return _apostrophe(found)
+        return _apostrophe(match)
     if unicodedata.normalize("NFKC", marks) in HYPHENS or (
-        marks in ABBREVIATING and _beside_a_letter(found)
+        marks in ABBREVIATING and _beside_a_letter(match)
     ):
         return marks
-    if text[found.start() - 1].isdigit() and text[found.end()].isdigit():
+    if text[match.start() - 1].isdigit() and text[match.end()].isdigit():
         return marks  # 1,000 and 16:9
-    return marks if _parts(marks) else _blank(found)
+    return marks if _parts(marks) else _blank(match)
 
 
-def _beside_a_letter(found: re.Match[str]) -> bool:
+def _beside_a_letter(match: re.Match[str]) -> bool:
     """True if a single letter stands before or behind: "a.m.", "AT&T"."""
     sides = (
-        re.search(r"(?<!\w)\w\Z", found.string[: found.start()]),
-        re.match(r"\w(?!\w)", found.string[found.end() :]),
+        re.search(r"(?<!\w)\w\Z", match.string[: match.start()]),
+        re.match(r"\w(?!\w)", match.string[match.end() :]),
     )
     return any(sides)
 
 
-def _apostrophe(found: re.Match[str]) -> str:
-    before = re.search(r"[^\W_]*\Z", found.string[: found.start()])
-    after = re.match(r"[^\W_]*", found.string[found.end() :])
+def _apostrophe(match: re.Match[str]) -> str:
+    before = re.search(r"[^\W_]*\Z", match.string[: match.start()])
+    after = re.match(r"[^\W_]*", match.string[match.end() :])
     assert before is not None
     assert after is not None
-    return found[0] if min(len(before[0]), len(after[0])) <= CONTRACTED else " "
+    return match[0] if min(len(before[0]), len(after[0])) <= CONTRACTED else " "
 
 
 @lru_cache(maxsize=4096)
@@ -232,8 +232,8 @@ def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
 
 def repeated_share(text: str) -> float:
     """The share of four-word sequences that occurred before in the text; 0 if it is shorter."""
-    found = words(text)
-    grams = [tuple(found[i : i + GRAM]) for i in range(len(found) - GRAM + 1)]
+    parts = words(text)
+    grams = [tuple(parts[i : i + GRAM]) for i in range(len(parts) - GRAM + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
