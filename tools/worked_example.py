@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from posh_reward import PoSh, Scores
-from posh_reward.study.pages.element_marks import asked
+from posh_reward.study.pages.element_marks import question_about
 from posh_reward.types import Description, Direction, Element
 
 GENERATION = (
@@ -59,7 +59,9 @@ def questions(scores: Scores) -> str:
     names = dict(SIDES)
     for element in scores.elements:
         grade = "none" if element.grade is None else f"{element.grade:.1f}"
-        rows.append(f"| {names[element.direction]} | {element.kind} | {asked(element)} | {grade} |")
+        rows.append(
+            f"| {names[element.direction]} | {element.kind} | {question_about(element)} | {grade} |"
+        )
     return "\n".join(rows)
 
 

@@ -60,11 +60,11 @@ class Stretch:
         if self.lowest is None:
             return "failed"
         level = level_of(self.lowest)
-        shown = any(element.witness == "picture" for element in self.elements)
-        return "seen" if level == "clear" and shown else level
+        by_image = any(element.witness == "picture" for element in self.elements)
+        return "seen" if level == "clear" and by_image else level
 
     @property
-    def marked(self) -> bool:
+    def has_mark(self) -> bool:
         """True if there is a mistake, an omission or a failure to point out."""
         return self.level not in ("none", "clear")
 
@@ -113,15 +113,15 @@ def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
 
 def _joined(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
     """The pieces, those made one that only white space keeps apart."""
-    kept: list[Stretch] = []
+    merged: list[Stretch] = []
     for piece in pieces:
-        between = kept and not kept[-1].elements and not kept[-1].text.strip()
-        if between and len(kept) > 1 and piece.elements and kept[-2].elements == piece.elements:
-            first, space = kept[-2:]
-            kept[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
+        between = merged and not merged[-1].elements and not merged[-1].text.strip()
+        if between and len(merged) > 1 and piece.elements and merged[-2].elements == piece.elements:
+            first, space = merged[-2:]
+            merged[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
         else:
-            kept.append(piece)
-    return iter(kept)
+            merged.append(piece)
+    return iter(merged)
 
 
 def _covering(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
@@ -141,8 +141,8 @@ def _covering(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Ele
 
 def preset_of(signature: str) -> str:
     """The wording that a signature names; the released one if it names none that we know."""
-    named = field_of(signature, "preset")
-    return named if named in PRESETS else PRESETS[0]
+    preset = field_of(signature, "preset")
+    return preset if preset in PRESETS else PRESETS[0]
 
 
 def supported_of(signature: str) -> float:
@@ -182,7 +182,7 @@ def _question(kind: Kind, direction: Direction, preset: str) -> str:
     return whole.removeprefix("Q: ").partition("? Consider")[0] + "?"
 
 
-def asked(element: Element, signature: str = "") -> str:
+def question_about(element: Element, signature: str = "") -> str:
     """Return the question about an element, or why there was none, in one sentence."""
     values = dict(zip(NAMES, names(element), strict=True))
     return re.sub(r"\{(\w+)\}", lambda match: values[match[1]] or "", wording(element, signature))

@@ -152,9 +152,9 @@ def _length(ranked: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
     clouds = [
         Cloud(
             each.model,
-            (found := totals[each.model]).lengths,
-            found.scores["overall"],
-            bootstrap_mean(found.lengths),
+            (total := totals[each.model]).lengths,
+            total.scores["overall"],
+            bootstrap_mean(total.lengths),
             each.axes["overall"],
         )
         for each in ranked
@@ -168,8 +168,8 @@ def _precision_recall(ranked: Sequence[Standing], totals: Mapping[str, Totals]) 
     clouds = [
         Cloud(
             each.model,
-            (found := totals[each.model].scores)["omissions"],
-            found["mistakes"],
+            (values := totals[each.model].scores)["omissions"],
+            values["mistakes"],
             each.axes["omissions"],
             each.axes["mistakes"],
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.metric import field_of
-from posh_reward.study.pages.element_marks import asked, level_of, stretches, worst_first
+from posh_reward.study.pages.element_marks import level_of, question_about, stretches, worst_first
 from posh_reward.study.pages.html import render
 from posh_reward.study.rows.posh_rows import AXES, EXPLAINED, SCALE
 from posh_reward.types import Direction, Scores
@@ -29,7 +29,7 @@ NAMES = (
     "was written; in one about the reference, the DESCRIPTION is what was written."
 )
 PAIR: dict[str, Any] = {
-    "asked": asked,
+    "question_about": question_about,
     "axes": AXES,
     "explained": EXPLAINED,
     "level_of": level_of,

@@ -67,7 +67,7 @@ class ReportContents:
     wordings: dict[str, int] = field(default_factory=dict)
     """Each wording of a question, with its place in the list that pairs refer to."""
     signatures: dict[str, None] = field(default_factory=dict)
-    marked: bool = False
+    has_marks: bool = False
     """True if any pair has elements."""
 
     def add(self, row: Row) -> None:
@@ -89,7 +89,7 @@ class ReportContents:
         self.pairs.append(script_json(pair, f"pair-{number}"))
         self.tally.add({**row, "model": model, "id": name})
         self.signatures[scores.signature] = None
-        self.marked = self.marked or bool(scores.elements)
+        self.has_marks = self.has_marks or bool(scores.elements)
 
     def _image(self, row: Row, model: str) -> int | None:
         """The place of a row's image; a text about another image than its id's has none."""
@@ -256,7 +256,7 @@ def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
 
 
 def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
-    if not stretch.marked:
+    if not stretch.has_mark:
         return [stretch.text]
     run = [
         stretch.text,
@@ -284,7 +284,7 @@ def _lead(contents: ReportContents) -> str:
     lead = f"{pairs:,} pair{'s' * (pairs != 1)}"
     lead += f", {failed:,} of them without a score. " if failed else ". "
     lead += f"{EXPLAINED}. "
-    if contents.marked:
+    if contents.has_marks:
         lead += "Open a pair to see its mistakes and omissions in the texts."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."

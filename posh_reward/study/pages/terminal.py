@@ -10,8 +10,8 @@ from posh_reward.errors import safe
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.element_marks import (
     Stretch,
-    asked,
     level_of,
+    question_about,
     stretches,
     worst_first,
 )
@@ -74,7 +74,7 @@ def _text(scores: Scores, side: Direction, what: str, color: bool) -> list[Parag
 
 def _mark(stretch: Stretch, color: bool) -> list[Piece]:
     text = safe(stretch.text)
-    if not stretch.marked:
+    if not stretch.has_mark:
         return [(text, "")]
     if not color:
         return [(f"[{text}]{stretch.digit}", "")]
@@ -100,7 +100,7 @@ def _worst(scores: Scores, count: int) -> list[Paragraph]:
         about = f"{TITLES[element.direction].lower():<9}  {element.kind:<9}  "
         grade = f"{number(element.grade, 1):>6}  "
         hang = len(grade + about)
-        question = safe(asked(element, scores.signature).replace("\n", " "))
+        question = safe(question_about(element, scores.signature).replace("\n", " "))
         lines += [(hang, [(grade, COLORS[level]), (about, DIM), (question, "")])]
     return [*lines, (0, [(NAMES, DIM)])]
 

@@ -96,10 +96,10 @@ class DatasetImages:
             self.beyond += 1
             return None
         uuid, stated = str(self._uuids[number]), _words(self._references[number])
-        named = str(name) == uuid
-        same = stated == _words(reference) and (named or bool(stated))
+        same_id = str(name) == uuid
+        same = stated == _words(reference) and (same_id or bool(stated))
         counted = uuid.endswith(f"{number:05d}")
-        if not same and not (named and (reference is None or not counted)):
+        if not same and not (same_id and (reference is None or not counted)):
             text = "a text" if name is None else repr(name)
             raise ConfigError(
                 f"{text} is not about image {number} of {self.name!r}, whose uuid is {uuid!r} "

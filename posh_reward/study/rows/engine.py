@@ -18,7 +18,7 @@ from posh_reward.study.rows.journal import Sink, check_apart, sink
 from posh_reward.study.rows.table_items import (
     Columns,
     TableItem,
-    checked,
+    check_rows,
     read_items,
     survey,
     with_images,
@@ -146,7 +146,7 @@ def open_items(
         with open_table(source, format) as rows:
             total = survey(rows, shown(source), columns)
     with open_table(source, format) as rows:
-        new = rows if total is not None else checked(rows, shown(source), columns)
+        new = rows if total is not None else check_rows(rows, shown(source), columns)
         yield with_images(read_items(new, columns), settings.images or Path(source).parent), total
 
 
@@ -171,8 +171,8 @@ def fill(
         desc=metric, unit=scorer.unit, total=total, initial=done, disable=settings.quiet
     ) as bar:
         if done and not settings.quiet:
-            said = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
-            bar.write(said, file=sys.stderr)
+            text = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
+            bar.write(text, file=sys.stderr)
         for batch in batches(scorer, items, settings.batch):
             out.append(batch)
             for row in batch:
@@ -201,10 +201,10 @@ def check_done(
             raise InputError(
                 f"{name!r} was scored as {row['signature']}, not as {scorer.signature}: {REMEDY}"
             )
-        for flag, given in scorer.optional.items():
-            if (flag in row) != given:
+        for flag, wanted in scorer.optional.items():
+            if (flag in row) != wanted:
                 raise InputError(
-                    f"{name!r} was written {'without' if given else 'with'} --{flag}: {REMEDY}"
+                    f"{name!r} was written {'without' if wanted else 'with'} --{flag}: {REMEDY}"
                 )
         item = next(items, None)
         if item is None or any(row.get(key) != value for key, value in item.head.items()):
@@ -226,8 +226,8 @@ def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterat
     """
     kept_back: list[list[Row]] = []
     failed = 0
-    while some := list(islice(items, batch)):
-        rows = scorer.rows(some)
+    while chunk := list(islice(items, batch)):
+        rows = scorer.rows(chunk)
         kept_back.append(rows)
         reasons = [row["failure"] for row in rows if scorer.has_question(row)]
         if None in reasons:

@@ -179,10 +179,10 @@ def record_of(kind: type[Record], row: object) -> Record:
     try:
         return kind.model_validate(row)
     except ValidationError as error:
-        found = [(".".join(map(str, each["loc"])), each) for each in error.errors()]
-    if lacking := [place for place, each in found if each["type"] == "missing"]:
+        problems = [(".".join(map(str, each["loc"])), each) for each in error.errors()]
+    if lacking := [place for place, each in problems if each["type"] == "missing"]:
         raise InputError(f"it lacks {', '.join(lacking)}")
-    place, first = found[0]
+    place, first = problems[0]
     why = WRONG.get(first["type"]) or first["msg"].replace("Input should", "it should")
     raise InputError(f"{place} is {short(first['input'])}, {why}")
 

@@ -118,9 +118,9 @@ def unscored_lines(failures: Mapping[str, Unscored], lacking: str = "no score") 
         failures: reason -> its rows.
         lacking: what the rows do not have.
     """
-    found = sorted(failures.items(), key=lambda each: -each[1].count)
-    lines = [f"{lacking} for {unscored}: {reason}" for reason, unscored in found[:REASONS]]
-    others = len(found) - REASONS
+    ranked = sorted(failures.items(), key=lambda each: -each[1].count)
+    lines = [f"{lacking} for {unscored}: {reason}" for reason, unscored in ranked[:REASONS]]
+    others = len(ranked) - REASONS
     return [*lines, f"and {others} other reasons"] if others > 0 else lines
 
 
@@ -302,10 +302,10 @@ def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> li
         baseline: one of them.
     """
     items = list(items)
-    found = [
+    differences = [
         Gain(model, _differences(items, model, baseline)) for model in models if model != baseline
     ]
-    return sorted(found, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
+    return sorted(differences, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
 
 
 def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:

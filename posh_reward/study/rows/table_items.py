@@ -87,17 +87,17 @@ def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
         InputError: there are no rows, a column is in no row, or an id is missing or repeated.
     """
     count = 0
-    seen: dict[str, None] = {}
+    present: dict[str, None] = {}
     for row in _identified(rows, name, columns):
         count += 1
-        seen.update(dict.fromkeys(row))
+        present.update(dict.fromkeys(row))
     if not count:
         raise InputError(f"{name} has no rows")
-    _check_columns(seen, name, columns)
+    _check_columns(present, name, columns)
     return count
 
 
-def checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
+def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
     """Pass on the rows of a table that can be read only once.
 
     Raises:
@@ -113,25 +113,25 @@ def checked(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
         raise InputError(f"{name} has no rows")
 
 
-def _check_columns(found: Mapping[str, object], name: str, columns: Columns) -> None:
+def _check_columns(present: Mapping[str, object], name: str, columns: Columns) -> None:
     others = {"id": columns.id, "model": columns.model, "image": columns.image}
     for flag, column in {**columns.texts, **others}.items():
-        check_column(found, name, flag, column)
+        check_column(present, name, flag, column)
 
 
-def check_column(found: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
+def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
     """Raise ``InputError`` if there is no such column; None is one that is not asked for."""
-    if column is not None and column not in found:
-        listed, flag = ", ".join(map(repr, found)), flag.replace("_", "-")
+    if column is not None and column not in present:
+        listed, flag = ", ".join(map(repr, present)), flag.replace("_", "-")
         raise InputError(
             f"{name} has no column {column!r}, but {listed}: name the right one with --{flag}"
-            + (", or the --delimiter" if len(found) == 1 else "")
+            + (", or the --delimiter" if len(present) == 1 else "")
         )
 
 
 def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
     """Pass rows on, once it is clear that their ids and models can be used."""
-    seen: set[bytes] = set()
+    digests: set[bytes] = set()
     for number, row in enumerate(rows, start=1):
         if number == 1:
             check_column(row, name, "id", columns.id)
@@ -142,13 +142,13 @@ def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Ro
             raise InputError(f"{name}, row {number}: {error}") from None
         if key is not None:
             digest = blake2b(repr((str(key), model)).encode(), digest_size=16).digest()
-            if digest in seen:
+            if digest in digests:
                 whose = "" if model is None else f" for the model {model!r}"
                 raise InputError(
                     f"{name}, row {number}: the id {str(key)!r} occurs twice{whose}: give each "
                     "row its own, or leave out --id to count rows"
                 )
-            seen.add(digest)
+            digests.add(digest)
         yield row
 
 

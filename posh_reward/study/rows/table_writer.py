@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from posh_reward.metrics.harmonic.criteria import CRITERIA
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.rows.journal import as_line
 from posh_reward.study.rows.tables import Format, Row, guarded
@@ -94,10 +93,10 @@ def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile
     rows = iter(rows)
     writer = None
     try:
-        while some := [_storable(row) for row in islice(rows, AT_ONCE)]:
+        while chunk := [_storable(row) for row in islice(rows, AT_ONCE)]:
             if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(file, _schema(some))
-            writer.write_table(pyarrow.Table.from_pylist(some, schema=writer.schema))
+                writer = pyarrow.parquet.ParquetWriter(file, _schema(chunk))
+            writer.write_table(pyarrow.Table.from_pylist(chunk, schema=writer.schema))
     finally:
         if writer is not None:
             writer.close()
@@ -129,13 +128,13 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
         "asked": pa.bool_(), "failure": text, "failure_kind": text,
     }  # fmt: skip
     if field_of(str(rows[0].get("signature")), "witness") is not None:
-        said = {"grade": real, "stated": real, "failure": text, "failure_kind": text}
-        element["seen"] = pa.struct(list(said.items()))
+        image_grade = {"grade": real, "stated": real, "failure": text, "failure_kind": text}
+        element["seen"] = pa.struct(list(image_grade.items()))
     criterion = {
         "criterion": text, "mean": real, "sigma": real, "weight": real,
         "failure": text, "failure_kind": text, "mass": real, "reason": text,
     }  # fmt: skip
-    given = {
+    points = {
         "metric": text, "title": text, "points": whole, "lowest": whole, "highest": whole,
         "feedback": text,
     }  # fmt: skip
@@ -144,25 +143,25 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
     claim = {
         **wanted, "witness": text, "caption": real, "picture": real, "failure": text,
     }  # fmt: skip
-    known = {
+    types = {
         "id": text, "model": text, "image": text, "generation": text, "reference": text,
         "mistakes": real, "omissions": real, "overall": real, "generation_elements": whole,
         "reference_elements": whole, "failure_kind": text, "failure": text, "unparsed": whole,
         "signature": text, "elements": pa.list_(pa.struct(list(element.items()))),
         "question": text, "criteria": pa.list_(pa.struct(list(criterion.items()))),
-        **dict.fromkeys(CRITERIA, real), "given": pa.list_(pa.struct(list(given.items()))),
+        "given": pa.list_(pa.struct(list(points.items()))),
         "wanted": pa.list_(pa.struct(list(wanted.items()))),
         "claims": pa.list_(pa.struct(list(claim.items()))),
     }  # fmt: skip
     if str(rows[0].get("signature")).startswith("prove"):
-        known |= dict.fromkeys(("answer", "caption", "program", "value", "dropped", "why"), text)
-    found = pa.Table.from_pylist(rows).schema
+        types |= dict.fromkeys(("answer", "caption", "program", "value", "dropped", "why"), text)
+    inferred = pa.Table.from_pylist(rows).schema
     return pa.schema(
-        [(name, known.get(name) or _found(found.field(name).type)) for name in rows[0]]
+        [(name, types.get(name) or _type_of(inferred.field(name).type)) for name in rows[0]]
     )
 
 
-def _found(type: pyarrow.DataType) -> pyarrow.DataType:
+def _type_of(type: pyarrow.DataType) -> pyarrow.DataType:
     """Type of the values; a column without any so far may yet get numbers."""
     import pyarrow as pa
 

@@ -52,12 +52,12 @@ FORMATS = {
 ENDINGS = {**{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl"}
 
 
-def format_of(name: str, named: str | None = None, delimiter: str | None = None) -> Format:
+def format_of(name: str, format_name: str | None = None, delimiter: str | None = None) -> Format:
     """The format of a file by its ending, or by its name in ``FORMATS`` if that is given.
 
     Args:
         name: of the file; standard input and output are JSON lines by default.
-        named: one of ``FORMATS``, which wins over the ending.
+        format_name: one of ``FORMATS``, which wins over the ending.
         delimiter: of a CSV file, if not a comma (or a tab, for ``tsv``).
 
     Raises:
@@ -67,7 +67,7 @@ def format_of(name: str, named: str | None = None, delimiter: str | None = None)
     path = Path(name)
     gzipped = path.suffix.lower() == GZIP
     ending = (path.with_suffix("") if gzipped else path).suffix.lower()
-    chosen = named or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
+    chosen = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
     if chosen is None:
         raise InputError(
             f"{path.name!r} does not end in {', '.join(ENDINGS)} (the text formats also with "

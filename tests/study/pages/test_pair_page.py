@@ -7,7 +7,7 @@ import pytest
 
 import posh_reward
 from posh_reward import PoSh
-from posh_reward.study.pages.element_marks import asked, preset_of, stretches
+from posh_reward.study.pages.element_marks import preset_of, question_about, stretches
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.terminal import explain
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
@@ -99,12 +99,12 @@ def test_words_of_the_same_elements_are_one_stretch() -> None:
 
 def test_questions_are_worded_as_the_signature_says() -> None:
     red = SCORES.elements[0]
-    assert asked(red, "posh|preset:paper|judge:x") == (
+    assert question_about(red, "posh|preset:paper|judge:x") == (
         'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
     )
     assert preset_of("another metric") == "released"
     unasked = replace(red, kind="relation", identifier="dog", other="{text}", direct=False)
-    assert asked(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
+    assert question_about(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
 
 
 def test_a_pair_without_a_score_says_why() -> None:
