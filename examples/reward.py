@@ -24,6 +24,7 @@ from posh_reward import (
     prompt,
     train,
 )
+from posh_reward.training import run
 
 
 def main(model: str = "demo/sft", output: str = "runs/own") -> None:
@@ -45,4 +46,4 @@ def main(model: str = "demo/sft", output: str = "runs/own") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run(lambda: main(*sys.argv[1:]))  # a mistake that you can mend is one line, not a traceback

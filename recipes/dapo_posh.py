@@ -22,21 +22,20 @@ from posh_reward.datasets.load_dataset import load_images, prompt
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
-from posh_reward.training.arguments import parsed
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
-from posh_reward.training.image_sizes import settle_images
 from posh_reward.training.launch import (
     end_if_finished,
     finish,
     model_init_kwargs,
+    reseed_sampling,
     run,
-    show_headlines,
     train,
 )
-from posh_reward.training.processors import load_processor
+from posh_reward.training.processors import load_processor, settle_images
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import check_rollouts
+from posh_reward.training.run_check import parse_settings
 from posh_reward.training.run_pages import show_completions
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc]
-    """What GRPOConfig and ModelConfig do not say: the data, the metric, the shaping."""
+    """Settings besides GRPOConfig's and ModelConfig's: the data, the metric, the shaping."""
 
     dataset_name: str = field(
         default="scenes", metadata={"help": "See data/README.md: scenes, amitha/docent, a path."}
@@ -199,6 +198,8 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         scored_by=reward,
     )
     check_rollouts(trainer)
+    if args.use_vllm:
+        reseed_sampling(args)
     return trainer
 
 
@@ -212,10 +213,9 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
         ConfigError: a setting cannot be used.
         SystemExit: the run is finished already, or only checked.
     """
-    script, args, model = parsed(SETTINGS, argv)
+    script, args, model = parse_settings(SETTINGS, argv)
     end_if_finished(args)
     trainer = make_trainer(script, args, model)
-    show_headlines(trainer)
     pages = show_completions(trainer, script.pages_every)
     train(trainer)
     trainer.save_model(args.output_dir)

@@ -40,7 +40,7 @@ from posh_reward.study.rows.standings import Standing, difference, leaderboard, 
 from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval
-from posh_reward.training import Describing, generate
+from posh_reward.training import GenerationSettings, generate
 from posh_reward.training.screen import lively, show
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,7 +109,7 @@ def held_out(output: Path) -> dict[str, list[Row]]:
         with stage(f"Descriptions of held-out images: {name}", None):
             label, shuffled, _ = name.partition(" (other images)")
             [new] = generate(
-                Describing({label: str(output / folder)}, said, SCENES, batch_size=64,
+                GenerationSettings({label: str(output / folder)}, said, SCENES, batch_size=64,
                            shuffle_images=bool(shuffled), max_new_tokens=64)
             ).values()  # fmt: skip
             print(f"{new} new descriptions" if new else f"kept from {said}")
@@ -171,7 +171,7 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
 
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
-    """What each model wrote of the first few images whose description DAPO changed."""
+    """Show the first few images whose description DAPO changed, with both descriptions."""
     dataset = load_images(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
     before = {row["id"]: row for row in sft}
@@ -188,7 +188,7 @@ def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """What the trainer logged, from the state that it saved."""
+    """Read the trainer's log from the state that it saved."""
     state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
     lines: list[dict[str, Any]] = state["log_history"]
     return lines

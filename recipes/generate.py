@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from posh_reward.training.describers import BATCH
-from posh_reward.training.generation import Describing, generate, named_models
+from posh_reward.training.generation import GenerationSettings, generate, models_by_name
 from posh_reward.training.launch import run
 
 INTERRUPTED = 130
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--repetition_penalty", type=float, default=1.0, help="default: none, whatever the "
         "model's generation_config.json says")  # fmt: skip
     flags = vars(parser.parse_args(argv))
-    how = Describing(**{**flags, "models": named_models(flags["models"])})
+    how = GenerationSettings(**{**flags, "models": models_by_name(flags["models"])})
     try:
         for label, count in generate(how).items():
             print(f"{count} new descriptions by {label!r} in {how.output}")

@@ -19,17 +19,16 @@ from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
 from posh_reward.datasets.load_dataset import answer, load_images, prompt, with_other_images
-from posh_reward.training.arguments import parsed
 from posh_reward.training.launch import (
     end_if_finished,
     finish,
     model_init_kwargs,
     run,
-    show_headlines,
     train,
 )
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.run_check import parse_settings
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ RIGHT, SHUFFLED = "eval_right_loss", "eval_shuffled_loss"
 
 @dataclass
 class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
-    """What SFTConfig and ModelConfig do not say."""
+    """Settings besides SFTConfig's and ModelConfig's."""
 
     dataset_name: str = field(
         default="scenes", metadata={"help": "See data/README.md: scenes, amitha/docent, a path."}
@@ -150,10 +149,9 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
         ConfigError: a setting cannot be used.
         SystemExit: the run is finished already, or only checked.
     """
-    script, args, model = parsed(SETTINGS, argv)
+    script, args, model = parse_settings(SETTINGS, argv)
     end_if_finished(args)
     trainer = make_trainer(script, args, model)
-    show_headlines(trainer)
     train(trainer)
     trainer.save_model(args.output_dir)
     trainer.save_state()

@@ -23,7 +23,7 @@
 set -euo pipefail
 source slurm/common.sh
 prepare
-port=$((30000 + SLURM_JOB_ID % 10000))
+port=$((10000 + SLURM_JOB_ID % 10000)) # below 32768, where Linux begins to hand out ports
 read -ra hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1" | xargs)
 
 srun --het-group=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \

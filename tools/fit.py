@@ -16,9 +16,8 @@ from importlib import import_module
 from pathlib import Path
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.training.checking import Checked, check, checked
-from posh_reward.training.fit import host
-from posh_reward.training.fit.phases import CARD, phases
+from posh_reward.training.fit.memory import CARD, disk_size, machine_memory, phases
+from posh_reward.training.run_check import RunCheck, check, check_run
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ("recipes/dapo_posh.py", "recipes/sft.py")
@@ -63,12 +62,12 @@ def table() -> Iterator[str]:
     """A row for each shipped configuration, with GiB of a card, GiB of a machine, GB of a disk."""
     yield HEADER
     for config in shipped():
-        found = checked(settings_of(config), ["--config", str(config)])
+        found = check_run(settings_of(config), ["--config", str(config)])
         if found.run is not None:
             yield row(config, found)
 
 
-def row(config: Path, found: Checked) -> str:
+def row(config: Path, found: RunCheck) -> str:
     """A row of the table."""
     assert found.run is not None
     by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(found.run, CARD)}
@@ -77,8 +76,8 @@ def row(config: Path, found: Checked) -> str:
         f"`{config.relative_to(ROOT).as_posix()}`",
         f"{machines} x {processes // machines}" if machines > 1 else str(processes),
         *(by_name.get(name, "-") for name in ("generate", "judge", "train")),
-        f"{host.memory(found.run):.0f} GiB",
-        f"{host.disk(found.run):.0f} GB",
+        f"{machine_memory(found.run):.0f} GiB",
+        f"{disk_size(found.run):.0f} GB",
     ]
     return f"| {' | '.join(cells)} |"
 

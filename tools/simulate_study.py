@@ -83,13 +83,13 @@ def describe(
     models: Sequence[str], folder: Path, dataset: str, count: int
 ) -> tuple[Path, tuple[str, ...]]:
     """Has checkpoints describe a dataset's first images: the file, and the models' names."""
-    from posh_reward.training import Describing, generate
-    from posh_reward.training.generation import named_models
+    from posh_reward.training import GenerationSettings, generate
+    from posh_reward.training.generation import models_by_name
 
     folder.mkdir(parents=True, exist_ok=True)
-    named = named_models(models)
+    named = models_by_name(models)
     said = folder / "said.jsonl"
-    generate(Describing(named, said, dataset, limit=count, max_new_tokens=64))
+    generate(GenerationSettings(named, said, dataset, limit=count, max_new_tokens=64))
     return said, tuple(named)
 
 

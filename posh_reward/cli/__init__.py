@@ -45,6 +45,7 @@ COMMANDS = {
     "rubric": ("sibling_commands:add_rubric", "score texts by points, with reasons"),
     "store": ("housekeeping:add_store", "look into a store, or clear it"),
     "fetch": ("housekeeping:add_fetch", "download what a run needs"),
+    "doctor": ("doctor:add_doctor", "try all that a run needs of this node"),
     "init": ("housekeeping:add_init", "copy recipes and configurations"),
 }
 """Name -> ``module:function`` that adds its flags, and its line in ``--help``."""

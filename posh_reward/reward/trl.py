@@ -127,6 +127,19 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     A subclass names its metric, reads the columns that it needs, and turns scores into rewards.
     """
 
+    def __new__(cls, *args: Any, **options: Any) -> MetricReward[T]:
+        """Refuse to be taken for a function: TRL's command line calls the class that it is given.
+
+        Raises:
+            ConfigError: always, on a call with completions.
+        """
+        if "completions" in options:
+            raise ConfigError(
+                f"{cls.__name__} is a class, and TRL's command line wants a function: "
+                "--reward_funcs posh_reward.reward.instance.posh"
+            )
+        return super().__new__(cls)
+
     @property
     @abstractmethod
     def metric(self) -> Figures[T]:

@@ -1,4 +1,4 @@
-"""What a training run needs around its trainer, for the recipes and for scripts of your own.
+"""The surroundings of a trainer, for the recipes and for scripts of your own.
 
 ::
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from posh_reward.training.dapo.sampling import DynamicSampling
     from posh_reward.training.dapo.trainer import DapoTrainer
-    from posh_reward.training.generation import Describing, generate
+    from posh_reward.training.generation import GenerationSettings, generate
     from posh_reward.training.launch import finish, run, show_headlines, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights, last_checkpoint, load_weights
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DapoTrainer",
-    "Describing",
     "DynamicSampling",
+    "GenerationSettings",
     "RefuseLostWeights",
     "StopWithCheckpoint",
     "StoppedEarlyError",
@@ -44,8 +44,8 @@ __all__ = [
 
 _LAZY = {
     "DapoTrainer": "dapo.trainer",
-    "Describing": "generation",
     "DynamicSampling": "dapo.sampling",
+    "GenerationSettings": "generation",
     "RefuseLostWeights": "resume",
     "StopWithCheckpoint": "stopping",
     "StoppedEarlyError": "stopping",

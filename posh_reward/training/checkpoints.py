@@ -1,4 +1,4 @@
-"""Which checkpoints of a run can be resumed from: a kill may have cut the newest one short."""
+"""Checkpoints that can be resumed from: a kill may have cut the newest one short."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def newest_to_resume(output_dir: Path) -> Path | None:
-    """The newest checkpoint that was written to its end, optimizer included; None without any.
+    """Return the newest checkpoint with its end and its optimizer; None without any.
 
     transformers' ``get_last_checkpoint`` takes the folder with the highest number, whatever is in
     it. Newer checkpoints that are passed over are named in warnings.
@@ -41,18 +41,20 @@ def newest_to_resume(output_dir: Path) -> Path | None:
 
 
 def checkpoints(output_dir: Path) -> list[Path]:
-    """A run's checkpoints, whole or not, in no order."""
-    found = output_dir.glob("checkpoint-*")
-    return [each for each in found if re.fullmatch(r"checkpoint-\d+", each.name) and each.is_dir()]
+    """List a run's checkpoints, whole or not, in no order."""
+    folders = output_dir.glob("checkpoint-*")
+    return [
+        each for each in folders if re.fullmatch(r"checkpoint-\d+", each.name) and each.is_dir()
+    ]
 
 
 def step(checkpoint: Path) -> int:
-    """The number of steps that had been trained."""
+    """Return the number of steps that had been trained."""
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
 def torn_file(checkpoint: Path) -> str | None:
-    """The name of a file that is missing or not whole; None if there is none.
+    """Name a file that is missing or cut short; None if there is none.
 
     ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it tells of a killed
     process. The others are looked at for the sake of machines that failed: a disk may then have a
@@ -67,7 +69,7 @@ def torn_file(checkpoint: Path) -> str | None:
 
 
 def is_whole(file: Path) -> bool:
-    """Whether a file of tensors has its end; true of other files."""
+    """True if a file of tensors has its end, and for other files."""
     if file.suffix in (".pt", ".pth"):  # zip archives, whose directory is at the end
         return zipfile.is_zipfile(file)
     if file.suffix == ".safetensors":
@@ -86,6 +88,6 @@ def _has_all_tensors(file: Path) -> bool:
 
 
 def has_optimizer(checkpoint: Path) -> bool:
-    """Whether the state of the optimizer was saved: by the trainer, DeepSpeed or FSDP."""
+    """True if the optimizer's state was saved: by the trainer, DeepSpeed or FSDP."""
     saved = ("optimizer.pt", "optimizer.bin", "optimizer_*", "global_step*")
     return any(path for pattern in saved for path in checkpoint.glob(pattern))

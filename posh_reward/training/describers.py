@@ -1,7 +1,7 @@
 """Models that describe images: transformers in this process, or vLLM in a separate one.
 
-Both are asked the same: one image and the paper's prompt, the image in the size that training
-settles, and each time the likeliest token.
+Both get one image, in the size that training settles, and the paper's prompt, and write the
+likeliest token each time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
-from posh_reward.training.image_sizes import Sizes, sizes_of
-from posh_reward.training.processors import load_processor
-from posh_reward.training.rollouts import PromptMismatchError, collapsed, placeholder_ids
+from posh_reward.training.processors import ImageSizes, load_processor, sizes_of
+from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,7 +39,7 @@ ADAPTER = (
 
 @dataclass(frozen=True)
 class Greedy:
-    """How texts are written: the likeliest token each time."""
+    """Settings of greedy decoding."""
 
     max_new_tokens: int = 512
     repetition_penalty: float = 1.0
@@ -51,18 +50,18 @@ class Describer(Protocol):
     """A loaded model."""
 
     def describe(self, images: Sequence[Image]) -> list[str]:
-        """One description of each image."""
+        """Describe each image."""
         ...
 
     def close(self) -> None:
-        """Gives the memory back; the model cannot be used any more."""
+        """Give the memory back; the model cannot be used any more."""
         ...
 
 
 def load_describer(
     engine: Engine, model: str, greedy: Greedy, max_pixels: int | None = None
 ) -> Describer:
-    """Loads a model, on a GPU in bfloat16 if there is one.
+    """Load a model, on a GPU in bfloat16 if there is one.
 
     Raises:
         MissingDependencyError: the engine is not installed.
@@ -84,7 +83,7 @@ class TransformersDescriber:
 
     Args:
         model: a directory, or a name on the hub.
-        greedy: how texts are written.
+        greedy: settings of decoding.
         max_pixels: larger images are shrunk.
     """
 
@@ -92,21 +91,21 @@ class TransformersDescriber:
         import torch
         from transformers import AutoModelForImageTextToText
 
-        self._asked = Asked(load_processor(model, max_pixels=max_pixels))
+        self._prompt = ImagePrompt(load_processor(model, max_pixels=max_pixels))
         self._greedy = greedy
         device, dtype = ("cuda", torch.bfloat16) if has_card() else ("cpu", torch.float32)
         loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
     def describe(self, images: Sequence[Image]) -> list[str]:
-        """One description of each image, all of them as one padded batch."""
+        """Describe each image, all of them as one padded batch."""
         import torch
 
-        model, processor = self._model, self._asked.processor
+        model, processor = self._model, self._prompt.processor
         assert model is not None, "closed"
         inputs = processor(
-            images=[[image] for image in self._asked.settled(images)],
-            text=[self._asked.prompt] * len(images),
+            images=[[image] for image in self._prompt.settle(images)],
+            text=[self._prompt.text] * len(images),
             padding=True,
             padding_side="left",
             return_tensors="pt",
@@ -118,10 +117,10 @@ class TransformersDescriber:
                 max_new_tokens=self._greedy.max_new_tokens,
                 repetition_penalty=self._greedy.repetition_penalty,
             )
-        return self._asked.read(ids[:, inputs["input_ids"].shape[1] :].tolist())
+        return self._prompt.read(ids[:, inputs["input_ids"].shape[1] :].tolist())
 
     def close(self) -> None:
-        """Frees the model's memory."""
+        """Free the model's memory."""
         import torch
 
         self._model = None
@@ -135,7 +134,7 @@ class VllmDescriber:
 
     Args:
         model: a directory, or a name on the hub.
-        greedy: how texts are written.
+        greedy: settings of decoding.
         max_pixels: larger images are shrunk.
 
     Raises:
@@ -152,9 +151,9 @@ class VllmDescriber:
 
         if find_adapter_config_file(model) is not None:
             raise ConfigError(ADAPTER.format(model=model))
-        self._asked = Asked(load_processor(model, max_pixels=max_pixels))
+        self._prompt = ImagePrompt(load_processor(model, max_pixels=max_pixels))
         # vLLM expands one placeholder of an image itself; expanded ones it would expand again.
-        self._ids: list[int] = self._asked.processor.tokenizer(self._asked.prompt)["input_ids"]
+        self._ids: list[int] = self._prompt.processor.tokenizer(self._prompt.text)["input_ids"]
         self._params: Any = vllm.SamplingParams(
             temperature=0.0,
             max_tokens=greedy.max_new_tokens,
@@ -169,35 +168,34 @@ class VllmDescriber:
         )
 
     def describe(self, images: Sequence[Image]) -> list[str]:
-        """One description of each image.
+        """Describe each image.
 
         Raises:
             PromptMismatchError: vLLM saw other tokens than transformers would.
         """
-        settled = self._asked.settled(images)
+        sized = self._prompt.settle(images)
         prompts = [
-            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}}
-            for image in settled
+            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}} for image in sized
         ]
         replies = self._llm.generate(prompts, self._params, use_tqdm=False)
-        for image, reply in zip(settled, replies, strict=True):
-            self._asked.check(image, self._ids, reply.prompt_token_ids)
-        return self._asked.read([list(reply.outputs[0].token_ids) for reply in replies])
+        for image, reply in zip(sized, replies, strict=True):
+            self._prompt.check(image, self._ids, reply.prompt_token_ids)
+        return self._prompt.read([list(reply.outputs[0].token_ids) for reply in replies])
 
     def close(self) -> None:
-        """Ends vLLM's process, and with it what it holds of the card."""
+        """End vLLM's process, and with it what it holds of the card."""
         self._llm.llm_engine.engine_core.shutdown()
 
 
 def has_card() -> bool:
-    """Whether models run on a GPU here."""
+    """True if models run on a GPU here."""
     import torch
 
     return torch.cuda.is_available()
 
 
-class Asked:
-    """What a model is asked, and how its replies are read; the same for every engine.
+class ImagePrompt:
+    """The prompt of one image, and the way to read replies; the same for every engine.
 
     Args:
         processor: the model's.
@@ -206,39 +204,39 @@ class Asked:
     def __init__(self, processor: ProcessorMixin) -> None:
         self.processor: Any = processor
         turn = [{"type": "image"}, {"type": "text", "text": PROMPT}]
-        self.prompt: str = self.processor.apply_chat_template(
+        self.text: str = self.processor.apply_chat_template(
             [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
         )
-        self._sizes: Sizes | None = sizes_of(processor)
+        self._sizes: ImageSizes | None = sizes_of(processor)
         self._pads = placeholder_ids(processor)
 
-    def settled(self, images: Sequence[Image]) -> list[Image]:
-        """The images in RGB and, for Qwen's models, in sizes that the processor leaves alone."""
+    def settle(self, images: Sequence[Image]) -> list[Image]:
+        """Convert images to RGB and, for Qwen's models, to sizes that its processor keeps."""
         if self._sizes is None:
             return [image.convert("RGB") for image in images]
-        return [self._sizes.settled(image) for image in images]
+        return [self._sizes.settle(image) for image in images]
 
     def read(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The texts of completions, given as token ids."""
+        """Decode the token ids of completions."""
         texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
         return [text.strip() for text in texts]
 
-    def check(self, image: Image, given: Sequence[int], seen: Sequence[int]) -> None:
-        """Makes sure that a prompt has as many tokens of an image as transformers gives it.
+    def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
+        """Make sure that a prompt has as many tokens of an image as transformers gives it.
 
         Args:
             image: of a settled size.
-            given: ids of the prompt, with one placeholder for the image.
-            seen: the ids that the engine made of them.
+            prompt: its ids, with one placeholder for the image.
+            ids: those that the engine made of them.
 
         Raises:
             PromptMismatchError: it has others.
         """
         if self._sizes is None:  # not Qwen's: how many there should be is not known
             return
-        tokens = sum(token in self._pads for token in seen)
+        tokens = sum(token in self._pads for token in ids)
         wanted = self._sizes.tokens(image)
-        if tokens != wanted or collapsed(seen, self._pads) != list(given):
+        if tokens != wanted or collapse(ids, self._pads) != list(prompt):
             raise PromptMismatchError(
                 f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "
                 f"tokens, and transformers as {wanted}: if --max_pixels is larger than what "

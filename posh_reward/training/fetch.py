@@ -50,7 +50,7 @@ class Asset:
 
 
 def assets_of(config: str) -> list[Asset]:
-    """What a run of a configuration loads from elsewhere, without local paths and drawn data.
+    """List what a run of a configuration loads from elsewhere, without local paths and drawn data.
 
     Args:
         config: a recipe's configuration, a metric's settings (or their shipped name), or a judge's
@@ -63,7 +63,7 @@ def assets_of(config: str) -> list[Asset]:
     path = Path(config)
     settings = read_settings(path) if path.suffix else read_metric(config)
     if "like" in settings:
-        from posh_reward.training.arguments import read_config  # imports TRL
+        from posh_reward.training.run_settings import read_config  # imports TRL
 
         settings = read_config(path)
     assets: list[Asset] = []

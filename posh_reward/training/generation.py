@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Describing:
-    """What to describe, by which models, and where the descriptions go."""
+class GenerationSettings:
+    """The images to describe, the models, and the file for the descriptions."""
 
     models: Mapping[str, str]
-    """What the rows call each model -> a directory, or a name on the hub."""
+    """Name in the rows -> a directory, or a name on the hub."""
     output: Path
     dataset_name: str = "scenes"
     split: str = "test"
@@ -47,18 +47,14 @@ class Describing:
     shards: int = 1
     """... of so many. Parts are of neighbouring rows, and their sizes differ by one at most."""
     batch_size: int | None = None
-    """Descriptions that are written at a time; None: what suits the engine."""
+    """Descriptions that are written at a time; None: the engine's default."""
     max_new_tokens: int = 512
     max_pixels: int | None = None
     """Larger images are shrunk."""
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        """Checks the part.
-
-        Raises:
-            InputError: there is no such part.
-        """
+        """Raise InputError unless there is such a part."""
         if not 0 <= self.shard < self.shards:
             raise InputError(
                 f"shard is {self.shard} of {self.shards} shards: give 0 to {self.shards - 1}"
@@ -67,73 +63,73 @@ class Describing:
             )
 
     def part(self, rows: int) -> range:
-        """Which of so many rows are this shard's."""
+        """Return this shard's part of so many rows."""
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
     def label(self, name: str) -> str:
-        """What the rows call a model: its name, marked if the images are shuffled."""
+        """Return a model's name in the rows, marked if the images are shuffled."""
         return name + OTHER_IMAGES if self.shuffle_images else name
 
 
-def named_models(given: Sequence[str]) -> dict[str, str]:
-    """Names of models -> directories, or names on the hub.
+def models_by_name(models: Sequence[str]) -> dict[str, str]:
+    """Return names of models -> directories, or names on the hub.
 
     Args:
-        given: ``NAME=MODEL``, or a model alone, which is called after its folder: ``dapo``, and
+        models: ``NAME=MODEL``, or a model alone, which is called after its folder: ``dapo``, and
             ``dapo/checkpoint-100`` for a checkpoint.
 
     Raises:
         InputError: a name is empty, or two models would have the same.
     """
-    named: dict[str, str] = {}
-    for text in given:
+    by_name: dict[str, str] = {}
+    for text in models:
         name, separator, model = text.partition("=")
         if not separator or Path(text).exists():
             name, model = folder_name(text), text
         if not name or not model:
             raise InputError(f"{text!r} is not a model: write NAME=MODEL, or the model alone")
-        if name in named:
+        if name in by_name:
             raise InputError(
-                f"{named[name]!r} and {model!r} are both called {name!r}: give one of them another "
-                f"name, such as other={model}"
+                f"{by_name[name]!r} and {model!r} are both called {name!r}: give one "
+                f"of them another name, such as other={model}"
             )
-        named[name] = model
-    return named
+        by_name[name] = model
+    return by_name
 
 
 def folder_name(model: str) -> str:
-    """The last folder of a model's path; for a checkpoint its run's folder, too."""
+    """Return the last folder of a model's path; for a checkpoint its run's folder, too."""
     path = Path(os.path.abspath(model))
     if re.fullmatch(r"checkpoint-\d+", path.name):
         return f"{path.parent.name}/{path.name}"
     return path.name
 
 
-def generate(how: Describing) -> dict[str, int]:
-    """Describes the images that the output has no description of yet, and appends to it.
+def generate(settings: GenerationSettings) -> dict[str, int]:
+    """Describe the images that the output has no description of yet, and append to it.
 
     A model that cannot be loaded is passed over; the others are done first.
 
     Returns:
-        How many descriptions were written, by what the rows call the model.
+        The number of new descriptions, by the model's name in the rows.
 
     Raises:
         ConfigError: the dataset cannot be loaded, or at the end: a model could not be.
         InputError: the output holds something else.
         MissingDependencyError: the engine is not installed.
     """
-    dataset = load_images(how.dataset_name, how.split, how.reference_column)
-    rows = min(len(dataset), how.limit if how.limit is not None else len(dataset))
+    dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
+    rows = min(len(dataset), settings.limit if settings.limit is not None else len(dataset))
     uuids = dataset["uuid"][:rows]
     written: dict[str, int] = {}
     failed: list[str] = []
-    with closing(Journal(how.output)) as journal:
+    with closing(Journal(settings.output)) as journal:
         done = {(row["model"], row["id"]) for row in journal.rows()}
-        for name, model in how.models.items():
-            label = how.label(name)
-            todo = [row for row in how.part(rows) if (label, uuids[row]) not in done]
+        for name, model in settings.models.items():
+            label = settings.label(name)
+            todo = [row for row in settings.part(rows) if (label, uuids[row]) not in done]
             try:
-                _describe_all(how, dataset, todo, model, label, journal)
+                _describe_all(settings, dataset, todo, model, label, journal)
             except ConfigError as error:
                 logger.warning("%s", safe(str(error)))
                 failed.append(name)
@@ -141,40 +137,49 @@ def generate(how: Describing) -> dict[str, int]:
                 written[label] = len(todo)
     if failed:
         raise ConfigError(
-            f"{len(failed)} of {len(how.models)} models could not be loaded (see above): "
+            f"{len(failed)} of {len(settings.models)} models could not be loaded (see above): "
             f"{', '.join(failed)}; the others are done, and the same command tries these again"
         )
     return written
 
 
 def _describe_all(
-    how: Describing, dataset: Dataset, todo: list[int], model: str, label: str, journal: Journal
+    settings: GenerationSettings,
+    dataset: Dataset,
+    todo: list[int],
+    model: str,
+    label: str,
+    journal: Journal,
 ) -> None:
-    """Appends one model's descriptions of the rows ``todo``, batch by batch."""
+    """Append one model's descriptions of the rows ``todo``, batch by batch."""
     from tqdm import tqdm
 
     if not todo:
         return
-    greedy = Greedy(how.max_new_tokens, how.repetition_penalty)
-    size = how.batch_size or BATCH[how.engine]
+    greedy = Greedy(settings.max_new_tokens, settings.repetition_penalty)
+    size = settings.batch_size or BATCH[settings.engine]
     with (
-        closing(load_describer(how.engine, model, greedy, how.max_pixels)) as describer,
+        closing(load_describer(settings.engine, model, greedy, settings.max_pixels)) as describer,
         tqdm(total=len(todo), desc=on_one_line(label), unit="text") as bar,
     ):
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]
-            journal.append(_described(how, dataset, batch, label, describer))
+            journal.append(_description_rows(settings, dataset, batch, label, describer))
             bar.update(len(batch))
 
 
-def _described(
-    how: Describing, dataset: Dataset, rows: list[int], label: str, describer: Describer
+def _description_rows(
+    settings: GenerationSettings,
+    dataset: Dataset,
+    rows: list[int],
+    label: str,
+    describer: Describer,
 ) -> Iterator[dict[str, Any]]:
-    shown = [(row + how.shuffle_images) % len(dataset) for row in rows]
-    texts = describer.describe(dataset[shown]["image"])
+    images = [(row + settings.shuffle_images) % len(dataset) for row in rows]
+    texts = describer.describe(dataset[images]["image"])
     items = dataset.select_columns(["uuid", "reference"])[rows]
     for image, uuid, reference, text in zip(
-        shown, items["uuid"], items["reference"], texts, strict=True
+        images, items["uuid"], items["reference"], texts, strict=True
     ):
         yield {
             "id": uuid,

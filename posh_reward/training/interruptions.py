@@ -1,4 +1,4 @@
-"""Why a run should stop early although nothing is wrong: it was asked to, or its time is up."""
+"""Reasons to stop a run early although nothing is wrong: a signal, or the end of its job."""
 
 from __future__ import annotations
 
@@ -19,40 +19,34 @@ JOB_END = "SLURM_JOB_END_TIME"
 scripts do for the others."""
 
 
-class Requests:
-    """Takes note of ``SIGNALS`` from ``listen`` to ``unlisten``.
-
-    Only a process's main thread can listen. Elsewhere nothing is noted, and the signals do what
-    they did before.
-    """
+class StopSignals:
+    """Notes the first of ``SIGNALS`` between ``listen`` and ``unlisten``, in a main thread only."""
 
     def __init__(self) -> None:
-        self.noted: str | None = None
-        """Name of the first signal since ``listen``."""
+        self.first: str | None = None
+        """Its name."""
         self._previous: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:
-        """Begins to take note of signals, which no longer end the process."""
-        self.noted = None
+        """Begin to take note of signals, which no longer end the process."""
+        self.first = None
         if self._previous or threading.current_thread() is not threading.main_thread():
             return
         self._previous = {each: signal.signal(each, self._note) for each in SIGNALS}
 
     def unlisten(self) -> None:
-        """Gives the signals back to whoever handled them before."""
+        """Give the signals back to whoever handled them before."""
         for each, handler in self._previous.items():
             # None: a handler that C code had installed, which Python cannot put back.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
         self._previous = {}
 
     def _note(self, number: int, frame: object) -> None:
-        self.noted = self.noted or signal.Signals(number).name
+        self.first = self.first or signal.Signals(number).name
 
 
 class Deadline:
-    """Tells after each step whether another one would end too late.
-
-    The next step is taken to last as long as the longest so far.
+    """A time after which no step should end; the next is taken to last as long as the longest.
 
     Args:
         at: Unix seconds at which the last step must have ended; infinity for no deadline.
@@ -66,29 +60,29 @@ class Deadline:
         self._longest = 0.0
 
     def begin(self) -> None:
-        """Starts timing: the first step begins."""
+        """Start timing: the first step begins."""
         self._last = self._now()
         self._longest = 0.0
 
     def end_step(self) -> None:
-        """Notes that a step has ended, and that the next one begins."""
+        """Note that a step has ended, and that the next one begins."""
         now = self._now()
         self._longest = max(self._longest, now - self._last)
         self._last = now
 
     @property
     def seconds_left(self) -> float:
-        """From the last step's end to the deadline; negative if it has passed."""
+        """Seconds from the last step's end to the deadline; negative if it has passed."""
         return self.at - self._last
 
     @property
     def reached(self) -> bool:
-        """Whether a further step would end after the deadline."""
+        """True if a further step would end after the deadline."""
         return self.seconds_left < self._longest
 
 
 def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.environ) -> float:
-    """When the last step must have ended, in Unix seconds; infinity outside of a job.
+    """Return the latest end of the last step, in Unix seconds; infinity outside of a job.
 
     Args:
         minutes_before: how long before the job's end; what saving a checkpoint takes, and more.

@@ -1,4 +1,4 @@
-"""What every training recipe does before and after training."""
+"""Steps of every training recipe before and after training."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from transformers import ProgressCallback
+from accelerate.utils import set_seed
+from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
@@ -18,10 +20,13 @@ from posh_reward.training.resume import last_checkpoint, load_weights
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
-    from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+    from transformers import Trainer, TrainerControl, TrainingArguments
     from trl import ModelConfig
 
 T = TypeVar("T")
+
+IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "pixel_values")
+"""Names of columns that are likely to be meant for ``image``."""
 
 STATUS_FILE = "POSH_STATUS_FILE"
 """The variable that names a file for a failed recipe's exit status."""
@@ -38,12 +43,12 @@ HEADLINES = {
     "completions/mean_length": "tokens",
     "judging_share": "share of time judging",
 }
-"""What is shown of a log, and under which name. Higher is better for precision (few mistakes) and
-recall (few omissions)."""
+"""Logged figure -> its name on the screen. Higher is better for precision (few mistakes) and recall
+(few omissions)."""
 
 
-def model_init_kwargs(given: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
-    """How the trainer loads the model: by the flags, and by ``given``, which wins.
+def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
+    """Return the trainer's arguments for loading the model: the flags, and ``settings``, which win.
 
     Raises:
         ConfigError: no model is named.
@@ -55,29 +60,109 @@ def model_init_kwargs(given: dict[str, Any] | None, model: ModelConfig) -> dict[
         "attn_implementation": model.attn_implementation,
         "dtype": model.dtype,
     }
-    return flags | (given or {})
+    return flags | (settings or {})
 
 
 def train(trainer: Trainer) -> None:
-    """Trains, from the checkpoint that ``resume_from_checkpoint`` names, if any.
+    """Train, from the checkpoint that ``resume_from_checkpoint`` names, if any.
+
+    The log has one short line for each step. A run that is at its last step takes no further one.
 
     Raises:
         JudgeError: nothing could be judged any more; on all ranks, with a checkpoint saved.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
-        ConfigError: the checkpoint's weights cannot be loaded, or it cannot be resumed from; or a
-            column of the dataset holds what no reward can read.
+        ConfigError: the checkpoint's weights cannot be loaded, or it cannot be resumed from; or the
+            dataset has images that the trainer would not see, or what no reward can read.
     """
+    check_images(trainer)
     _check_datasets(trainer)
+    show_headlines(trainer)
+    make_tables_plain(trainer)
     checkpoint = from_main_process(last_checkpoint(trainer.args))
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
+        if is_at_the_end(trainer, checkpoint):
+            _say(trainer.args, f"nothing was left to train: {checkpoint} is at the last step")
+            return
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     except (JudgeError, StoppedEarlyError):  # all ranks are here: they have agreed to stop
         finish(trainer)
         raise
-    if checkpoint is not None and f"checkpoint-{trainer.state.global_step}" in checkpoint:
-        _say(trainer.args, f"nothing was left to train: {checkpoint} is at the last step")
+
+
+def is_at_the_end(trainer: Trainer, checkpoint: str) -> bool:
+    """True if a run has all its steps; the trainer's state is then the checkpoint's.
+
+    transformers would take one more step (5.17, 5.23). DeepSpeed reads its weights only when the
+    training begins, so a run of its own is left to it.
+    """
+    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
+        return False
+    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+    args = trainer.args
+    trained, wanted = (
+        (state.global_step, args.max_steps)
+        if args.max_steps > 0
+        else (state.epoch or 0.0, args.num_train_epochs)
+    )
+    if trained < wanted:
+        return False
+    trainer.state = state
+    return True
+
+
+def check_images(trainer: Trainer) -> None:
+    """Refuse a vision-language model whose images are in a column that TRL does not read.
+
+    Raises:
+        ConfigError: the dataset has images, but no column ``image`` or ``images``.
+    """
+    columns = getattr(trainer.train_dataset, "features", None)
+    if columns is None or not hasattr(trainer.processing_class, "image_processor"):
+        return
+    if {"image", "images"} & set(columns):
+        return
+    for name, feature in columns.items():
+        if type(feature).__name__ == "Image" or name in IMAGE_COLUMNS:
+            raise ConfigError(
+                f"the dataset has no column 'image', so the model would describe images that it "
+                f"does not see: dataset.rename_column({name!r}, 'image')"
+            )
+
+
+def make_tables_plain(trainer: Trainer) -> None:
+    """Have prompts logged as text where W&B gets a table of completions.
+
+    A prompt with an image is a list of parts with different keys, of which W&B's tables take no
+    two rows: the run would end at step 1 (TRL 1.16 with wandb 0.31).
+    """
+    args = trainer.args
+    if not getattr(args, "log_completions", False) or "wandb" not in (args.report_to or ()):
+        return
+    log = trainer.log
+
+    def log_plain(logs: dict[str, float], start_time: float | None = None) -> None:
+        prompts = trainer._logs["prompt"]
+        plain = [plain_prompt(prompt) for prompt in prompts]
+        prompts.clear()
+        prompts.extend(plain)
+        log(logs, start_time)
+
+    trainer.log = log_plain
+
+
+def plain_prompt(prompt: Any) -> Any:
+    """Return a prompt whose messages have text alone; images are left out."""
+    if isinstance(prompt, str):
+        return prompt
+    return [message | {"content": _text_of(message["content"])} for message in prompt]
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(part["text"] for part in content if part.get("type") == "text")
 
 
 def _check_datasets(trainer: Trainer) -> None:
@@ -93,7 +178,7 @@ def _check_datasets(trainer: Trainer) -> None:
 
 
 def from_main_process(value: T) -> T:
-    """The first rank's value, on all ranks: a file system may not show all nodes the same."""
+    """Return the first rank's value on all ranks: nodes may see different files."""
     from accelerate.utils import broadcast_object_list
 
     (value,) = broadcast_object_list([value])
@@ -101,11 +186,10 @@ def from_main_process(value: T) -> T:
 
 
 def end_if_finished(args: TrainingArguments) -> None:
-    """Ends a script whose run has been trained to its end already; to be called before it loads.
+    """End a script whose run has been trained to its end; to be called before it loads.
 
-    What counts is ``trainer_state.json`` in the run's folder, which ``trainer.save_state`` writes
-    after training: a run that was killed has none, and goes on. Nor does it count for a run that
-    is to have more steps or epochs.
+    ``trainer.save_state`` writes ``trainer_state.json`` to the run's folder after training: a run
+    that was killed has none, and goes on, and so does one that is to have more steps or epochs.
 
     Raises:
         SystemExit: the run is finished; a line says so, and the status is 0.
@@ -131,13 +215,21 @@ def end_if_finished(args: TrainingArguments) -> None:
         raise SystemExit(0)
 
 
+def reseed_sampling(args: TrainingArguments) -> None:
+    """Seed each rank's generators, after an engine in the trainer has seeded them by the rank.
+
+    vLLM seeds with the rank alone when it starts, so runs of different seeds would sample alike.
+    """
+    set_seed(args.seed + args.process_index)
+
+
 def _say(args: TrainingArguments, text: str) -> None:
     if args.process_index == 0:
         print(text, flush=True)
 
 
 class Headlines(ProgressCallback):  # type: ignore[misc]
-    """The usual progress bars, with one short line per log instead of a dictionary of thirty."""
+    """Progress bars, with one short line per log instead of a dictionary of thirty figures."""
 
     def on_log(
         self,
@@ -147,7 +239,7 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Writes the figures that people watch; ``trainer_state.json`` has all of them."""
+        """Write the figures that people watch; ``trainer_state.json`` has all of them."""
         figures = [
             f"{name} {value:.4g}"
             for key, name in HEADLINES.items()
@@ -157,13 +249,16 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
             self.training_bar.write(f"step {state.global_step}: {', '.join(figures)}")
 
     def show_phase(self, phase: str) -> None:
-        """Says on the bar what the trainer is doing."""
+        """Show on the bar what the trainer is doing."""
         if self.training_bar is not None:
             self.training_bar.set_postfix_str(phase)
 
 
 def show_headlines(trainer: Trainer) -> None:
-    """Replaces the trainer's progress callback, if it has one; its bar then tells the phase."""
+    """Replace the trainer's progress callback, if it has one; its bar then tells the phase."""
+    handlers = trainer.callback_handler.callbacks
+    if any(isinstance(each, Headlines) for each in handlers):
+        return
     if trainer.pop_callback(ProgressCallback) is not None:
         headlines = Headlines()
         trainer.add_callback(headlines)
@@ -172,7 +267,7 @@ def show_headlines(trainer: Trainer) -> None:
 
 
 def run(main: Callable[[], object]) -> None:
-    """Runs a recipe, and ends the process with its exit status.
+    """Run a recipe, and end the process with its exit status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
     and 1 after an error that the user can fix, which is printed as one message without a traceback;
@@ -180,6 +275,8 @@ def run(main: Callable[[], object]) -> None:
     status as 1, so it is also written to the file named by ``POSH_STATUS_FILE``, if that is set.
     """
     separate_vllm_caches(os.environ)
+    # Deprecations within TRL and transformers are not the user's to mend.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
     set_vllm_defaults(os.environ)
     try:
         main()
@@ -195,19 +292,20 @@ def run(main: Callable[[], object]) -> None:
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Gives each rank's engines a folder of their own for what they compile.
+    """Give each rank's engines a folder of their own for compiled code.
 
     Engines that start at the same moment would write the same files. Cards keep their folder from
     run to run, so each compiles once.
     """
     card = environment.get("LOCAL_RANK")
     if card is not None:
-        root = environment.get("VLLM_CACHE_ROOT") or str(Path.home() / ".cache" / "vllm")
-        environment["VLLM_CACHE_ROOT"] = str(Path(root) / f"card-{card}")
+        caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
+        environment["VLLM_CACHE_ROOT"] = str(root / f"card-{card}")
 
 
 def finish(trainer: Trainer) -> None:
-    """Closes trackers and the process group. The last call of a script; every rank makes it.
+    """Close trackers and the process group: the last call of a script, on every rank.
 
     A group that is left to the interpreter's end may abort the process (SIGABRT), and transformers
     closes it in ``Trainer.end`` only, which 5.17 lacks; so it is closed here.

@@ -1,9 +1,8 @@
-"""How many processes a run has, and how they share its model."""
+"""Processes of a run, and the way they share its model."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import MutableMapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ class Processes:
     """Optimizer states are in the host's memory."""
     offloads_parameters: bool = False
     gathers_on_save: bool = True
-    """With ``zero_stage`` 3, whether a model can be saved whole."""
+    """With ``zero_stage`` 3: a model can be saved whole."""
 
     @property
     def on_one_machine(self) -> int:
@@ -35,7 +34,7 @@ class Processes:
 
     @classmethod
     def of_this_run(cls, args: Any) -> Processes:
-        """What the training arguments found around them when they were made."""
+        """Return the processes that the training settings found when they were made."""
         processes = args.world_size
         machines = max(processes // max(_local_world_size(), 1), 1)
         plugin = getattr(args, "deepspeed_plugin", None)
@@ -43,7 +42,7 @@ class Processes:
 
 
 def read_processes(path: Path) -> Processes:
-    """What a file for ``accelerate launch --config_file`` asks for.
+    """Read the processes that a file for ``accelerate launch --config_file`` asks for.
 
     It goes through accelerate's own code, up to the settings that DeepSpeed would be given.
 
@@ -71,11 +70,11 @@ def read_processes(path: Path) -> Processes:
 
 
 LAUNCHER = ("deepspeed_multinode_launcher", "deepspeed_hostfile")
-"""What ``deepspeed_config`` may hold for the launcher, not for DeepSpeed itself."""
+"""Keys of ``deepspeed_config`` for the launcher, not for DeepSpeed itself."""
 
 
 def _check(path: Path, settings: dict[str, Any], kind: type) -> dict[str, Any]:
-    """The settings that the dataclass ``kind`` has; ConfigError for others, unless the launcher's.
+    """Return the settings that a dataclass has; ConfigError for others, unless the launcher's.
 
     ``accelerate launch`` takes unknown names under ``deepspeed_config`` without a word.
     """
@@ -103,19 +102,6 @@ def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
         offloads_parameters=plugin.offload_param_device not in (None, "none"),
         gathers_on_save=stage < 3 or bool(plugin.zero3_save_16bit_model),
     )
-
-
-def own_cache(environment: MutableMapping[str, str]) -> None:
-    """Gives each rank's engines a cache of their own, unless the user names one.
-
-    All ranks compile the same model at the same moment, into one folder: vLLM tells it by the rank
-    within an engine (vllm/compilation/backends.py), which is 0 for each of ours.
-    """
-    rank = environment.get("RANK")
-    if rank is None or "VLLM_CACHE_ROOT" in environment:
-        return
-    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    environment["VLLM_CACHE_ROOT"] = str(Path(cache) / "vllm" / f"rank-{rank}")
 
 
 def _local_world_size() -> int:

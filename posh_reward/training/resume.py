@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
 ADAPTER = ".default."
-"""What PEFT adds to the names of an adapter's parameters in a model, and leaves out in its file."""
+"""A part of the names of adapters in a PEFT model that its file leaves out."""
 COMPARED = 16
-"""How many tensors of a checkpoint are compared with the model's: enough to tell whether it was
-loaded."""
+"""Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
 
 
 def last_checkpoint(args: TrainingArguments) -> str | None:
-    """Where to resume: the given path, for "latest" the newest checkpoint that can be, or None.
+    """Return the checkpoint to resume from: a path, for "latest" the newest that can be, or None.
 
     Raises:
         ConfigError: there are checkpoints, but none has an optimizer.
@@ -41,7 +40,7 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:
-    """Loads a checkpoint's weights, or sees to it that ``trainer.train`` can. Call it before that.
+    """Load a checkpoint's weights, or make sure that ``trainer.train`` can. Call it before that.
 
     The trainer saves a Qwen2.5-VL under the hub's names (``visual...``) but looks for the current
     ones (``model.visual...``): it finds none, warns, and trains the untrained model on
@@ -66,7 +65,7 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
 
 
 def _incomplete(checkpoint: Path, there: Processes) -> str | None:
-    """The reason why a checkpoint of DeepSpeed's cannot be resumed from; None without one."""
+    """Say why a checkpoint of DeepSpeed's cannot be resumed from; None if it can."""
     misfit = shards.misfit(checkpoint, there) if there.zero_stage else None
     if misfit is None and there.gathers_on_save and not files_of_tensors(checkpoint):
         return f"{checkpoint} has no weights: neither model.safetensors nor an adapter's"
@@ -74,14 +73,14 @@ def _incomplete(checkpoint: Path, there: Processes) -> str | None:
 
 
 def _refuse_together(complaint: str | None) -> None:
-    """Raises ConfigError on every rank if one has a complaint; all of them have to call this."""
+    """Raise ConfigError on every rank if one has a complaint; all of them have to call this."""
     complaints = [each for each in of_all_ranks(complaint) if each is not None]
     if complaints:
         raise ConfigError(complaints[0])
 
 
 def is_whole_model(checkpoint: str) -> bool:
-    """Whether a checkpoint has all of a model's weights, not just adapters or a partition."""
+    """True if a checkpoint has all of a model's weights, not just adapters or a partition."""
     folder = Path(checkpoint)
     return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
 
@@ -91,7 +90,7 @@ def _is_not_about_names(record: logging.LogRecord) -> bool:
 
 
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
-    """Stops a run that was resumed from a checkpoint without the checkpoint's weights.
+    """Refuses a run that was resumed from a checkpoint without the checkpoint's weights.
 
     For any script: ``trainer.add_callback(RefuseLostWeights())``. Where the names in a checkpoint
     are not the model's, transformers only warns; it goes on at the checkpoint's step, with its
@@ -106,7 +105,7 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         model: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Compares some of the checkpoint's tensors with the model's.
+        """Compare some of the checkpoint's tensors with the model's.
 
         Raises:
             ConfigError: they differ; on every rank.
@@ -119,9 +118,9 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
 
 
 def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
-    """The checkpoint that this run was resumed from, if it has tensors to compare."""
-    given = args.resume_from_checkpoint
-    folders = [Path(given)] if isinstance(given, str) else []
+    """Return the checkpoint that this run was resumed from, if it has tensors to compare."""
+    setting = args.resume_from_checkpoint
+    folders = [Path(setting)] if isinstance(setting, str) else []
     folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
     if not any(folder.is_dir() for folder in folders):
         logging.getLogger(__name__).warning(
@@ -133,7 +132,7 @@ def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
 
 
 def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
-    """The names of lost weights, with the remedy."""
+    """Say which weights were lost, with the remedy."""
     if Processes.of_this_run(args).zero_stage:
         remedy = "DeepSpeed's files in it are those of another step or run: resume from another one"
     else:
@@ -148,7 +147,7 @@ def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:
-    """Of some of a checkpoint's tensors, the names of those whose values the model lacks.
+    """Name those of some of a checkpoint's tensors whose values the model lacks.
 
     A tensor is looked for under every name in the model that ends like its own, so that a new
     prefix does not hide it. Where DeepSpeed has spread a parameter over ranks, this rank's part is
@@ -179,18 +178,18 @@ def has_values(parameter: Any, tensor: torch.Tensor) -> bool:
 
 
 def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The model's tensors whose names share the longest ending with ``name``."""
+    """Return the model's tensors whose names share the longest ending with ``name``."""
     parts = name.split(".")
     for start in range(len(parts)):
         ending = ".".join(parts[start:])
-        found = [v for key, v in own.items() if key == ending or key.endswith("." + ending)]
-        if found:
-            return found
+        tensors = [v for key, v in own.items() if key == ending or key.endswith("." + ending)]
+        if tensors:
+            return tensors
     return []
 
 
 def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Up to ``COMPARED`` tensors, spread over a checkpoint."""
+    """Yield up to ``COMPARED`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
     where = files_of_tensors(checkpoint)
@@ -201,7 +200,7 @@ def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def files_of_tensors(checkpoint: Path) -> dict[str, Path]:
-    """The file of each tensor of a checkpoint's model or adapter; empty if it has neither."""
+    """Map each tensor of a checkpoint's model or adapter to its file; empty with neither."""
     from safetensors import safe_open
 
     index = checkpoint / "model.safetensors.index.json"

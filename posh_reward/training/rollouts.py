@@ -15,7 +15,7 @@ expanded, still works.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,9 @@ class PromptMismatchError(PoshError, RuntimeError):
 
 
 def check_rollouts(trainer: GRPOTrainer) -> None:
-    """Corrects and checks the prompts of a trainer that generates with vLLM; others are left alone.
+    """Correct and check the prompts of a trainer that generates with vLLM; leave others alone.
 
-    Call it once, before ``trainer.train``, and settle the images first (``training.image_sizes``):
+    Call it once, before ``trainer.train``, and settle the images first (``settle_images``):
     otherwise the trainer's processor and vLLM's may count different tokens.
     """
     generation = getattr(trainer, "vllm_generation", None)
@@ -59,7 +59,7 @@ class CheckedGenerate:
     Args:
         generate: TRL's.
         pads: ids of the placeholders of images and videos.
-        collapses: whether collapsed placeholders are tried before expanded ones.
+        collapses: try collapsed placeholders before expanded ones.
     """
 
     def __init__(self, generate: Generate, pads: frozenset[int], *, collapses: bool = True) -> None:
@@ -74,7 +74,7 @@ class CheckedGenerate:
         num_generations: int,
         profiler: Any = None,
     ) -> tuple[Any, ...]:
-        """Returns what TRL's ``generate`` returns, once its prompts are the trainer's.
+        """Return what TRL's ``generate`` returns, once its prompts are the trainer's.
 
         Raises:
             PromptMismatchError: vLLM's prompt ids are not the trainer's.
@@ -85,9 +85,9 @@ class CheckedGenerate:
             )
         result: tuple[Any, ...] = ()
         for collapses in (self._collapses, not self._collapses):
-            given = [collapsed(ids, self._pads) for ids in prompts] if collapses else prompts
+            ids = [collapse(each, self._pads) for each in prompts] if collapses else prompts
             result = self._generate(
-                prompts=given, images=images, num_generations=num_generations, profiler=profiler
+                prompts=ids, images=images, num_generations=num_generations, profiler=profiler
             )
             if all(map(same, prompts, result[0])):
                 self._collapses = collapses
@@ -96,45 +96,39 @@ class CheckedGenerate:
 
 
 def placeholder_ids(processor: Any) -> frozenset[int]:
-    """Ids of the tokens that stand for a patch of an image or of a video."""
+    """Return the ids of the tokens that stand for a patch of an image or of a video."""
     ids = (getattr(processor, f"{kind}_token_id", None) for kind in ("image", "video"))
     return frozenset(each for each in ids if each is not None)
 
 
-def collapsed(ids: Sequence[int], pads: frozenset[int]) -> Ids:
-    """The ids with each run of the same placeholder as one, which vLLM expands itself."""
+def collapse(ids: Sequence[int], pads: frozenset[int]) -> Ids:
+    """Make one of each run of the same placeholder, which vLLM expands itself."""
     return [each for token, run in groupby(ids) for each in ([token] if token in pads else run)]
 
 
 def same(ours: Sequence[int], theirs: Sequence[int]) -> bool:
-    """Whether two prompts have the same ids."""
+    """True if two prompts have the same ids."""
     return list(ours) == list(theirs)
 
 
 def mismatch(ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]) -> str:
-    """The first difference and its remedy, for the error message."""
-    row, (own, other) = next(differing(ours, theirs))
+    """Describe the first difference, with the remedy."""
+    pairs = zip(ours, theirs, strict=True)
+    row, own, other = next(
+        (row, own, other) for row, (own, other) in enumerate(pairs) if not same(own, other)
+    )
     trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
     return (
         f"vLLM would generate from prompts that are not trained on: in row {row} the trainer has "
         f"{len(own)} tokens, {trained} of them an image's, and vLLM {len(other)}, {generated} of "
         "them an image's. Pass the dataset through "
-        "posh_reward.training.image_sizes.settle_images with the trainer's own processor; if you "
+        "posh_reward.training.processors.settle_images with the trainer's own processor; if you "
         "have, this version of TRL or vLLM prepares prompts in a new way"
     )
 
 
-def differing(
-    ours: Sequence[Ids], theirs: Sequence[Sequence[int]]
-) -> Iterator[tuple[int, tuple[Ids, Sequence[int]]]]:
-    """Each row whose prompts differ, with both of them."""
-    for row, (own, other) in enumerate(zip(ours, theirs, strict=True)):
-        if not same(own, other):
-            yield row, (own, other)
-
-
 def forget_images(generation: Any) -> None:
-    """Empties vLLM's cache of encoded images, which were encoded with earlier weights."""
+    """Empty vLLM's cache of encoded images, which were encoded with earlier weights."""
     engine = getattr(getattr(generation, "llm", None), "llm_engine", None)
     reset = getattr(engine, "reset_encoder_cache", None)
     if reset is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IMAGES = 4
-"""How many images a page shows, each with its best and its worst completion."""
+"""Images on a page, each with its best and its worst completion."""
 SIDE = 480
 """Pixels of an image's longer side."""
 
@@ -41,7 +41,7 @@ class CompletionPages:
         self._last: tuple[int, Sequence[Row], Sequence[Scores]] | None = None
 
     def note(self, step: int, rows: Sequence[Row], scores: Sequence[Scores]) -> None:
-        """Writes a page if it is time; ``DapoTrainer.on_scored`` may be this."""
+        """Write a page if it is time; ``DapoTrainer.on_scored`` may be this."""
         if not self.every:
             return
         self._last = step, rows, scores
@@ -51,7 +51,7 @@ class CompletionPages:
             self._write(f"step-{step:06d}.html", page(items(rows, scores), title, in_pairs=True))
 
     def finish(self, history: Sequence[Mapping[str, Any]]) -> None:
-        """Writes ``run.html``: figures over all steps, and the last completions.
+        """Write ``run.html``: figures over all steps, and the last completions.
 
         Args:
             history: ``trainer.state.log_history``.
@@ -74,7 +74,7 @@ class CompletionPages:
 
 
 def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
-    """Has a trainer's first rank write pages into its output folder."""
+    """Have a trainer's first rank write pages into its output folder."""
     here = every if trainer.accelerator.is_main_process else 0
     pages = CompletionPages(Path(trainer.args.output_dir) / "pages", here)
     trainer.on_scored = pages.note
@@ -82,7 +82,7 @@ def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
 
 
 def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
-    """The best and the worst scored completion of each of the first few images.
+    """Return the best and the worst scored completion of each of the first few images.
 
     Args:
         rows: of a batch, the completions of one image next to each other.
@@ -93,14 +93,14 @@ def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
         if not groups or not _same_image(groups[-1][0], row):
             groups.append((row, []))
         groups[-1][1].append(score)
-    shown = []
+    cards = []
     for number, (row, group) in enumerate(groups[:IMAGES], start=1):
         image = _image(row)
         ranked = sorted(group, key=lambda score: -1.0 if score.f1 is None else score.f1)
         for name, score in (("best", ranked[-1]), ("worst", ranked[0])):
             title = f"Image {number}, {name} of {len(group)}"
-            shown.append(PairCard(title, score, image, str(score.reference)))
-    return shown
+            cards.append(PairCard(title, score, image, str(score.reference)))
+    return cards
 
 
 def _same_image(one: Row, other: Row) -> bool:
@@ -121,7 +121,7 @@ def _image(row: Row) -> bytes | None:
 
 
 def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """The run's figures; None without Matplotlib."""
+    """Plot the run's figures; None without Matplotlib."""
     from posh_reward.study.pages.run_plot import run_plot
 
     try:

@@ -22,7 +22,7 @@ SAVE, RESTORE, ERASE = "\0337", "\0338", "\033[K"
 """A terminal's codes: remember the cursor's place, go back to it, clear what is behind it."""
 
 
-class Watched:
+class WaitingStream:
     """A text stream that shows how long nothing has been written to it.
 
     On a terminal the wait is behind the last line, and goes when there is more to say; elsewhere
@@ -36,7 +36,7 @@ class Watched:
         self._waiting = False
 
     def write(self, text: str) -> int:
-        """Writes, after taking the wait off the screen."""
+        """Write, after taking the wait off the screen."""
         with self._lock:
             if self._waiting and self._stream.isatty():
                 self._stream.write(ERASE)
@@ -45,7 +45,7 @@ class Watched:
             return self._stream.write(text)
 
     def tick(self) -> None:
-        """Shows the wait, if it has been long."""
+        """Show the wait, if it has been long."""
         with self._lock:
             now = time.monotonic()
             if now - self._shown < PATIENCE:
@@ -63,9 +63,9 @@ class Watched:
 
 @contextmanager
 def lively() -> Iterator[None]:
-    """Standard output and error together are not silent for more than a few seconds."""
+    """Show how long standard output and error together have been silent."""
     before = sys.stdout, sys.stderr
-    screen = Watched(sys.stdout)
+    screen = WaitingStream(sys.stdout)
     sys.stdout = sys.stderr = screen
     ended = threading.Event()
 
@@ -84,7 +84,7 @@ def lively() -> Iterator[None]:
 
 
 def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
-    """Runs a command, with its output in ours; returns its exit status.
+    """Run a command, with its output in ours; return its exit status.
 
     It gets a process group of its own: an interrupt reaches us alone, and we end it once.
     """
@@ -107,7 +107,7 @@ def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends a command and what it has started; what it still says is dropped."""
+    """End a command and what it has started; drop its last output."""
     try:
         child.terminate()
         child.communicate(timeout=GRACE)

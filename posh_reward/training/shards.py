@@ -25,7 +25,7 @@ def is_partitioned(parameter: torch.Tensor) -> bool:
 
 
 def own_part(parameter: Any, whole: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """This rank's part of a partitioned parameter, and the same elements of ``whole``.
+    """Return this rank's part of a partitioned parameter, and the same elements of ``whole``.
 
     Ranks hold consecutive parts of the flattened parameter, all of one size. What is left over at
     the end is padding, which is cut off here: a part may be empty.
@@ -39,7 +39,7 @@ def own_part(parameter: Any, whole: torch.Tensor) -> tuple[torch.Tensor, torch.T
 
 
 def misfit(checkpoint: Path, there: Processes) -> str | None:
-    """The reason why DeepSpeed cannot load a checkpoint in these processes; None if it can.
+    """Say why DeepSpeed cannot load a checkpoint in these processes; None if it can.
 
     Each process reads the files that the process of its rank has written. Where one is missing,
     only its reader fails, in an assertion, and the others lose their connection to it.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
-from posh_reward.training.interruptions import Deadline, Requests, job_deadline
+from posh_reward.training.interruptions import Deadline, StopSignals, job_deadline
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class StoppedEarlyError(PoshError, RuntimeError):
     """A run saved a checkpoint and stopped, because it was asked to or its time was up."""
 
 
-class Reward(Protocol):
+class StoppableReward(Protocol):
     """A reward function that can give up on its judge, such as ``PoshReward``."""
 
     failure: Failure | None
-    """Why the run should stop; None as long as it should not."""
+    """Reason to stop; None as long as there is none."""
 
     last_call_failed: bool
     """True if the last call had completions and none of them has a score."""
@@ -53,7 +53,7 @@ class Reward(Protocol):
         ...
 
     def begin(self, *, supervised: bool = False) -> None:
-        """A run begins; ``supervised`` if something else acts on ``failure``."""
+        """Begin a run; ``supervised`` if something else acts on ``failure``."""
         ...
 
 
@@ -74,12 +74,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         ConfigError: ``stop_before`` or the variable is not usable.
     """
 
-    def __init__(self, *rewards: Reward, stop_before: float = STOP_BEFORE) -> None:
+    def __init__(self, *rewards: StoppableReward, stop_before: float = STOP_BEFORE) -> None:
         self.rewards = rewards
         self.deadline = Deadline(job_deadline(stop_before))
-        self.requests = Requests()
+        self.signals = StopSignals()
         self.stopped: str | None = None
-        """Why the run was stopped although nothing is wrong; the same on all ranks."""
+        """Reason for a stop although nothing is wrong; the same on all ranks."""
 
     def on_train_begin(
         self,
@@ -88,7 +88,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Takes over stopping from the rewards, and checks that all ranks judge alike.
+        """Take over stopping from the rewards, and check that all ranks judge alike.
 
         Raises:
             JudgeError: they do not, such as with two revisions of a model; on all ranks.
@@ -97,16 +97,17 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self.stopped = None
         for reward in self.rewards:
             reward.begin(supervised=True)
-        there = sorted(set(of_all_ranks("; ".join(each.signature for each in self.rewards))))
-        if len(there) > 1:
-            raise JudgeError(f"the ranks do not judge alike: {' and '.join(there)}")
+        own = "; ".join(each.signature for each in self.rewards)
+        signatures = sorted(set(of_all_ranks(own)))
+        if len(signatures) > 1:
+            raise JudgeError(f"the ranks do not judge alike: {' and '.join(signatures)}")
         self.deadline.begin()
         if any_rank(self.deadline.seconds_left <= 0):
             raise ConfigError(
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes that are kept for saving"
             )
-        self.requests.listen()
+        self.signals.listen()
 
     def on_pre_optimizer_step(
         self,
@@ -133,14 +134,14 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Asks all ranks; called by the trainer after each optimizer step."""
+        """Ask all ranks after each optimizer step."""
         self.deadline.end_step()
-        everyones = of_all_ranks((self._gave_up(), self._interruption()))
-        if any(gave_up for gave_up, _ in everyones):
+        reasons = of_all_ranks((self._gave_up(), self._interruption()))
+        if any(gave_up for gave_up, _ in reasons):
             for reward in self.rewards:
                 reward.failure = reward.failure or ELSEWHERE
         elif state.global_step < state.max_steps:
-            self.stopped = next((why for _, why in everyones if why is not None), None)
+            self.stopped = next((why for _, why in reasons if why is not None), None)
         if self._gave_up() or self.stopped is not None:
             args.save_only_model = False  # nothing could be resumed without the optimizer
             control.should_save = True
@@ -154,13 +155,13 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Called by the trainer when the checkpoint has been saved.
+        """Raise the reason for the stop, now that the checkpoint has been saved.
 
         Raises:
             JudgeError: training ended because nothing could be judged; on all ranks.
             StoppedEarlyError: it ended because of a signal or the deadline; on all ranks.
         """
-        self.requests.unlisten()
+        self.signals.unlisten()
         failure = self._gave_up()
         if failure is not None:
             raise JudgeError(str(failure))
@@ -175,19 +176,19 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         return next((each.failure for each in self.rewards if each.failure is not None), None)
 
     def _interruption(self) -> str | None:
-        if self.requests.noted is not None:
-            return f"{self.requests.noted} asked for it"
+        if self.signals.first is not None:
+            return f"{self.signals.first} asked for it"
         return "the job's time is nearly up" if self.deadline.reached else None
 
 
 def any_rank(flag: bool) -> bool:
-    """Whether ``flag`` holds on one of the ranks; the same answer on all."""
+    """True on all ranks if ``flag`` is on one."""
     return any(of_all_ranks(flag))
 
 
 def of_all_ranks(value: T) -> list[T]:
-    """Every rank's ``value``, in the order of ranks; all of them have to call this."""
+    """Gather every rank's ``value``, in order; all of them have to call this."""
     from accelerate.utils import gather_object
 
-    everyones: list[T] = gather_object([value])
-    return everyones
+    values: list[T] = gather_object([value])
+    return values

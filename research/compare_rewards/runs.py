@@ -25,7 +25,7 @@ from posh_reward.study.rows.standings import difference, standings
 from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import paired_difference
-from posh_reward.training import Describing, generate
+from posh_reward.training import GenerationSettings, generate
 from research.compare_rewards.noise import noisy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,7 +168,7 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     """Greedy descriptions of the test split, scored by POSH as published; kept by ``stem``."""
     said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
-    generate(Describing(models, said, dataset, batch_size=64, max_new_tokens=64))
+    generate(GenerationSettings(models, said, dataset, batch_size=64, max_new_tokens=64))
     score_table(
         PoSh(), str(said), str(scored), TableSettings(Columns(id="id"), quiet=True), elements=True
     )

@@ -18,8 +18,8 @@ import torch
 from PIL import Image
 
 from posh_reward.errors import ConfigError, MissingDependencyError
-from posh_reward.training.describers import Asked
-from posh_reward.training.generation import Describing, generate
+from posh_reward.training.describers import ImagePrompt
+from posh_reward.training.generation import GenerationSettings, generate
 from posh_reward.training.processors import load_processor
 from posh_reward.training.rollouts import PromptMismatchError
 from recipes import dapo_posh, sft, tiny_qwen
@@ -114,7 +114,7 @@ def described(path: Path) -> list[dict[str, Any]]:
 def test_generate_writes_rows_and_resumes(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    how = Describing(
+    how = GenerationSettings(
         {"tiny": str(tiny)}, tmp_path / "rows.jsonl", SCENES, max_new_tokens=4, batch_size=2
     )
     assert generate(replace(how, limit=2)) == {"tiny": 2}
@@ -154,17 +154,17 @@ def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(
 
 
 def test_a_prompt_is_checked_against_what_transformers_makes(tiny: Path) -> None:
-    asked = Asked(load_processor(str(tiny)))
-    ids = asked.processor.tokenizer(asked.prompt)["input_ids"]
+    prompt = ImagePrompt(load_processor(str(tiny)))
+    ids = prompt.processor.tokenizer(prompt.text)["input_ids"]
     for size in ((168, 56), (100, 150), (300, 260)):
-        [image] = asked.settled([Image.new("RGB", size)])
-        made = asked.processor(images=[[image]], text=[asked.prompt])["input_ids"][0]
-        asked.check(image, ids, made)
-        pad = asked.processor.image_token_id
+        [image] = prompt.settle([Image.new("RGB", size)])
+        made = prompt.processor(images=[[image]], text=[prompt.text])["input_ids"][0]
+        prompt.check(image, ids, made)
+        pad = prompt.processor.image_token_id
         twice = [token for token in made for _ in range(1 + (token == pad))]
         for wrong in (ids, twice, made[1:]):
             with pytest.raises(PromptMismatchError, match=f"{image.width} x {image.height} pi"):
-                asked.check(image, ids, wrong)
+                prompt.check(image, ids, wrong)
 
 
 def test_an_interrupted_recipe_keeps_what_was_written(

@@ -11,16 +11,23 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.fit import host
-from posh_reward.training.fit.phases import CARD, phases
-from posh_reward.training.fit.report import assumptions, fits, report
-from posh_reward.training.fit.run import JudgeOnCard, Run, judge_of, parameters_of
-from posh_reward.training.fit.shapes import PUBLISHED, on_meta, shape_of
-from posh_reward.training.fit.states import Parameters, states
+from posh_reward.training.fit import memory
+from posh_reward.training.fit.fit_report import assumptions, fits, report
+from posh_reward.training.fit.memory import CARD, phases
+from posh_reward.training.fit.model_shapes import (
+    PUBLISHED,
+    Parameters,
+    model_state,
+    on_meta,
+    pinned_numbers,
+    shape_of,
+)
+from posh_reward.training.fit.training_run import JudgeOnCard, TrainingRun, judge_of, parameters_of
 from posh_reward.training.processes import Processes
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
 VISION = "Qwen/Qwen2.5-VL-7B-Instruct"
+SIZES = {"q_proj": 2, "k_proj": 2, "v_proj": 3, "o_proj": 9, "norm": 4}
 NODE = Processes(processes=8, zero_stage=3)
 
 
@@ -29,25 +36,39 @@ def test_parameters_are_as_many_as_published() -> None:
     assert shape_of("Qwen/Qwen3-14B").parameters == 14_768_307_200
 
 
+def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
+    model = torch.nn.ModuleDict(
+        {name: torch.nn.Linear(1, size, bias=False) for name, size in SIZES.items()}
+    )
+    assert pinned_numbers(model) == 8 + 16 + 4, "2 + 2 + 3 as one, then 9 and 4"
+
+
+def test_eight_judges_asleep_take_332_gib() -> None:
+    judge = judge_of("vllm")
+    assert judge is not None
+    assert round(8 * judge.asleep / 2**30) == 332
+    assert round(8 * judge.weights / 2**30) == 220, "awake"
+
+
 def test_a_model_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"shape of './nowhere' cannot be found out"):
+    with pytest.raises(ConfigError, match=r"shape of './nowhere' is unknown"):
         shape_of("./nowhere")
 
 
 def test_zero_spreads_sixteen_bytes_a_parameter() -> None:
     model = Parameters(trained=8_000, trained_bytes=2)
-    by_stage = [states(model, replace(NODE, zero_stage=stage)) for stage in (1, 2, 3)]
+    by_stage = [model_state(model, replace(NODE, zero_stage=stage)) for stage in (1, 2, 3)]
     assert [each.parameters for each in by_stage] == [16_000, 16_000, 2_000]
     assert [each.gradients for each in by_stage] == [16_000, 2_000, 2_000]
     assert [each.optimizer for each in by_stage] == [12_000] * 3
-    offloaded = states(model, replace(NODE, offloads_optimizer=True))
+    offloaded = model_state(model, replace(NODE, offloads_optimizer=True))
     assert (offloaded.on_card, offloaded.on_host) == (4_000, 12_000)
 
 
-def tiny_run() -> Run:
+def tiny_run() -> TrainingRun:
     """A 7B on a node, with a 14B judge: the shipped configuration's arithmetic."""
     shape = shape_of(VISION)
-    return Run(
+    return TrainingRun(
         there=NODE,
         shape=shape,
         parameters=parameters_of(shape, 2, NODE),
@@ -88,7 +109,7 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     assert "witness's weights" in text
     assert "witness asleep" in text
     assert "put the witness on a node of its own" in text
-    assert host.memory(seen) > host.memory(run)
+    assert memory.machine_memory(seen) > memory.machine_memory(run)
     alone = replace(run, there=Processes(8))
     assert "zero3_8gpu.yaml" in "\n".join(report(alone))
     assert len(assumptions()) > 5
@@ -96,9 +117,9 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
 
 def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -> None:
     run = tiny_run()
-    assert round(host.checkpoint(run)) == 133
-    assert round(host.checkpoint(replace(run, saves_only_model=True))) == 17
-    assert host.memory(run) > 8 * 27.5, "eight judges sleep in the machine's memory"
+    assert round(memory.checkpoint_size(run)) == 133
+    assert round(memory.checkpoint_size(replace(run, saves_only_model=True))) == 17
+    assert memory.machine_memory(run) > 8 * 27.5, "eight judges sleep in the machine's memory"
 
 
 def tiny_model(dtype: torch.dtype) -> Any:
@@ -139,7 +160,7 @@ def measured(model: Any) -> tuple[int, int, int]:
 def test_states_of_one_process_are_what_torch_allocates(dtype: torch.dtype) -> None:
     model = tiny_model(dtype)
     count = sum(each.numel() for each in model.parameters())
-    computed = states(Parameters(count, dtype.itemsize), Processes())
+    computed = model_state(Parameters(count, dtype.itemsize), Processes())
     assert measured(model) == (computed.parameters, computed.gradients, computed.optimizer)
 
 
@@ -148,5 +169,5 @@ def test_states_of_adapters_are_what_peft_allocates() -> None:
     frozen = sum(each.numel() for each in model.parameters())
     adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear"))
     trained = sum(each.numel() for each in adapted.parameters() if each.requires_grad)
-    computed = states(Parameters(trained, 4, frozen, 2), Processes())
+    computed = model_state(Parameters(trained, 4, frozen, 2), Processes())
     assert measured(adapted) == (computed.parameters, computed.gradients, computed.optimizer)

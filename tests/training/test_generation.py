@@ -9,11 +9,11 @@ import pytest
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.models.vllm.vllm_environment import VLLM_DEFAULTS
 from posh_reward.training.describers import Greedy, load_describer
-from posh_reward.training.generation import Describing, named_models
+from posh_reward.training.generation import GenerationSettings, models_by_name
 
 
-def describing(shard: int, shards: int) -> Describing:
-    return Describing({"a": "a model"}, Path("said.jsonl"), shard=shard, shards=shards)
+def describing(shard: int, shards: int) -> GenerationSettings:
+    return GenerationSettings({"a": "a model"}, Path("said.jsonl"), shard=shard, shards=shards)
 
 
 @pytest.mark.parametrize(("rows", "shards"), [(10, 1), (10, 3), (2, 3), (0, 2)])
@@ -39,10 +39,10 @@ def test_models_are_called_after_their_folders_or_as_they_are_named() -> None:
         "runs/dapo/checkpoint-20",
         "paper=runs/a=b",
     ]
-    assert list(named_models(given)) == [
+    assert list(models_by_name(given)) == [
         "sft", "Qwen2.5-VL-7B-Instruct", "dapo/checkpoint-20", "paper"
     ]  # fmt: skip
-    assert named_models(given)["paper"] == "runs/a=b"
+    assert models_by_name(given)["paper"] == "runs/a=b"
 
 
 def test_a_folder_with_an_equals_sign_is_a_folder(
@@ -50,7 +50,7 @@ def test_a_folder_with_an_equals_sign_is_a_folder(
 ) -> None:
     (tmp_path / "lr=1").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert named_models(["lr=1", "x=lr=1"]) == {"lr=1": "lr=1", "x": "lr=1"}
+    assert models_by_name(["lr=1", "x=lr=1"]) == {"lr=1": "lr=1", "x": "lr=1"}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_folder_with_an_equals_sign_is_a_folder(
 )
 def test_names_that_cannot_be_told_apart_are_refused(given: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        named_models(given)
+        models_by_name(given)
 
 
 def test_a_missing_folder_of_a_model_is_named_at_once(

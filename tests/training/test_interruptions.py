@@ -10,25 +10,25 @@ from collections.abc import Iterator
 import pytest
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.interruptions import SIGNALS, Deadline, Requests, job_deadline
+from posh_reward.training.interruptions import SIGNALS, Deadline, StopSignals, job_deadline
 
 
 @pytest.fixture
-def requests() -> Iterator[Requests]:
-    made = Requests()
+def requests() -> Iterator[StopSignals]:
+    made = StopSignals()
     yield made
     made.unlisten()
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_signal_is_noted(requests: Requests, number: signal.Signals) -> None:
+def test_the_first_signal_is_noted(requests: StopSignals, number: signal.Signals) -> None:
     requests.listen()
     os.kill(os.getpid(), number)
     os.kill(os.getpid(), signal.SIGTERM)
-    assert requests.noted == number.name
+    assert requests.first == number.name
 
 
-def test_the_handlers_from_before_return(requests: Requests) -> None:
+def test_the_handlers_from_before_return(requests: StopSignals) -> None:
     before = [signal.getsignal(each) for each in SIGNALS]
     requests.listen()
     requests.listen()

@@ -60,6 +60,9 @@ def test_each_card_has_a_folder_for_what_vllm_compiles() -> None:
     usual = {"LOCAL_RANK": "0"}
     separate_vllm_caches(usual)
     assert usual["VLLM_CACHE_ROOT"].endswith("/.cache/vllm/card-0")
+    elsewhere = {"LOCAL_RANK": "0", "XDG_CACHE_HOME": "/c"}
+    separate_vllm_caches(elsewhere)
+    assert elsewhere["VLLM_CACHE_ROOT"] == "/c/vllm/card-0"
     alone: dict[str, str] = {}
     separate_vllm_caches(alone)
     assert alone == {}

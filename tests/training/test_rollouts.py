@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.training.rollouts import CheckedGenerate, PromptMismatchError, collapsed
+from posh_reward.training.rollouts import CheckedGenerate, PromptMismatchError, collapse
 
 PAD, BEGIN, END = 7, 5, 6
 PADS = frozenset([PAD])
@@ -57,6 +57,6 @@ def test_prompts_without_images_are_left_alone() -> None:
     assert rollout(Engine(3), images=None)[0] == [PROMPT] * 2
 
 
-def test_each_run_of_placeholders_is_collapsed() -> None:
+def test_each_run_of_placeholders_is_collapse() -> None:
     two = [BEGIN, PAD, PAD, END, BEGIN, PAD, END, 1, 1]
-    assert collapsed(two, PADS) == [BEGIN, PAD, END, BEGIN, PAD, END, 1, 1]
+    assert collapse(two, PADS) == [BEGIN, PAD, END, BEGIN, PAD, END, 1, 1]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.training import screen
-from posh_reward.training.screen import Watched, lively, show
+from posh_reward.training.screen import WaitingStream, lively, show
 
 
 class Terminal(StringIO):
@@ -25,14 +25,14 @@ class Terminal(StringIO):
 def test_a_silence_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "PATIENCE", 0.0)
     written = StringIO()
-    Watched(written).tick()
+    WaitingStream(written).tick()
     assert written.getvalue() == "  ... 0 s\n"
 
 
 def test_on_a_terminal_it_goes_when_there_is_more_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "PATIENCE", 0.0)
     written = Terminal()
-    watched = Watched(written)
+    watched = WaitingStream(written)
     watched.write("50 %")
     watched.tick()
     watched.write("\r60 %")
@@ -41,7 +41,7 @@ def test_on_a_terminal_it_goes_when_there_is_more_to_say(monkeypatch: pytest.Mon
 
 def test_a_talkative_stream_is_left_alone() -> None:
     written = StringIO()
-    watched = Watched(written)
+    watched = WaitingStream(written)
     watched.write("A line.\n")
     watched.tick()
     assert written.getvalue() == "A line.\n"

@@ -1,13 +1,12 @@
-"""Span credit: what the judge thought of each detail lands on the tokens that say it.
+"""Span credit: the grade of each detail lands on the tokens that say it.
 
-A completion's advantage A is one number: all of its tokens are pushed the same way, those of a
-truthful detail and those of an invented one. POSH grades each detail of a generation and knows its
-characters, so each token t gets A + strength * c(t): c is how much better (at most 1) or worse (at
-least -1) the details said by t were graded than the completion's other details. Recall has no
-place in the generation, so it stays in A alone.
+A completion's advantage A is one number, which pushes the tokens of a true detail and those of an
+invented one the same way. POSH grades each detail and knows its characters, so token t gets
+A + strength * c(t), where c, in [-1, 1], is the grade of the details said by t less that of the
+completion's other details. Recall has no place in the generation: it stays in A alone.
 
-The c of a completion sum to 0, so its mean advantage is A: credit does not make longer or shorter
-completions pay more.
+The c of a completion sum to 0, so its mean advantage is A: credit pays neither longer nor shorter
+completions.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ Decode = Callable[[Sequence[int]], str]
 """Ids to text, special tokens skipped."""
 
 UNFINISHED = "\ufffd"
-"""What a decoder writes for bytes that are not yet, or never will be, a character."""
+"""A decoder's sign for bytes that are not yet, or never will be, a character."""
 
 LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo")
 """TRL's losses in which a token's advantage acts on that token alone."""
 
 
 def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] | None:
-    """How much better or worse than the others each token of a completion was graded: c above.
+    """Return the credit of each token of a completion: c above.
 
     Args:
         ids: the completion's tokens, without padding.
@@ -44,8 +43,7 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
         decode: the tokenizer's.
 
     Returns:
-        One value a token, in [-1, 1], which sum to 0; None if there are no scores, or only of
-        another text.
+        Values in [-1, 1] that sum to 0, shape (tokens,); None without scores of this text.
     """
     if scores.failure is not None:
         return None
@@ -54,15 +52,15 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     if start < 0:
         return None
     qualities = token_qualities(token_spans(ids, decode), graded_spans(scores, start), text)
-    return centred(qualities)
+    return centre(qualities)
 
 
 def graded_spans(scores: Scores, start: int) -> list[tuple[Span, float]]:
-    """Where each detail is said, and how well it was graded, 0 (absent) to 1 (explicit).
+    """Return the spans and the quality, 0 (absent) to 1 (explicit), of each detail.
 
     Args:
         scores: of a generation.
-        start: of the generation in the text that the spans are to point into.
+        start: of the generation in the text that the spans point into.
     """
     return [
         ((start + first, start + end), quality(element.grade))
@@ -73,52 +71,48 @@ def graded_spans(scores: Scores, start: int) -> list[tuple[Span, float]]:
 
 
 def quality(grade: float) -> float:
-    """A grade of 1-5 as 0-1."""
+    """Scale a grade of 1-5 to 0-1."""
     return (grade - LOWEST_GRADE) / (HIGHEST_GRADE - LOWEST_GRADE)
 
 
 def token_qualities(
     tokens: Sequence[Span], details: Sequence[tuple[Span, float]], text: str
 ) -> list[float | None]:
-    """Mean quality of the details that each token says some of; None where it says none.
-
-    White space around a token's text does not count, so a token of white space says nothing.
-    """
+    """Return the mean quality of the details that each token overlaps; None where there is none."""
+    # Tokens begin with the space before their word: trimmed, or a word would get credit for its
+    # neighbour, and a token of white space for both.
     return [
-        fmean(found) if (found := list(_said(_trimmed(token, text), details))) else None
+        fmean(values) if (values := list(_overlapping(_trim(token, text), details))) else None
         for token in tokens
     ]
 
 
-def _said(token: Span, details: Sequence[tuple[Span, float]]) -> Iterator[float]:
+def _overlapping(token: Span, details: Sequence[tuple[Span, float]]) -> Iterator[float]:
     first, end = token
     return (value for (begin, stop), value in details if max(first, begin) < min(end, stop))
 
 
-def _trimmed(span: Span, text: str) -> Span:
-    """A span without the white space at its ends; empty if there is nothing else."""
-    said = text[slice(*span)]
-    first = span[0] + len(said) - len(said.lstrip())
-    return first, first + len(said.strip())
+def _trim(span: Span, text: str) -> Span:
+    part = text[slice(*span)]
+    first = span[0] + len(part) - len(part.lstrip())
+    return first, first + len(part.strip())  # empty for white space
 
 
-def centred(qualities: Sequence[float | None]) -> list[float]:
-    """Qualities minus their mean; 0 where there is none."""
-    known = [value for value in qualities if value is not None]
-    mean = fmean(known) if known else 0.0
+def centre(qualities: Sequence[float | None]) -> list[float]:
+    """Subtract the mean of the qualities there are; 0 where there is none."""
+    values = [value for value in qualities if value is not None]
+    mean = fmean(values) if values else 0.0
     return [0.0 if value is None else value - mean for value in qualities]
 
 
 def token_spans(ids: Sequence[int], decode: Decode) -> list[Span]:
-    """The characters of ``decode(ids)`` that each token contributes to.
+    """Return the characters of ``decode(ids)`` that each token contributes to, shape (tokens, 2).
 
-    A special token has an empty span. Each token of a character that is split over several has
-    that character.
-
-    The text of a token can depend on its neighbours, so it is read off the decoded text as it
-    grows. What is settled is not decoded again, unless the tokenizer decodes a part differently
-    from the whole (SentencePiece drops a leading space).
+    A special token has an empty span. A character that is split over tokens belongs to each.
     """
+    # A token's text can depend on its neighbours, so it is read off the decoded text as it grows.
+    # Settled text is not decoded again (linear, not quadratic), unless the tokenizer decodes a
+    # part differently from the whole: SentencePiece drops a leading space.
     text = decode(ids)
     spans = list(_growing(ids, decode, text, settles=True))
     whole = max((end for _, end in spans), default=0) == len(text)
@@ -132,14 +126,16 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, settles: bool) ->
         piece = decode(ids[anchor : index + 1])
         end = min(settled + len(piece), len(text))
         yield min(start, end), end
-        said = text[settled:end]
-        start = settled + sum(takewhile(bool, map(eq, piece, said)))
-        if settles and piece == said and not piece.endswith(UNFINISHED):
+        final = text[settled:end]
+        # The next token starts where this piece stops agreeing with the final text: before a
+        # character whose bytes are not complete yet.
+        start = settled + sum(takewhile(bool, map(eq, piece, final)))
+        if settles and piece == final and not piece.endswith(UNFINISHED):
             anchor, settled = index + 1, end
 
 
 def check_settings(span_credit: float, args: Any) -> None:
-    """Checks span credit against a trainer's settings.
+    """Check span credit against a trainer's settings.
 
     Args:
         span_credit: its size; 0 is off.
@@ -164,19 +160,19 @@ def check_settings(span_credit: float, args: Any) -> None:
         )
 
 
-def check_credit(trainer: GRPOTrainer, observed: Sequence[object]) -> None:
-    """Checks that tokens of a trainer can have advantages of their own.
+def check_credit(trainer: GRPOTrainer, sources: Sequence[object]) -> None:
+    """Check that tokens of a trainer can have advantages of their own.
 
     Args:
         trainer: with its settings.
-        observed: what tells the scores behind its rewards.
+        sources: the objects that tell the scores behind its rewards.
 
     Raises:
         ConfigError: a setting takes a completion's advantage for one number, or no reward function
             tells its scores.
     """
     check_settings(1.0, trainer)
-    if not observed:
+    if not sources:
         raise ConfigError(
             "span credit needs the scores behind a reward, and no reward function tells them: use "
             "PoshReward, or name one as scored_by"

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from trl import GRPOTrainer
 
 MIN_SPREAD = 0.01
-"""A group below this spread is replaced, unless told otherwise."""
+"""A group below this spread is replaced, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicSampling:
-    """How groups are chosen.
+    """Settings of the choice among groups.
 
     Raises:
         ConfigError: ``oversample`` is below 2, or ``min_spread`` is not above 0.
     """
 
     oversample: int = 2
-    """Groups that are generated and judged for each group that is trained on: what it costs."""
+    """Groups that are generated and judged for each group that is trained on: its cost."""
     min_spread: float = MIN_SPREAD
     """Groups of at least this spread (in units of the reward) are kept in the order of the data,
     and narrower ones, widest first, where those are too few. ``inf`` keeps the widest."""
@@ -48,7 +48,7 @@ class DynamicSampling:
 
 
 def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
-    """How far the rewards of each group are spread, in units of the reward.
+    """Return the standard deviation of each group's rewards, in units of the reward.
 
     Completions without a reward are left out; a group with fewer than two judged completions has
     no spread.
@@ -76,7 +76,7 @@ def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) 
 
 
 def kept_groups(spread: Tensor, wanted: int, min_spread: float) -> Tensor:
-    """Which groups of each rank are trained on.
+    """Choose the groups of each rank that are trained on.
 
     Args:
         spread: shape (ranks, groups).
@@ -86,12 +86,14 @@ def kept_groups(spread: Tensor, wanted: int, min_spread: float) -> Tensor:
     Returns:
         Indices of the groups, ascending, shape (ranks, wanted).
     """
+    # Clamped, all groups that are wide enough tie, and a stable sort leaves ties in the order of
+    # the data: choosing the widest would train on other images than the epoch's.
     ranked = spread.clamp(max=min_spread).argsort(dim=1, descending=True, stable=True)
     return ranked[:, :wanted].sort(dim=1).values
 
 
 def figures(spread: Tensor, kept: Tensor, min_spread: float) -> dict[str, float]:
-    """What is logged of one choice, over all ranks.
+    """Return the figures of one choice, over all ranks.
 
     Args:
         spread: shape (ranks, groups).
@@ -110,7 +112,7 @@ def figures(spread: Tensor, kept: Tensor, min_spread: float) -> dict[str, float]
 
 
 def check_groups(args: Any, group: int) -> None:
-    """Checks that each rank generates whole groups.
+    """Check that each rank generates whole groups.
 
     Raises:
         ConfigError: a group would straddle ranks.
@@ -126,7 +128,7 @@ def check_groups(args: Any, group: int) -> None:
 
 
 def check_sampling(trainer: GRPOTrainer, sampling: DynamicSampling) -> None:
-    """Checks that a trainer's batches can be chosen from.
+    """Check that a trainer's batches can be chosen from.
 
     Raises:
         ConfigError: a group would straddle ranks, the dataset streams or is too small, or

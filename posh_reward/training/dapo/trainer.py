@@ -24,7 +24,6 @@ from trl.data_utils import prepare_multimodal_messages
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.dapo import credit, sampling
-from posh_reward.training.dapo.pins import check_version
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
@@ -33,10 +32,14 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 OnScored = Callable[[int, Sequence[Row], Sequence[Scores]], None]
 
+TESTED = ("1.16",)
+"""Major and minor versions of TRL whose underscore methods are overridden. To support another: run
+``tests/training/dapo`` with ``--run-slow``, and add it here and to pyproject.toml."""
+
 
 @dataclass(frozen=True)
-class Chosen:
-    """What was generated and rewarded for the prompts that are trained on."""
+class Replay:
+    """Completions and rewards of the prompts that are trained on."""
 
     prompts: list[Any]
     rollouts: tuple[Any, ...]
@@ -46,12 +49,12 @@ class Chosen:
 
 
 @dataclass
-class Batch:
-    """What is known of the batch in the making; there is none between batches."""
+class BatchInTheMaking:
+    """State between generating a batch and handing it to TRL."""
 
     scores: list[Scores] = field(default_factory=list)
-    """Of this rank's rows; empty if no reward function has told any."""
-    chosen: Chosen | None = None
+    """Of this rank's rows; empty without a reward function that tells them."""
+    replay: Replay | None = None
     """Set while TRL runs on the chosen groups."""
 
 
@@ -61,11 +64,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     With neither, it is bit for bit TRL's trainer. Evaluation is always TRL's.
 
     Args:
-        dynamic_sampling: how groups are chosen; None to train on all of them.
-        span_credit: how much a token's advantage may differ from its completion's, in units of
-            the advantage (within a group their standard deviation is 1); 0 for not at all.
-        scored_by: what tells the scores behind the rewards, by its attribute ``observer``; by
-            default the reward functions that have one, as ``PoshReward`` does.
+        dynamic_sampling: the choice among groups; None to train on all of them.
+        span_credit: the most that a token's advantage may differ from its completion's, in units
+            of the advantage (within a group their standard deviation is 1); 0 is off.
+        scored_by: the object that tells the scores behind the rewards, by its attribute
+            ``observer``; by default the reward functions that have one, as ``PoshReward`` does.
         args: as TRL's.
         kwargs: as TRL's.
 
@@ -87,19 +90,19 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self.dynamic_sampling = dynamic_sampling
         self.span_credit = span_credit
         self.on_phase: Callable[[str], None] = _ignore
-        """Is told what the trainer begins: generating, judging, updating."""
+        """Called with the phase that begins: generating, judging, updating."""
         self.on_scored: OnScored = _ignore
-        """Is told the number of steps so far, and the rows and scores of each training batch."""
-        self._making = Batch()
+        """Called with the number of steps so far, and each training batch's rows and scores."""
+        self._making = BatchInTheMaking()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
             check_version(trl.__version__)
             check_rollouts_are_the_models(self)
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
-        self._observed = [scored_by] if scored_by is not None else told_by(self.reward_funcs)
+        self._sources = [scored_by] if scored_by is not None else score_sources(self.reward_funcs)
         if span_credit:
-            credit.check_credit(self, self._observed)
+            credit.check_credit(self, self._sources)
 
     # Larger batches for dynamic sampling.
 
@@ -131,7 +134,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
-        self._making = Batch()
+        self._making = BatchInTheMaking()
         try:
             if self.dynamic_sampling is not None:
                 inputs = self._choose(inputs, self.dynamic_sampling)
@@ -140,36 +143,36 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                 output["advantages"] = self._with_credit(output)
             return output
         finally:
-            self._making = Batch()
+            self._making = BatchInTheMaking()
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        chosen = self._making.chosen
-        if chosen is None:
+        replay = self._making.replay
+        if replay is None:
             self.on_phase("generating")
             return super()._generate(prompts)  # type: ignore[no-any-return]
-        if prompts != chosen.prompts:
+        if prompts != replay.prompts:
             raise PoshError(
                 "TRL made other prompts of the chosen rows than dynamic sampling generated from: "
                 "leave dynamic sampling off, and report this with your dataset's columns"
             )
-        return chosen.rollouts
+        return replay.rollouts
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Tensor:
-        if self._making.chosen is not None:
-            return self._making.chosen.rewards
+        if self._making.replay is not None:
+            return self._making.replay.rewards
         self.on_phase("judging")
         began = time.perf_counter()
-        with observing(self._observed) as seen:
+        with observing(self._sources) as calls:
             rewards: Tensor = super()._calculate_rewards(
                 inputs, prompts, completions, completion_ids_list
             )
         self.on_phase("updating")
         if self.model.training:
             self._metrics["train"]["judging_time"].append(time.perf_counter() - began)
-        if seen and len(seen[0]) == len(prompts):
-            self._making.scores = list(seen[0])
+        if calls and len(calls[0]) == len(prompts):
+            self._making.scores = list(calls[0])
             if self.model.training:
                 self.on_scored(self.state.global_step, inputs, self._making.scores)
         return rewards
@@ -185,7 +188,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     # Dynamic sampling.
 
     def _choose(self, inputs: list[Row], how: sampling.DynamicSampling) -> list[Row]:
-        """Generates and judges all rows; returns those of the groups that are kept."""
+        """Generate and judge all rows; return those of the groups that are trained on."""
         prompts = conversations(inputs)
         rollouts = self._generate(prompts)
         rewards = self._calculate_rewards(inputs, prompts, rollouts[3], rollouts[1])
@@ -199,39 +202,41 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         for name, value in sampling.figures(spread, kept, how.min_spread).items():
             self._metrics["train"][name].append(value)
         rows = rows_of(kept, group)
-        everyones = rewards.view(ranks, len(inputs), -1)
+        by_rank = rewards.view(ranks, len(inputs), -1)
         own = rows[self.accelerator.process_index].tolist()
         self._keep_extras(own, len(inputs))
-        self._making.scores = selected(self._making.scores, own)
-        self._making.chosen = Chosen(
-            prompts=selected(prompts, own),
-            rollouts=tuple(selected(part, own) for part in rollouts),
-            rewards=torch.cat([rewards[of] for rewards, of in zip(everyones, rows, strict=True)]),
+        self._making.scores = select(self._making.scores, own)
+        self._making.replay = Replay(
+            prompts=select(prompts, own),
+            rollouts=tuple(select(part, own) for part in rollouts),
+            rewards=torch.cat([rewards[of] for rewards, of in zip(by_rank, rows, strict=True)]),
         )
         return [inputs[row] for row in own]
 
     def _keep_extras(self, own: Sequence[int], rows: int) -> None:
-        """Keeps the columns that rewards log for each completion as long as TRL's own."""
+        """Cut the columns that rewards log for each completion to TRL's own rows."""
         for column, values in self._pending_extra_logs.items():
             if len(values) == rows:
-                self._pending_extra_logs[column] = selected(values, own)
+                self._pending_extra_logs[column] = select(values, own)
 
     # Span credit.
 
     def _with_credit(self, output: Mapping[str, Any]) -> Tensor:
-        """Advantages of each token, shape (B, T); 0 at padding and where TRL masks."""
+        """Return each token's advantage, shape (B, T); 0 at padding and where TRL masks."""
         mask = output["completion_mask"]
-        given = torch.zeros(mask.shape, dtype=torch.float32)
+        credit_by_token = torch.zeros(mask.shape, dtype=torch.float32)  # (B, T)
         without = 0
         scored: Sequence[Scores | None] = self._making.scores or [None] * len(mask)
         for row, (ids, length, scores) in enumerate(
             zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), scored, strict=True)
         ):
-            found = scores and credit.credits(ids[:length], scores, self._decode)
-            without += found is None
-            given[row, :length] = torch.tensor(found or [0.0] * length)
-        self._log_credit(given, mask, without)
-        advantages = output["advantages"].unsqueeze(1) + self.span_credit * given.to(mask.device)
+            values = scores and credit.credits(ids[:length], scores, self._decode)
+            without += values is None
+            credit_by_token[row, :length] = torch.tensor(values or [0.0] * length)
+        self._log_credit(credit_by_token, mask, without)
+        advantages = output["advantages"].unsqueeze(1) + self.span_credit * credit_by_token.to(
+            mask.device
+        )
         masked: Tensor = advantages * mask
         return masked
 
@@ -239,11 +244,13 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
-    def _log_credit(self, given: Tensor, mask: Tensor, without: int) -> None:
-        """Logs how much credit was given, over all ranks."""
-        said = torch.stack([(given != 0).sum(), given.abs().sum()]).to(mask.device)
+    def _log_credit(self, credit_by_token: Tensor, mask: Tensor, without: int) -> None:
+        """Log how much credit was given, over all ranks."""
+        said = torch.stack([(credit_by_token != 0).sum(), credit_by_token.abs().sum()]).to(
+            mask.device
+        )
         counted = torch.tensor([without, len(mask)], device=mask.device)
-        here = torch.cat([said, mask.sum().unsqueeze(0), counted]).float()
+        here = torch.cat([said.to(mask.device), mask.sum().unsqueeze(0), counted]).float()
         totals = self.accelerator.gather(here).view(-1, 5).sum(0)
         tokens, size, length, bare, rows = totals.tolist()
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
@@ -252,11 +259,20 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
 
 def _ignore(*_: object) -> None:
-    """Whoever wants to be told sets another function in its place."""
+    """Do nothing, until another function takes its place."""
+
+
+def check_version(version: str) -> None:
+    """Raise ConfigError unless a version of TRL is one of ``TESTED``."""
+    if ".".join(version.split(".")[:2]) not in TESTED:
+        raise ConfigError(
+            f"dynamic sampling and span credit override methods of TRL {' and '.join(TESTED)}, and "
+            f"{version} is installed: pip install 'trl=={TESTED[-1]}.*', or leave both off"
+        )
 
 
 def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:
-    """Refuses completions that are not one answer of the model.
+    """Refuse completions that are not one answer of the model.
 
     Raises:
         ConfigError: they come from tools, environments or a rollout function.
@@ -270,7 +286,7 @@ def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:
 
 
 def conversations(inputs: Sequence[Row]) -> list[Any]:
-    """The prompts of some rows with their images, as TRL makes them.
+    """Return the prompts of some rows with their images, as TRL makes them.
 
     ``DapoTrainer._generate`` checks that TRL's are the same.
     """
@@ -290,30 +306,30 @@ def conversations(inputs: Sequence[Row]) -> list[Any]:
 
 
 def rows_of(groups: Tensor, size: int) -> Tensor:
-    """The rows of some groups, shape (ranks, groups) -> (ranks, groups x size)."""
+    """Return the rows of some groups, shape (ranks, groups) -> (ranks, groups x size)."""
     within = torch.arange(size, device=groups.device)
     return (groups.unsqueeze(-1) * size + within).flatten(1)
 
 
-def selected(values: Any, rows: Sequence[int]) -> Any:
-    """Some rows of a list; what is empty or None stays as it is."""
+def select(values: Any, rows: Sequence[int]) -> Any:
+    """Return some rows of a list; an empty one, or None, stays as it is."""
     return [values[row] for row in rows] if values else values
 
 
-def told_by(functions: Sequence[Any]) -> list[Any]:
-    """The reward functions that tell the scores behind their rewards."""
+def score_sources(functions: Sequence[Any]) -> list[Any]:
+    """Return the reward functions that tell the scores behind their rewards."""
     return [function for function in functions if hasattr(function, "observer")]
 
 
 @contextmanager
 def observing(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
-    """The scores that are told in this context, one list for each scoring."""
-    seen: list[Sequence[Scores]] = []
+    """Collect the scores that are told in this context, one list for each scoring."""
+    calls: list[Sequence[Scores]] = []
     before = [reward.observer for reward in rewards]
     for reward in rewards:
-        reward.observer = seen.append
+        reward.observer = calls.append
     try:
-        yield seen
+        yield calls
     finally:
         for reward, observer in zip(rewards, before, strict=True):
             reward.observer = observer

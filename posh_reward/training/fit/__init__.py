@@ -1,10 +1,9 @@
-"""Whether a training run fits: memory of each card by phase, of the host, and room on the disk.
+"""Memory of cards and machines, and the disk, that a training run needs, by arithmetic.
 
 ::
 
-    shapes     a model's name -> how many parameters, how wide, how deep; nothing is downloaded
-    states     parameters, gradients and optimizer states of one process, to the byte
-    phases     what is on a card while it generates, judges, trains
-    host       memory of a machine, and the checkpoints' disk
-    report     all of it as text, with what to change where it does not fit
+    model_shapes   a model's name -> parameters, width, depth, and the bytes of its training state
+    training_run   a recipe's checked settings -> TrainingRun
+    memory         a card in each phase of a step (generate, judge, train), a machine, the disk
+    fit_report     all of it as text, with remedies where it does not fit
 """

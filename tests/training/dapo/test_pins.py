@@ -13,8 +13,7 @@ from transformers import Trainer
 from trl import GRPOTrainer
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.dapo.pins import TESTED, check_version
-from posh_reward.training.dapo.trainer import DapoTrainer, conversations
+from posh_reward.training.dapo.trainer import TESTED, DapoTrainer, check_version, conversations
 from tests.training.dapo.tiny import GROUP, make, rows
 
 pytestmark = [

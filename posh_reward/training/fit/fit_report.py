@@ -1,38 +1,25 @@
-"""The arithmetic as text, with what to change where a phase does not fit."""
+"""The arithmetic of memory as text, with remedies where a phase does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posh_reward.training.fit import host
-from posh_reward.training.fit.phases import (
-    ASLEEP,
-    CARD,
-    CONTEXT,
-    COREF,
-    ENGINE,
-    GIB,
-    HEAD,
-    PARSER,
-    SPARE,
-    Phase,
-    phases,
-)
-from posh_reward.training.fit.run import REFERENCE_TOKENS, UNCAPPED, Run
+from posh_reward.training.fit import memory
+from posh_reward.training.fit.memory import CARD, ENGINE, GIB, Phase, phases
+from posh_reward.training.fit.training_run import REFERENCE_TOKENS, UNCAPPED, TrainingRun
 
 
-def report(run: Run, card: float = CARD) -> list[str]:
-    """Lines that say how much memory each phase takes, whether it fits, and what is assumed."""
-    found = phases(run, card)
+def report(run: TrainingRun, card: float = CARD) -> list[str]:
+    """Return lines with each phase's memory, the machine's, the disk's, and remedies."""
     lines = [f"memory of each card, in GiB of {card:g}:"]
-    for phase in found:
+    for phase in phases(run, card):
         parts = ", ".join(f"{part.name} {part.gib:.1f}" for part in phase.parts)
         fits = "fits" if phase.gib <= card else "DOES NOT FIT"
         lines.append(f"  {phase.name:<9}{phase.gib:5.1f}  {fits}  ({parts})")
-    lines.append(f"memory of each machine: {host.memory(run):.0f} GiB")
+    lines.append(f"memory of each machine: {memory.machine_memory(run):.0f} GiB")
     lines.append(
-        f"disk: {host.disk(run):.0f} GB ({run.saves} checkpoints of {host.checkpoint(run):.1f} GB "
-        "and the model)"
+        f"disk: {memory.disk_size(run):.0f} GB ({run.saves} checkpoints of "
+        f"{memory.checkpoint_size(run):.1f} GB and the model)"
     )
     advice = list(remedies(run, card))
     if advice:
@@ -41,13 +28,13 @@ def report(run: Run, card: float = CARD) -> list[str]:
     return lines
 
 
-def fits(run: Run, card: float = CARD) -> bool:
-    """Whether every phase fits on the card, and vLLM into its share."""
+def fits(run: TrainingRun, card: float = CARD) -> bool:
+    """True if every phase fits on the card, and vLLM into its share."""
     return not list(remedies(run, card))
 
 
-def remedies(run: Run, card: float) -> Iterator[str]:
-    """What to change, for each thing that does not fit."""
+def remedies(run: TrainingRun, card: float) -> Iterator[str]:
+    """Remedies, one for each phase that does not fit."""
     for phase in phases(run, card):
         if phase.gib > card:
             excess = phase.gib - card
@@ -62,14 +49,14 @@ def remedies(run: Run, card: float) -> Iterator[str]:
         )
 
 
-def least_share(run: Run, card: float) -> float:
+def least_share(run: TrainingRun, card: float) -> float:
     """The part of the card that vLLM needs: weights, all replies at once, and the engine."""
     size = 2
     cache = run.generated * run.length * run.shape.cached * size
     return (run.shape.parameters * size / GIB + min(cache / GIB, 4.0) + ENGINE) / card
 
 
-def _generate(run: Run, phase: Phase, card: float) -> Iterator[str]:
+def _generate(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
     if run.share is not None:
         left = run.share - (phase.gib - card) / card
         if left >= least_share(run, card):
@@ -80,7 +67,7 @@ def _generate(run: Run, phase: Phase, card: float) -> Iterator[str]:
     yield from _spread(run)
 
 
-def _judge(run: Run, phase: Phase, card: float) -> Iterator[str]:
+def _judge(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
     if run.share is not None and not run.policy_sleeps:
         yield "let the policy's vLLM sleep meanwhile (vllm_enable_sleep_mode: true)"
     for name, grader in run.graders:
@@ -93,13 +80,13 @@ def _judge(run: Run, phase: Phase, card: float) -> Iterator[str]:
     yield from _spread(run)
 
 
-def _sleep(run: Run) -> Iterator[str]:
+def _sleep(run: TrainingRun) -> Iterator[str]:
     for name, grader in run.graders:
         if not grader.sleeps:
             yield f"let the {name} sleep between batches (sleep: true)"
 
 
-def _train(run: Run, phase: Phase, card: float) -> Iterator[str]:
+def _train(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
     if run.batch > 1:
         yield "halve per_device_train_batch_size and double gradient_accumulation_steps"
     if not run.checkpointing:
@@ -110,8 +97,7 @@ def _train(run: Run, phase: Phase, card: float) -> Iterator[str]:
     yield from _spread(run)
 
 
-def _spread(run: Run) -> Iterator[str]:
-    """Less of the model's state on each card."""
+def _spread(run: TrainingRun) -> Iterator[str]:
     if run.there.zero_stage < 3 and run.there.processes > 1:
         yield "spread the state over the cards (configs/accelerate/zero3_8gpu.yaml)"
     if run.parameters.frozen == 0:
@@ -119,17 +105,18 @@ def _spread(run: Run) -> Iterator[str]:
 
 
 def assumptions(card: float = CARD) -> list[str]:
-    """What the arithmetic takes for granted."""
+    """Return the constants of the arithmetic."""
     return [
         "assumed, not measured on a card:",
-        f"  a card of 80 GB has {card:g} GiB; the trainer's CUDA context and NCCL take {CONTEXT}",
-        f"  vLLM needs {ENGINE} GiB beyond weights and cache, and keeps {ASLEEP} while it sleeps",
-        f"  on the card the parser takes {PARSER} GiB and Maverick {COREF}",
-        f"  activations: each layer's input, one layer computed again, {SPARE - 1:.0%} fragments",
-        f"  the head's logits are computed in tiles, in at most {HEAD} GiB",
+        f"  a card of 80 GB has {card:g} GiB; the trainer's context and NCCL take {memory.CONTEXT}",
+        f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and keeps {memory.ASLEEP:g} asleep",
+        f"  on the card the parser takes {memory.PARSER} GiB and Maverick {memory.COREF}",
+        f"  activations: each layer's input, one layer again, {memory.SPARE - 1:.0%} fragments",
+        f"  the head's backward pass is computed in tiles, in at most {memory.HEAD} GiB",
         f"  an image has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
         f"{REFERENCE_TOKENS} at most",
         "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",
-        f"  a machine's memory: {host.PROCESS:g} GiB a trainer, {host.ENGINE:g} and the sleeping "
-        f"weights a judge, {host.READER:g} for Maverick",
+        f"  a machine's memory: {memory.TRAINER:g} GiB a trainer, {memory.READER:g} for Maverick, "
+        f"{memory.SLEEPER:g} a judge and its sleeping weights, each tensor rounded up to a power "
+        "of two",
     ]

@@ -1,4 +1,4 @@
-"""What the arithmetic needs to know of a run, read from its checked settings."""
+"""A training run as the arithmetic of memory sees it, read from its checked settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from posh_reward.metrics.load_metric import metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
 from posh_reward.models.load_model import MODELS, model_settings
 from posh_reward.training.combinations import PROMPT_TOKENS
-from posh_reward.training.fit.shapes import BYTES, Shape, shape_of
-from posh_reward.training.fit.states import Parameters
+from posh_reward.training.fit.model_shapes import BYTES, ModelShape, Parameters, shape_of
 from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
@@ -30,14 +29,16 @@ class JudgeOnCard:
     cache: float
     """Bytes."""
     sleeps: bool
+    asleep: float = 0.0
+    """Bytes of the sleeping weights in the host's memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainingRun:
     """A training run."""
 
     there: Processes
-    shape: Shape
+    shape: ModelShape
     parameters: Parameters
     batch: int
     """Rows of one forward pass."""
@@ -61,7 +62,7 @@ class Run:
 
     @property
     def graders(self) -> list[tuple[str, JudgeOnCard]]:
-        """Judge and witness, if they are on the card, with what they are called."""
+        """Judge and witness with their names, if they are on the card."""
         both = (("judge", self.judge), ("witness", self.witness))
         return [(name, each) for name, each in both if each is not None]
 
@@ -71,11 +72,11 @@ class Run:
         return self.image + self.text
 
 
-def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
-    """The run that a recipe's arguments describe.
+def run_of(script: Any, args: Any, model: Any, there: Processes) -> TrainingRun:
+    """Return the run that a recipe's settings describe.
 
     Raises:
-        ConfigError: a model's shape cannot be found out.
+        ConfigError: a model's shape is unknown.
     """
     from trl import get_peft_config
 
@@ -83,7 +84,7 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
     generates = hasattr(args, "num_generations")
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
-    return Run(
+    return TrainingRun(
         there=there,
         shape=shape,
         parameters=parameters_of(shape, BYTES[model.dtype], there),
@@ -103,10 +104,10 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> Run:
     )
 
 
-def parameters_of(shape: Shape, size: int, there: Processes) -> Parameters:
-    """All parameters are trained, or only adapters.
+def parameters_of(shape: ModelShape, size: int, there: Processes) -> Parameters:
+    """Return a model's parameters: all are trained, or only its adapters.
 
-    peft makes adapters in single precision; under ZeRO-3 TRL has them in the model's
+    peft makes adapters in float32; under ZeRO-3 TRL has them in the model's
     (grpo_trainer.py, ``autocast_adapter_dtype``).
     """
     if not shape.adapters:
@@ -116,10 +117,10 @@ def parameters_of(shape: Shape, size: int, there: Processes) -> Parameters:
 
 
 def judge_of(which: Any) -> JudgeOnCard | None:
-    """The judge's part of the card, from its settings; None if it is elsewhere.
+    """Return the judge on the card, from its settings; None if it is elsewhere.
 
     Raises:
-        ConfigError: its shape cannot be found out.
+        ConfigError: its shape is unknown.
     """
     if not isinstance(which, str | Mapping):
         return None
@@ -128,10 +129,10 @@ def judge_of(which: Any) -> JudgeOnCard | None:
 
 
 def witness_of(which: Any) -> JudgeOnCard | None:
-    """The witness's own part of the card; None if it has none, or the judge answers for it.
+    """Return a witness of its own on the card; None if it is elsewhere, or the judge.
 
     Raises:
-        ConfigError: its shape cannot be found out.
+        ConfigError: its shape is unknown.
     """
     if not isinstance(which, str | Mapping) or which == "judge" or str(which).startswith("scenes"):
         return None
@@ -143,12 +144,17 @@ def _on_card(options: Mapping[str, Any]) -> JudgeOnCard | None:
         return None
     shape = shape_of(options["model"])
     size = BYTES.get(options.get("dtype", "bfloat16"), 2)
-    cache = float(options.get("memory_gb", 8.0)) * 2**30
-    return JudgeOnCard(shape.parameters * size, cache, bool(options.get("sleep", True)))
+    numbers = shape.pinned if options["name"] == "vllm" else shape.parameters
+    return JudgeOnCard(
+        weights=shape.parameters * size,
+        cache=float(options.get("memory_gb", 8.0)) * 2**30,
+        sleeps=bool(options.get("sleep", True)),
+        asleep=numbers * size,
+    )
 
 
 def saves_of(args: Any) -> int:
-    """Checkpoints on the disk at the worst moment: those that are kept, and one being written."""
+    """Count the checkpoints on the disk at worst: old ones, and one being written."""
     strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
     if strategy == "no":
         return 0

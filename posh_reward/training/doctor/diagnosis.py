@@ -1,0 +1,259 @@
+"""A configuration's dry run on this node: one line for each thing, with its remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.doctor.node_checks import (
+    NodeCheck,
+    check_cards,
+    check_files,
+    check_memory,
+    check_ports,
+    check_toolkit,
+    read_cards,
+)
+from posh_reward.training.fetch import assets_of, is_here
+from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
+from posh_reward.training.requirements import wrong_versions
+from posh_reward.training.run_check import RunCheck, check_run, metric_of
+from posh_reward.training.run_settings import read_config
+from posh_reward.training.stopping import STOP_BEFORE
+
+SECONDS = 120.0
+"""Of a whole dry run."""
+PORT = 29500
+"""The launcher's, by default."""
+ON_CPU = 2.0
+"""GiB of a rank with a small model on the CPU."""
+TAIL = 300
+"""Characters of a child's last words that a line repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """This node among those of its job."""
+
+    machines: int = 1
+    rank: int = 0
+    address: str = "127.0.0.1"
+    """Of the first node."""
+    port: int = PORT
+
+
+def diagnose(
+    config: Path,
+    flags: Sequence[str] = (),
+    place: NodePlace | None = None,
+    seconds: float = SECONDS,
+) -> Iterator[NodeCheck]:
+    """Try all that a run of a configuration needs of this node, in the order of a run.
+
+    Args:
+        config: a recipe's configuration, whose first comment is its launch line.
+        flags: more flags of the recipe.
+        place: this node in its job; by default it is alone.
+        seconds: for all of it.
+    """
+    place, deadline = place or NodePlace(), time.monotonic() + seconds
+    try:
+        result = check_run(recipe_settings(config), ["--config", str(config), *flags])
+    except PoshError as error:
+        yield NodeCheck("settings", "FAILED", str(error))
+        return
+    there = result.there
+    yield NodeCheck("settings", "ok", f"{there.processes} processes, ZeRO-{there.zero_stage}")
+    yield from check_packages(result, config)
+    own = there.on_one_machine if place.machines == 1 else there.processes // place.machines
+    # ``check_run`` itself is on the CPU, so the settings that it returns are, too.
+    on_cpu = "--use_cpu" in flags or bool(read_config(config).get("use_cpu"))
+    yield from check_machine(result, place, own, on_cpu=on_cpu)
+    yield from try_ranks(result, place, max(own, 1), deadline)
+    if not place.rank:  # one judge is enough, and its weights are read once
+        yield from try_judge(result, deadline)
+
+
+def recipe_settings(config: Path) -> tuple[type, ...]:
+    """Load the dataclasses of the recipe that a configuration's launch line names.
+
+    Raises:
+        ConfigError: it names none, or one without ``SETTINGS``.
+    """
+    if not config.is_file():
+        raise ConfigError(f"there is no file {config}")
+    words = config.read_text(encoding="utf-8").partition("\n")[0].split()
+    recipe = next((word for word in words if word.endswith(".py")), None)
+    for folder in (Path(), *config.resolve().parents) if recipe else ():
+        path = folder / str(recipe)
+        spec = spec_from_file_location(path.stem, path) if path.is_file() else None
+        if spec is None or spec.loader is None:
+            continue
+        module = module_from_spec(spec)
+        sys.modules[path.stem] = module  # dataclasses look their annotations up there
+        spec.loader.exec_module(module)
+        if hasattr(module, "SETTINGS"):
+            settings: tuple[type, ...] = module.SETTINGS
+            return settings
+    raise ConfigError(f"the first line of {config} names no recipe, such as recipes/dapo_posh.py")
+
+
+def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
+    """Check installed packages, and downloads of weights and data."""
+    wrong = list(wrong_versions())
+    yield from (NodeCheck("package", "FAILED", f"not here: {line}") for line in result.missing)
+    yield from (NodeCheck("version", "FAILED", line) for line in wrong)
+    if not wrong and not result.missing:
+        yield NodeCheck("packages", "ok", "all that this run needs, in tested versions")
+    names = {"policy": result.model.model_name_or_path, "dataset": result.script.dataset_name}
+    assets = [  # flags may name another policy or dataset than the configuration
+        asset for asset in assets_of(str(config)) if names.get(asset.role, asset.name) == asset.name
+    ]
+    missing = [asset.name for asset in assets if asset.kind != "environment" and not is_here(asset)]
+    if missing:
+        remedy = f"posh-reward fetch --config {config}"
+        yield NodeCheck("downloads", "FAILED", f"not here: {', '.join(missing)}", remedy)
+    else:
+        yield NodeCheck("downloads", "ok", f"{len(assets)} models and datasets are here")
+
+
+def check_machine(
+    result: RunCheck, place: NodePlace, own: int, *, on_cpu: bool
+) -> Iterator[NodeCheck]:
+    """Check cards, memory, files and ports against the arithmetic of the run."""
+    run, args = result.run, result.args
+    gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
+    shared = bool(run and (run.graders or run.coref == "maverick"))
+    yield from check_cards(
+        None if on_cpu else read_cards(), 0 if on_cpu else own, gib, shared=shared
+    )
+    yield from check_toolkit(not on_cpu, result.there.offloads_optimizer)
+    host = machine_memory(run) if run else 0.0
+    yield from check_memory(ON_CPU * own if on_cpu else host)
+    yield check_files(
+        Path(args.output_dir),
+        disk_size(run) if run else 1.0,
+        checkpoint_size(run) if run else 0.0,
+        getattr(result.script, "stop_before", STOP_BEFORE),
+    )
+    yield from check_ports(place.port, place.machines)
+
+
+def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> Iterator[NodeCheck]:
+    """Have ranks talk to each other, and train, save and resume a step under ZeRO-3."""
+    own = max(own, 2) if place.machines == 1 and result.there.processes > 1 else own
+    world = own * place.machines
+    if world == 1:
+        yield NodeCheck("ranks", "skipped", "the run has one process")
+        return
+    failure, answer = run_ranks(["ranks"], place, own, min(45.0, deadline - time.monotonic()))
+    if failure is not None:
+        remedy = "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; NCCL_DEBUG=INFO says more"
+        yield NodeCheck(
+            "ranks", "FAILED", f"{world} ranks do not reach each other: {failure}", remedy
+        )
+        return
+    rate = 0.0625 / max(answer["seconds"], 1e-9)
+    yield NodeCheck("ranks", "ok", f"{world} talk to each other, 64 MiB summed at {rate:.1f} GiB/s")
+    if result.there.zero_stage != 3 or find_spec("deepspeed") is None:
+        yield NodeCheck("ZeRO-3 step", "skipped", "not this run's, or DeepSpeed is not here")
+        return
+    output = Path(result.args.output_dir).absolute()
+    parent = next(each for each in (output, *output.parents) if each.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as made:
+            # All nodes save to one folder, as a run does: one that each of them can name.
+            folder = made if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
+            limit = min(75.0, deadline - time.monotonic())
+            failure, _ = run_ranks(["zero3", folder], place, own, limit)
+    except OSError as error:
+        failure = str(error)
+    if failure is None:
+        yield NodeCheck("ZeRO-3 step", "ok", f"trained, saved and resumed by {world} ranks")
+    else:
+        remedy = "the run would fail at its first step or its first checkpoint; see the line"
+        yield NodeCheck("ZeRO-3 step", "FAILED", failure, remedy)
+
+
+def try_judge(result: RunCheck, deadline: float) -> Iterator[NodeCheck]:
+    """Score two pairs in a process of its own, which ends with all that it has loaded."""
+    if not hasattr(result.script, "metric"):
+        return
+    settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
+    began = time.monotonic()
+    child = start(["judge", json.dumps(settings)], {})
+    failure, answer = answer_of(child, max(deadline - began, 20.0))
+    if failure is not None:
+        yield NodeCheck(
+            "judge",
+            "FAILED",
+            failure,
+            "mend it, or see docs/judges.md; the run would train on nothing",
+        )
+        return
+    yield NodeCheck(
+        "judge", "ok",
+        f"scored a pair ({answer['first']:.1f} s with loading), slept, and scored another "
+        f"({answer['second']:.1f} s)",
+    )  # fmt: skip
+
+
+def run_ranks(
+    arguments: Sequence[str], place: NodePlace, own: int, seconds: float
+) -> tuple[str | None, Mapping[str, float]]:
+    """Run a trial in this node's ranks; the first failure, or the first rank's answer."""
+    meeting = {
+        "MASTER_ADDR": place.address,
+        "MASTER_PORT": str(place.port),
+        "WORLD_SIZE": str(own * place.machines),
+        "LOCAL_WORLD_SIZE": str(own),
+    }
+    children = [
+        start(arguments, {**meeting, "RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)})
+        for rank in range(own)
+    ]
+    deadline = time.monotonic() + seconds
+    answers = [answer_of(child, max(deadline - time.monotonic(), 1.0)) for child in children]
+    failures = [failure for failure, _ in answers if failure is not None]
+    return (failures[0] if failures else None), answers[0][1]
+
+
+def start(arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a trial, in a session of its own so that all of it can be ended."""
+    command = [sys.executable, "-m", "posh_reward.training.doctor.trial", *arguments]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
+    return subprocess.Popen(  # noqa: S603
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def answer_of(
+    child: subprocess.Popen[str], seconds: float
+) -> tuple[str | None, Mapping[str, float]]:
+    """Wait for a trial: the reason of its failure or None, and its answer."""
+    try:
+        output, errors = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        return f"no answer in {seconds:.0f} s (--seconds gives it longer)", {}
+    try:
+        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
+    except (IndexError, ValueError):
+        return f"ended with status {child.returncode}: {errors.strip()[-TAIL:]}", {}
+    failure = answer.get("failure")
+    return (None if failure is None else str(failure)), answer

@@ -1,0 +1,240 @@
+"""Checks of a machine: cards, compilers, memory, files, ports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+State = Literal["ok", "warning", "FAILED", "skipped"]
+
+GIB, GB = 2**30, 1e9
+SHARED = 1.0
+"""GiB of shared memory: NCCL's buffers, and images on their way from their decoders."""
+PROBE = 64 * 2**20
+"""Bytes that are written to the run's disk."""
+QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
+CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCheck:
+    """One thing that a run needs of a node."""
+
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state:<8} {self.name:<14} {self.detail}" + (
+            self.remedy and f": {self.remedy}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card as nvidia-smi describes it."""
+
+    name: str
+    driver: str
+    total: float
+    """GiB."""
+    used: float
+    """GiB."""
+    mode: str
+
+
+def read_cards() -> list[Card] | None:
+    """Ask nvidia-smi for this node's cards; None without a driver that answers."""
+    command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
+    return [
+        Card(name, driver, float(total) / 1024, float(used) / 1024, mode)
+        for name, driver, total, used, mode in (row for row in rows if len(row) == 5)
+    ]
+
+
+def check_cards(
+    cards: Sequence[Card] | None, wanted: int, gib: float, *, shared: bool
+) -> Iterator[NodeCheck]:
+    """Check the driver, compute mode and memory of cards.
+
+    Args:
+        cards: of this node.
+        wanted: cards that the run uses here; 0 for a run on the CPU.
+        gib: the most that it needs of each.
+        shared: a second process, such as a judge's, runs next to the trainer on its card.
+    """
+    if not wanted:
+        yield NodeCheck("driver", "skipped", "the run is on the CPU")
+        return
+    if cards is None:
+        yield NodeCheck(
+            "driver", "FAILED", "nvidia-smi does not answer",
+            "install NVIDIA's driver, or ask for a node with cards (--gpus-per-node)",
+        )  # fmt: skip
+        return
+    names = f"{len(cards)} x {cards[0].name}, driver {cards[0].driver}" if cards else "no card"
+    if len(cards) < wanted:
+        remedy = f"ask for {wanted} (--gpus-per-node), or lower num_processes"
+        yield NodeCheck("driver", "FAILED", f"{names}, and the run wants {wanted}", remedy)
+        return
+    yield NodeCheck("driver", "ok", names)
+    exclusive = sum("exclusive" in card.mode.lower() for card in cards)
+    if exclusive and shared:
+        yield NodeCheck(
+            "compute mode", "FAILED",
+            f"{exclusive} cards are in EXCLUSIVE_PROCESS, which admits the trainer but not a judge",
+            "nvidia-smi --compute-mode=DEFAULT (as root), or slurm/dapo_judge_server.sh",
+        )  # fmt: skip
+    else:
+        yield NodeCheck("compute mode", "ok", cards[0].mode)
+    free = min(card.total - card.used for card in cards)
+    enough = free >= gib
+    yield NodeCheck(
+        "card memory", "ok" if enough else "FAILED",
+        f"{free:.0f} GiB free on each, of {gib:.0f} that the run needs",
+        "" if enough else "end what else runs there (nvidia-smi), or see --check for what to lower",
+    )  # fmt: skip
+
+
+def check_toolkit(wants_cards: bool, compiles: bool) -> Iterator[NodeCheck]:
+    """Check torch's CUDA, the C++ compiler and nvcc.
+
+    Args:
+        wants_cards: the run is not on the CPU.
+        compiles: DeepSpeed's optimizer is offloaded, which it compiles with nvcc.
+    """
+    import torch
+
+    if wants_cards and not torch.cuda.is_available():
+        what = f"torch {torch.__version__} sees no card"
+        remedy = "pip install 'posh-reward[gpu]', which has CUDA, or a newer driver"
+        yield NodeCheck("torch", "FAILED", what, remedy)
+    else:
+        yield NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda or 'none'}")
+    compiler = shutil.which(os.environ.get("CXX", "c++"))
+    if compiler is None:
+        state: State = "FAILED" if wants_cards else "warning"
+        remedy = "apt-get install g++, or load a module that has it"
+        yield NodeCheck(
+            "compiler", state, "no C++ compiler, which Triton and DeepSpeed use", remedy
+        )
+    else:
+        yield NodeCheck("compiler", "ok", compiler)
+    nvcc = shutil.which("nvcc")
+    if nvcc is not None or not wants_cards:
+        yield NodeCheck("toolkit", "ok", nvcc or "not needed on the CPU")
+    else:
+        remedy = "load CUDA's toolkit, or set offload_optimizer_device: none" if compiles else ""
+        state = "FAILED" if compiles else "ok"
+        why = "no nvcc, which offloading needs" if compiles else "no nvcc; this run needs none"
+        yield NodeCheck("toolkit", state, why, remedy)
+
+
+def host_memory() -> float:
+    """Return GiB of memory that this process may still take: the machine's, or its job's."""
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    limits = [kib["MemAvailable"] / 2**20]
+    for limit in map(Path, CGROUPS):
+        if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
+            limits.append(int(text) / GIB)
+    return min(limits)
+
+
+def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Iterator[NodeCheck]:  # noqa: S108
+    """Check the host's memory, in GiB, and its shared memory."""
+    available = host_memory()
+    enough = available >= needed
+    yield NodeCheck(
+        "host memory", "ok" if enough else "FAILED",
+        f"{available:.0f} GiB available, of {needed:.0f} that the run needs",
+        "" if enough else "ask for more (sbatch --mem), or put the judge on a node of its own",
+    )  # fmt: skip
+    try:
+        free = shutil.disk_usage(shared_memory).free / GIB
+    except OSError as error:
+        yield NodeCheck("shared memory", "FAILED", str(error), "mount a tmpfs at /dev/shm")
+        return
+    enough = free >= SHARED
+    yield NodeCheck(
+        "shared memory", "ok" if enough else "FAILED",
+        f"{shared_memory} has {free:.1f} GiB, of {SHARED:g} that NCCL and decoders need",
+        "" if enough else "start the container with --shm-size=16g (or --ipc=host)",
+    )  # fmt: skip
+
+
+def check_files(output: Path, needed: float, checkpoint: float, minutes: float) -> NodeCheck:
+    """Write, sync and rename a file where the run will save its checkpoints.
+
+    Args:
+        output: the run's folder, which need not be there yet.
+        needed: GB of all checkpoints.
+        checkpoint: GB of one.
+        minutes: that the run reserves for saving one, at the end of a job.
+    """
+    folder = next(each for each in (output, *output.absolute().parents) if each.exists())
+    probe = folder / f".posh-doctor-{os.getpid()}"
+    try:
+        free = shutil.disk_usage(folder).free / GB
+        if free < needed:
+            remedy = "name another --output_dir, or lower save_total_limit"
+            detail = f"{folder} has {free:.1f} GB free, of {needed:.1f} for checkpoints"
+            return NodeCheck("file system", "FAILED", detail, remedy)
+        began = time.perf_counter()
+        with probe.open("wb") as file:
+            file.write(bytes(PROBE))
+            file.flush()
+            os.fsync(file.fileno())
+        rate = PROBE / (time.perf_counter() - began)
+        moved = probe.with_suffix(".renamed")
+        probe.replace(moved)
+        moved.unlink()
+    except OSError as error:
+        probe.unlink(missing_ok=True) if os.access(folder, os.W_OK) else None
+        remedy = "name an --output_dir on a disk that all ranks can write"
+        return NodeCheck("file system", "FAILED", f"{folder} cannot be written: {error}", remedy)
+    seconds = checkpoint * GB / rate
+    detail = f"{free:.0f} GB free, {rate / 1e6:.0f} MB/s synced; a checkpoint takes {seconds:.0f} s"
+    if seconds > 60 * minutes:
+        remedy = f"set --stop_before to {seconds / 60 + 5:.0f} or more"
+        return NodeCheck("file system", "warning", detail, remedy)
+    return NodeCheck("file system", "ok", detail)
+
+
+def check_ports(port: int, machines: int) -> Iterator[NodeCheck]:
+    """Check that a port is free, and that this host's name leads other nodes to it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            remedy = "name another (--main_process_port), or end its owner (ss -ltnp)"
+            yield NodeCheck("port", "FAILED", f"{port} is taken ({error.strerror})", remedy)
+        else:
+            yield NodeCheck("port", "ok", f"{port} is free")
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        address = f"nothing ({error})"
+    local = address.startswith(("127.", "nothing"))
+    if machines > 1 and local:
+        yield NodeCheck(
+            "host name", "FAILED", f"{name} resolves to {address}: other nodes cannot reach it",
+            "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the network's interface (ip addr)",
+        )  # fmt: skip
+    else:
+        yield NodeCheck("host name", "ok", f"{name} is {address}")

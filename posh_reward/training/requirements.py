@@ -1,0 +1,88 @@
+"""Packages that a run needs: those that are missing here, and those of a wrong version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from posh_reward.graph.coref.maverick_setup import default_env, python_of
+from posh_reward.training.processes import Processes
+
+PACKAGE = "posh-reward"
+EXTRAS = ("train", "vllm", "server", "gpu")
+"""Extras whose versions a run is held to; "" are the package's own requirements."""
+ENGINES = {"vllm": ("vllm", "gpu"), "server": ("httpx", "server")}
+"""A judge's name in settings -> its package, and the extra that has it."""
+
+
+def missing_packages(
+    args: Any, model: Any, metric: Mapping[str, Any], there: Processes
+) -> Iterator[str]:
+    """Name what a run needs and is not installed here, each with the remedy.
+
+    Args:
+        args: the trainer's settings.
+        model: TRL's ModelConfig.
+        metric: settings of the metric; empty without one.
+        there: the run's processes.
+    """
+    needs = {"trl": ("training", "train")}
+    if getattr(args, "use_vllm", False):
+        needs["vllm"] = ("use_vllm", "gpu")
+    if there.zero_stage:
+        needs["deepspeed"] = (f"ZeRO-{there.zero_stage}", "gpu")
+    for tracker in {"wandb", "trackio"} & set(args.report_to or ()):
+        needs[tracker] = (f"report_to {tracker}", "gpu")
+    for role in ("judge", "witness"):
+        package, extra = ENGINES.get(_engine(metric.get(role)), (None, ""))
+        if package is not None:
+            needs.setdefault(package, (f"the {role}", extra))
+    for package, (user, extra) in needs.items():
+        if find_spec(package) is None:
+            yield f"{package}, for {user}: pip install '{PACKAGE}[{extra}]'"
+    if model.attn_implementation == "flash_attention_2" and find_spec("flash_attn") is None:
+        yield "flash-attn, for attn_implementation: install it, or leave the setting out"
+    parser = str(metric.get("parser", "embedded"))
+    if parser != "embedded" and not Path(parser).exists() and find_spec(parser) is None:
+        yield f"{parser}, for the parser: python -m spacy download {parser}"
+    if metric.get("coref") == "maverick" and not python_of(default_env()).exists():
+        yield "Maverick, for coref: python -m posh_reward.graph.coref.maverick_setup"
+
+
+def _engine(judge: Any) -> str:
+    """Return the name of a judge in this environment; empty for one with an interpreter of its own.
+
+    Settings files have been read, and found right, before.
+    """
+    from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
+    from posh_reward.models.load_model import MODELS, model_settings
+
+    if judge in (None, "judge") or (isinstance(judge, str) and judge.startswith("scenes")):
+        return ""
+    options = model_settings(judge, (*JUDGES, *WITNESSES, *MODELS), "judge")
+    if options["name"] == "cascade":
+        return _engine(options.get("judge"))
+    return "" if options.get("python") else str(options["name"])
+
+
+def wrong_versions() -> Iterator[str]:
+    """Name packages whose installed version is not one that this package was tested with."""
+    from packaging.requirements import Requirement
+
+    for line in metadata.requires(PACKAGE) or ():
+        requirement = Requirement(line)
+        marker = requirement.marker
+        if marker is not None and not any(marker.evaluate({"extra": each}) for each in EXTRAS):
+            continue
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            continue  # missing_packages names it, if this run needs it
+        if not requirement.specifier.contains(version, prereleases=True):
+            yield (
+                f"{requirement.name} {version} is installed: "
+                f"pip install '{requirement.name}{requirement.specifier}'"
+            )

@@ -1,0 +1,229 @@
+"""A dry run of a node, and each fault that it names, provoked for real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from posh_reward.cli import main
+from posh_reward.training.doctor.diagnosis import NodePlace, diagnose, run_ranks
+from posh_reward.training.doctor.node_checks import (
+    NodeCheck,
+    check_cards,
+    check_files,
+    check_memory,
+    check_ports,
+    check_toolkit,
+    read_cards,
+)
+from posh_reward.training.requirements import wrong_versions
+from recipes import tiny_qwen
+from tests.slurm.test_scripts import command
+
+ROOT = Path(__file__).resolve().parents[3]
+SMOKE = ROOT / "configs" / "smoke" / "dapo.yaml"
+NODE = ROOT / "configs" / "dapo" / "qwen2_5_vl_7b.yaml"
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
+
+
+def states(checks: Iterator[NodeCheck]) -> dict[str, str]:
+    return {check.name: check.state for check in checks}
+
+
+def failed(checks: Iterator[NodeCheck]) -> NodeCheck:
+    """The one failed check; each of them has a remedy, or is one."""
+    [check] = [check for check in checks if check.state == "FAILED"]
+    return check
+
+
+def test_a_line_has_a_state_a_name_and_a_remedy() -> None:
+    assert str(NodeCheck("port", "FAILED", "1 is taken", "name another")) == (
+        "FAILED   port           1 is taken: name another"
+    )
+
+
+CARDS = """printf 'H100, 570.1, 81920, {used}, {mode}\\n%.0s' 1 2"""
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Puts a program of that name on the path, which says what a card would."""
+
+    def make(used: int = 0, mode: str = "Default") -> None:
+        command(tmp_path / "bin", "nvidia-smi", CARDS.format(used=used, mode=mode))
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("used", "mode", "wanted", "name", "words"),
+    [
+        (0, "Default", 8, "driver", "2 x H100, driver 570.1, and the run wants 8"),
+        (0, "Exclusive_Process", 2, "compute mode", "EXCLUSIVE_PROCESS"),
+        (60_000, "Default", 2, "card memory", "21 GiB free on each, of 63"),
+    ],
+)
+def test_cards_that_are_few_exclusive_or_full(
+    nvidia_smi: object, used: int, mode: str, wanted: int, name: str, words: str
+) -> None:
+    nvidia_smi(used, mode)  # type: ignore[operator]
+    check = failed(check_cards(read_cards(), wanted, 63.0, shared=True))
+    assert check.name == name
+    assert words in check.detail
+    assert check.remedy
+
+
+def test_good_cards(nvidia_smi: object) -> None:
+    nvidia_smi()  # type: ignore[operator]
+    found = states(check_cards(read_cards(), 2, 63.0, shared=True))
+    assert found == {"driver": "ok", "compute mode": "ok", "card memory": "ok"}
+
+
+def test_no_driver_no_compiler_and_a_torch_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert read_cards() is None
+    assert failed(check_cards(None, 8, 63.0, shared=True)).name == "driver"
+    found = states(check_toolkit(wants_cards=True, compiles=True))
+    assert (found["compiler"], found["toolkit"]) == ("FAILED", "FAILED")
+
+
+def test_memory_that_is_short(tmp_path: Path) -> None:
+    check = failed(check_memory(1e6))
+    assert check.name == "host memory"
+    assert "of 1000000" in check.detail
+    small = mounted(tmp_path)
+    check = failed(check_memory(0.1, small))
+    assert check.name == "shared memory"
+    assert "--shm-size" in check.remedy
+
+
+def mounted(folder: Path) -> Path:
+    """A file system of one megabyte."""
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip("nothing can be mounted here")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def unmounted(tmp_path: Path) -> Iterator[None]:
+    yield
+    if tmp_path.is_mount():
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_disk_that_is_good_full_slow_or_not_one(tmp_path: Path) -> None:
+    good = check_files(tmp_path / "runs" / "x", 0.1, 0.1, 15)
+    assert good.state == "ok"
+    assert not list(tmp_path.iterdir())
+    slow = check_files(tmp_path, 0.1, 1e6, 15)
+    assert slow.state == "warning"
+    assert "--stop_before" in slow.remedy
+    assert "GB free, of 1000000.0" in check_files(tmp_path, 1e6, 1.0, 15).detail
+    full = check_files(mounted(tmp_path) / "runs", 0.0001, 0.1, 15)
+    assert full.state == "FAILED"
+    assert "No space left" in full.detail
+    assert "cannot be written" in check_files(Path("/proc/posh"), 0.0, 0.1, 15).detail
+
+
+def test_a_port_that_is_taken_and_a_name_that_leads_nowhere() -> None:
+    with socket.socket() as owner:
+        owner.bind(("", 0))
+        owner.listen()
+        port = owner.getsockname()[1]
+        assert failed(check_ports(port, 1)).detail.startswith(f"{port} is taken")
+    found = {check.name: check for check in check_ports(0, 2)}
+    if socket.gethostbyname(socket.gethostname()).startswith("127."):
+        assert "GLOO_SOCKET_IFNAME" in found["host name"].remedy
+
+
+def test_a_package_of_a_wrong_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not list(wrong_versions())
+    folder = tmp_path / "vllm-0.9.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.9.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert any("vllm 0.9.0 is installed: pip install 'vllm" in line for line in wrong_versions())
+
+
+def test_ranks_that_talk_and_ranks_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = NodePlace(port=free_port())
+    failure, answer = run_ranks(["ranks"], place, 2, 60)
+    assert failure is None
+    assert answer["seconds"] > 0
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere0")
+    failure, _ = run_ranks(["ranks"], NodePlace(port=free_port()), 2, 60)
+    assert failure is not None
+    assert "nowhere0" in failure
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("# python recipes/dapo_posh.py --config mine.yaml\nlearning_rat: 1\n")
+    assert main(["doctor", "--config", str(path)]) == 2
+    assert "FAILED   settings" in capfd.readouterr().out
+    path.write_text("learning_rate: 1\n")
+    assert failed(diagnose(path)).detail.endswith("names no recipe, such as recipes/dapo_posh.py")
+
+
+@pytest.mark.slow
+def test_a_node_without_cards_is_told_all_that_it_lacks() -> None:
+    """The 7B configuration here: each line once, in two minutes."""
+    checks = list(diagnose(NODE))
+    lines = [str(check) for check in checks]
+    assert all(check.remedy or ":" in check.detail for check in checks if check.state == "FAILED")
+    for words in ("vllm, for use_vllm", "en_core_web_trf", "posh-reward fetch", "nvidia-smi"):
+        assert any(line.startswith("FAILED") and words in line for line in lines), words
+
+
+@pytest.mark.slow
+def test_a_good_node_and_a_dead_judge(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
+    flags = ["--model_name_or_path", str(tmp_path / "tiny"), "--output_dir", str(tmp_path / "x")]
+    port = ["--port", str(free_port())]
+    assert main(["doctor", "--config", str(SMOKE), *port, "--", *flags]) == 0
+    assert "ok       judge          scored a pair" in capfd.readouterr().out
+    (tmp_path / "dead.yaml").write_text(
+        "name: server\nbase_urls: [http://127.0.0.1:9]\nmodel: a/b\ntimeout: 2\n"
+    )
+    dead = [*flags, "--judge", str(tmp_path / "dead.yaml")]
+    assert main(["doctor", "--config", str(SMOKE), *port, "--", *dead]) == 2
+    assert "FAILED   judge" in capfd.readouterr().out
+
+
+@pytest.mark.deepspeed
+def test_a_step_of_zero3_is_saved_and_resumed(tmp_path: Path) -> None:
+    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
+    if not python:
+        pytest.skip("POSH_DEEPSPEED_PYTHON is not set: see tests/training/test_zero3.py")
+    code = (
+        "import sys; from posh_reward.training.doctor.diagnosis import NodePlace, run_ranks;"
+        "failure, _ = run_ranks(['zero3', sys.argv[1]], NodePlace(port=int(sys.argv[2])), 2, 120);"
+        "print(failure)"
+    )
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
+    for folder, words in ((tmp_path, "None"), (Path("/proc/posh"), "FileNotFoundError")):
+        done = subprocess.run(
+            [python, "-W", "ignore", "-c", code, str(folder), str(free_port())],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert words in done.stdout, done.stdout + done.stderr[-2000:]
+    assert shutil.which(sys.executable)

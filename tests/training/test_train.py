@@ -1,0 +1,113 @@
+"""`train`: no step too many, no image unseen, one short line a step, tables that W&B takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+
+from posh_reward import PoshReward
+from posh_reward.errors import ConfigError
+from posh_reward.training import launch
+from posh_reward.training.launch import plain_prompt, train
+from recipes import tiny_qwen
+from tests.training.dapo.tiny import make
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_an_image_is_left_out_of_a_plain_prompt() -> None:
+    parts = [{"type": "image"}, {"type": "text", "text": "Describe it."}]
+    assert plain_prompt([{"role": "user", "content": parts}]) == [
+        {"role": "user", "content": "Describe it."}
+    ]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=0)
+    return folder
+
+
+class Steps(TrainerCallback):  # type: ignore[misc]
+    """Counts the steps of a run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_step_begin(self, *arguments: Any, **more: Any) -> None:
+        self.count += 1
+
+
+@pytest.mark.slow
+def test_a_finished_run_takes_no_further_step(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"output_dir": str(tmp_path), "save_strategy": "steps", "save_steps": 1}
+    settings |= {"max_steps": 1, "resume_from_checkpoint": "latest"}
+    trainer = make(tiny, GRPOTrainer, **settings)
+    train(trainer)
+    again = make(tiny, GRPOTrainer, **settings)
+    steps = Steps()
+    again.add_callback(steps)
+    train(again)
+    assert steps.count == 0
+    assert again.state.global_step == 1
+    assert "nothing was left to train" in capsys.readouterr().out
+    one, other = trainer.model.state_dict(), again.model.state_dict()
+    assert all((one[name] == value).all() for name, value in other.items())
+
+
+@pytest.mark.slow
+def test_images_in_another_column_are_noticed(tiny: Path) -> None:
+    trainer = make(tiny, GRPOTrainer)
+    trainer.train_dataset = trainer.train_dataset.rename_column("image", "img")
+    with pytest.raises(ConfigError, match=r"rename_column\('img', 'image'\)"):
+        train(trainer)
+
+
+def test_a_class_for_a_function_on_trls_command_line_names_the_function() -> None:
+    with pytest.raises(ConfigError, match=r"posh_reward\.reward\.instance\.posh"):
+        PoshReward(prompts=["Describe it."], completions=["A dog."])  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_seeds_differ_after_an_engine_has_seeded_by_the_rank(seed: int) -> None:
+    import torch
+    from transformers import TrainingArguments
+
+    torch.manual_seed(0)  # as vLLM does on rank 0
+    launch.reseed_sampling(TrainingArguments("out", seed=seed, use_cpu=True, report_to="none"))
+    expected = torch.Generator().manual_seed(seed)
+    assert torch.equal(torch.rand(3), torch.rand(3, generator=expected))
+
+
+@pytest.mark.slow
+def test_completions_go_to_wandb(tiny: Path, tmp_path: Path) -> None:
+    if importlib.util.find_spec("wandb") is None:
+        pytest.skip("wandb is not here: pip install wandb")
+    done = subprocess.run(
+        [
+            sys.executable, "recipes/dapo_posh.py", "--config", "configs/smoke/dapo.yaml",
+            "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path), "--dataset_name",
+            "scenes:train=8:heldout=4", "--per_device_train_batch_size", "8", "--max_steps", "2",
+            "--max_completion_length", "8", "--report_to", "wandb", "--log_completions",
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path),
+             "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert list(tmp_path.rglob("*completions*.table.json"))
