@@ -51,6 +51,7 @@ for host in "${hosts[@]}"; do
   done
 done
 
+HET_GROUP=0 srun_doctor "$1" --judge "$settings" "${@:2}" || end_both 1
 HET_GROUP=0 srun_training recipes/dapo_posh.py --resume_from_checkpoint latest \
   --judge "$settings" --config "$@" &
 training=$!

@@ -17,6 +17,7 @@ set -euo pipefail
 source slurm/common.sh
 prepare
 export JUDGE_NEXT_TO_TRAINER=1
+srun_doctor "$@" || leave 1
 status=0
 srun_training recipes/dapo_posh.py --resume_from_checkpoint latest --config "$@" || status=$?
 leave "$status"

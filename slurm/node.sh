@@ -4,9 +4,6 @@
 # Starts the ranks of one node, one for each of its cards, or PROCESSES_PER_NODE without cards.
 set -euo pipefail
 source slurm/common.sh
-if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then
-  require_shared_cards
-fi
 processes=${SLURM_GPUS_ON_NODE:-${PROCESSES_PER_NODE:-1}}
 threads=$((SLURM_CPUS_PER_TASK / processes))
 # torchrun would give each rank one thread.

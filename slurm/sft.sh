@@ -15,6 +15,7 @@
 set -euo pipefail
 source slurm/common.sh
 prepare
+srun_doctor "$@" || leave 1
 status=0
 srun_training recipes/sft.py --resume_from_checkpoint latest --config "$@" || status=$?
 leave "$status"

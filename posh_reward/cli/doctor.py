@@ -22,6 +22,7 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     add = described(command, DOCTOR).add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="a recipe's configuration")
     add("--seconds", type=float, default=120.0, help="for all of it (default: 120)")
+    add("--processes", type=int, help="on this node (default: as the launch line says)")
     add("--machines", type=int, default=1, help="nodes of the job, on each of which this is run")
     add("--machine-rank", type=int, default=0, help="of this node, from 0")
     add("--address", default="127.0.0.1", help="of the first node")
@@ -34,7 +35,9 @@ def doctor(flags: argparse.Namespace) -> int:
     """Print the checks; return an exit status."""
     from posh_reward.training.doctor.diagnosis import NodePlace, diagnose
 
-    place = NodePlace(flags.machines, flags.machine_rank, flags.address, flags.port)
+    place = NodePlace(
+        flags.machines, flags.machine_rank, flags.address, flags.port, flags.processes
+    )
     more = [flag for flag in flags.recipe_flags if flag != "--"]
     failed = 0
     for check in diagnose(flags.config, more, place, flags.seconds):

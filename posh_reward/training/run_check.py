@@ -79,12 +79,15 @@ def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
     return 3 if result.missing else 0
 
 
-def check_run(kinds: Sequence[type], flags: Sequence[str]) -> RunCheck:
+def check_run(
+    kinds: Sequence[type], flags: Sequence[str], there: Processes | None = None
+) -> RunCheck:
     """Take a run's settings through its own code, up to where weights would be read.
 
     Args:
         kinds: the recipe's dataclasses.
         flags: the recipe's flags.
+        there: the run's processes; by default those of the launch line.
 
     Raises:
         ConfigError: the run would not start.
@@ -93,7 +96,8 @@ def check_run(kinds: Sequence[type], flags: Sequence[str]) -> RunCheck:
 
     config = following(flags, "--config")
     launcher = accelerate_config(Path(config)) if config else None
-    there = read_processes(launcher) if launcher else Processes()
+    if there is None:
+        there = read_processes(launcher) if launcher else Processes()
     script, args, model = parse_for(kinds, flags, there)
     check_name("dataset_name", script.dataset_name)
     check_name("model_name_or_path", model.model_name_or_path)

@@ -47,10 +47,13 @@ def steps(cluster: Cluster, output: str) -> list[int]:
 
 def test_a_run_finishes(cluster: Cluster) -> None:
     job = cluster.submit(
-        *NODE, "--time=20", "slurm/dapo_posh.sh", *dapo("whole", 2), PROCESSES_PER_NODE="2"
-    )
+        *NODE, "--time=20", "slurm/dapo_posh.sh", *dapo("whole", 2), PROCESSES_PER_NODE="2",
+        DOCTOR="1",
+    )  # fmt: skip
     assert cluster.end(job) == "COMPLETED", cluster.logs()
     assert (steps(cluster, "whole"), cluster.restarts(job)) == ([1, 2], 0)
+    assert "ok       ranks          2 talk to each other" in cluster.logs()
+    assert "ok       judge          scored a pair" in cluster.logs()
 
 
 def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluster) -> None:
@@ -62,7 +65,7 @@ def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluste
     )
     job = cluster.submit(
         "--nodes=2", *NODE, "--time=20", "slurm/dapo_posh.sh", *dapo("refused", 2),
-        PATH=f"{cluster.work / 'bin'}:{os.environ['PATH']}",
+        PATH=f"{cluster.work / 'bin'}:{os.environ['PATH']}", DOCTOR="1",
     )  # fmt: skip
     assert cluster.end(job) == "FAILED", cluster.logs()
     assert "EXCLUSIVE_PROCESS, which admits the trainer" in cluster.logs()

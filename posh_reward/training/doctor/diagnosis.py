@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from posh_reward.training.doctor.node_checks import (
 )
 from posh_reward.training.fetch import assets_of, is_here
 from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
+from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import wrong_versions
-from posh_reward.training.run_check import RunCheck, check_run, metric_of
+from posh_reward.training.run_check import RunCheck, accelerate_config, check_run, metric_of
 from posh_reward.training.run_settings import read_config
 from posh_reward.training.stopping import STOP_BEFORE
 
@@ -52,6 +53,8 @@ class NodePlace:
     address: str = "127.0.0.1"
     """Of the first node."""
     port: int = PORT
+    processes: int | None = None
+    """On this node; None: as the launch line says."""
 
 
 def diagnose(
@@ -70,18 +73,21 @@ def diagnose(
     """
     place, deadline = place or NodePlace(), time.monotonic() + seconds
     try:
-        result = check_run(recipe_settings(config), ["--config", str(config), *flags])
+        launcher = accelerate_config(config)
+        there = read_processes(launcher) if launcher else Processes()
+        own = place.processes or max(there.processes // max(there.machines, place.machines), 1)
+        machines = max(there.machines, place.machines)
+        there = replace(there, processes=own * machines, machines=machines)
+        result = check_run(recipe_settings(config), ["--config", str(config), *flags], there)
     except PoshError as error:
         yield NodeCheck("settings", "FAILED", str(error))
         return
-    there = result.there
     yield NodeCheck("settings", "ok", f"{there.processes} processes, ZeRO-{there.zero_stage}")
     yield from check_packages(result, config)
-    own = there.on_one_machine if place.machines == 1 else there.processes // place.machines
     # ``check_run`` itself is on the CPU, so the settings that it returns are, too.
     on_cpu = "--use_cpu" in flags or bool(read_config(config).get("use_cpu"))
     yield from check_machine(result, place, own, on_cpu=on_cpu)
-    yield from try_ranks(result, place, max(own, 1), deadline)
+    yield from try_ranks(result, place, own, deadline)
     if not place.rank:  # one judge is enough, and its weights are read once
         yield from try_judge(result, deadline)
 

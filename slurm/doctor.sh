@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# srun --ntasks-per-node=1 bash slurm/doctor.sh CONFIG [flags of the recipe]
+#
+# Tries on one node all that training needs of it, with the ranks of the job's other nodes.
+set -euo pipefail
+source slurm/common.sh
+if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then
+  require_shared_cards
+fi
+exec posh-reward doctor --config "$1" \
+  --machines "$SLURM_STEP_NUM_NODES" --machine-rank "$SLURM_NODEID" \
+  --processes "${SLURM_GPUS_ON_NODE:-${PROCESSES_PER_NODE:-1}}" \
+  --address "$(scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1)" \
+  --port "$((20000 + SLURM_JOB_ID % 10000))" -- "${@:2}"
