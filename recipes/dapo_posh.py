@@ -114,6 +114,10 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
         default=MIN_SPREAD,
         metadata={"help": "Dynamic sampling: groups whose rewards spread less are replaced."},
     )
+    refill: bool = field(
+        default=False,
+        metadata={"help": "Dynamic sampling: generate further groups only while too few are wide."},
+    )
     span_credit: float = field(
         default=0.0,
         metadata={"help": "How far grades of details move their tokens' advantages; 0 is off."},
@@ -163,7 +167,7 @@ def make_sampling(script: DapoScriptArguments) -> DynamicSampling | None:
     """The dynamic sampling that the flags describe; None if it is off."""
     if script.oversample == 1:
         return None
-    return DynamicSampling(script.oversample, script.min_spread)
+    return DynamicSampling(script.oversample, script.min_spread, script.refill)
 
 
 def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConfig) -> DapoTrainer:

@@ -101,7 +101,7 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
 
     def sampling() -> None:
         if script.oversample != 1:
-            DynamicSampling(script.oversample, script.min_spread)
+            DynamicSampling(script.oversample, script.min_spread, script.refill)
             check_groups(args, args.num_generations)
 
     for settle in (

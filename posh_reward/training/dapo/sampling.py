@@ -2,12 +2,13 @@
 
 DAPO (arXiv 2503.14476, section 3.2) drops groups whose rewards are all equal. A reward as
 continuous as POSH is hardly ever exactly equal, so what counts here is a group's *spread*: the
-standard deviation of its rewards. More groups are generated than are trained on, and the groups
-that reach a threshold are kept.
+standard deviation of its rewards. More groups are generated than are trained on, all at once or
+(``refill``) as needed, and the groups that reach a threshold are kept.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ class DynamicSampling:
     min_spread: float = MIN_SPREAD
     """Groups of at least this spread (in units of the reward) are kept in the order of the data,
     and narrower ones, widest first, where those are too few. ``inf`` keeps the widest."""
+    refill: bool = False
+    """Generate as many groups as are trained on, and further ones only as long as too few of them
+    are wide; ``oversample`` is then the bound. The images that are not needed are left out."""
 
     def __post_init__(self) -> None:
         if self.oversample < 2:
@@ -107,7 +111,10 @@ def figures(spread: Tensor, kept: Tensor, min_spread: float) -> dict[str, float]
         "dynamic_sampling/narrow_generated": float((spread < min_spread).sum()),
         "dynamic_sampling/narrow_kept": float((chosen < min_spread).sum()),
         "dynamic_sampling/spread_kept": chosen.mean().item(),
-        "dynamic_sampling/spread_dropped": (spread.sum() - chosen.sum()).item() / dropped,
+        "dynamic_sampling/spread_dropped": (
+            (spread.sum() - chosen.sum()).item() / dropped if dropped else math.nan
+        ),
+        "dynamic_sampling/groups_generated": float(spread.numel()),
     }
 
 

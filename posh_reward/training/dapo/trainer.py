@@ -188,30 +188,53 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     # Dynamic sampling.
 
     def _choose(self, inputs: list[Row], how: sampling.DynamicSampling) -> list[Row]:
-        """Generate and judge all rows; return those of the groups that are trained on."""
-        prompts = conversations(inputs)
-        rollouts = self._generate(prompts)
-        rewards = self._calculate_rewards(inputs, prompts, rollouts[3], rollouts[1])
+        """Generate and judge rows, all or as many as needed; return those that are trained on."""
         ranks, group = self.accelerator.num_processes, self.num_generations
-        spread = sampling.spreads(
-            rewards.view(-1, group, rewards.shape[-1]),
-            self.reward_weights.to(rewards.device),
-            each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
-        ).view(ranks, -1)
-        kept = sampling.kept_groups(spread, spread.shape[1] // how.oversample, how.min_spread)
+        prompts = conversations(inputs)
+        wanted = len(inputs) // group // how.oversample  # groups of each rank
+        rounds: list[tuple[Any, ...]] = []
+        judged: list[Tensor] = []  # of each round, (ranks, rows, reward functions)
+        scores: list[Scores] = []
+        last, count = 0, (wanted if how.refill else wanted * how.oversample) * group
+        while count:
+            first, last = last, last + count
+            if first and self.use_vllm and self.args.vllm_enable_sleep_mode:
+                self._last_loaded_step = -1  # asleep, vLLM has dropped its weights: push them again
+            rollouts = self._generate(prompts[first:last])
+            rewards = self._calculate_rewards(
+                inputs[first:last], prompts[first:last], rollouts[3], rollouts[1]
+            )
+            rounds.append(rollouts)
+            judged.append(rewards.view(ranks, count, -1))
+            scores += self._making.scores
+            spread = self._spreads(torch.cat(judged, dim=1))  # (ranks, groups)
+            # All ranks see all rewards, so they agree: as many more as the poorest of them lacks.
+            lack = wanted - int((spread >= how.min_spread).sum(1).min())
+            count = min(max(lack, 0) * group, len(inputs) - last)
+        kept = sampling.kept_groups(spread, wanted, how.min_spread)
         for name, value in sampling.figures(spread, kept, how.min_spread).items():
             self._metrics["train"][name].append(value)
         rows = rows_of(kept, group)
-        by_rank = rewards.view(ranks, len(inputs), -1)
         own = rows[self.accelerator.process_index].tolist()
-        self._keep_extras(own, len(inputs))
-        self._making.scores = select(self._making.scores, own)
+        self._keep_extras(own, last)
+        self._making.scores = select(scores, own)
         self._making.replay = Replay(
             prompts=select(prompts, own),
-            rollouts=tuple(select(part, own) for part in rollouts),
-            rewards=torch.cat([rewards[of] for rewards, of in zip(by_rank, rows, strict=True)]),
+            rollouts=tuple(select(joined(parts), own) for parts in zip(*rounds, strict=True)),
+            rewards=torch.cat(
+                [of[each] for of, each in zip(torch.cat(judged, dim=1), rows, strict=True)]
+            ),
         )
         return [inputs[row] for row in own]
+
+    def _spreads(self, rewards: Tensor) -> Tensor:
+        """Return each group's spread, shape (ranks, rows, functions) -> (ranks, groups)."""
+        spread = sampling.spreads(
+            rewards.reshape(-1, self.num_generations, rewards.shape[-1]),
+            self.reward_weights.to(rewards.device),
+            each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
+        )
+        return spread.view(rewards.shape[0], -1)
 
     def _keep_extras(self, own: Sequence[int], rows: int) -> None:
         """Cut the columns that rewards log for each completion to TRL's own rows."""
@@ -309,6 +332,12 @@ def rows_of(groups: Tensor, size: int) -> Tensor:
     """Return the rows of some groups, shape (ranks, groups) -> (ranks, groups x size)."""
     within = torch.arange(size, device=groups.device)
     return (groups.unsqueeze(-1) * size + within).flatten(1)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Join a part of TRL's rollouts over rounds: lists of rows; what is empty, or None, stays."""
+    lists = [part for part in parts if part]
+    return [row for part in lists for row in part] if lists else parts[0]
 
 
 def select(values: Any, rows: Sequence[int]) -> Any:

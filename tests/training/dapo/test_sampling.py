@@ -82,6 +82,7 @@ def test_what_is_logged() -> None:
             "dynamic_sampling/narrow_kept": 1,
             "dynamic_sampling/spread_kept": 0.3,
             "dynamic_sampling/spread_dropped": 0.0,
+            "dynamic_sampling/groups_generated": 4,
         }
     )
 
@@ -165,6 +166,67 @@ def test_a_run_trains_on_wide_groups_and_says_so(tiny: Path) -> None:
     assert all(line["frac_reward_zero_std"] == 0 for line in steps)
     # 8 images, 4 of them generated for a step: an epoch is two steps, not four.
     assert [line["epoch"] for line in steps] == [0.5, 1.0]
+
+
+REFILL = DynamicSampling(4, refill=True)
+
+
+def counted(flat: tuple[int, ...], calls: list[list[int]]) -> Any:
+    """A reward that notes the images of each call, of which some groups are flat."""
+    tell = flat_or_wide(flat)
+
+    def reward(completion_ids: Any, index: list[int], **columns: Any) -> list[float | None]:
+        calls.append(sorted(set(index)))
+        values: list[float | None] = tell(completion_ids=completion_ids, index=index)
+        return values
+
+    return reward
+
+
+@pytest.mark.parametrize(
+    ("flat", "calls"),
+    [
+        ((), [[0, 1]]),
+        ((0,), [[0, 1], [2]]),
+        ((0, 1, 2), [[0, 1], [2, 3], [4]]),
+        (tuple(range(8)), [[0, 1], [2, 3], [4, 5], [6, 7]]),
+    ],
+)
+def test_only_what_is_needed_is_generated_again(
+    tiny: Path, flat: tuple[int, ...], calls: list[list[int]]
+) -> None:
+    """Two wide groups are wanted, of eight at most."""
+    seen: list[list[int]] = []
+    trainer = make(tiny, reward=counted(flat, seen), dynamic_sampling=REFILL)
+    trainer.model.train()
+    batch = trainer._generate_and_score_completions(rows(trainer, [*range(8)]))
+    assert seen == calls
+    assert len(batch["completion_ids"]) == ROWS
+    generated = sum(map(len, calls))
+    assert trainer._metrics["train"]["dynamic_sampling/groups_generated"] == [generated]
+
+
+def test_a_refilled_batch_is_the_batch_of_its_groups_alone(tiny: Path) -> None:
+    ours = make(tiny, reward=flat_or_wide((0,)), dynamic_sampling=REFILL)
+    trl = make(tiny, Given, reward=flat_or_wide((0,)))
+    rounds: list[Any] = []
+    generate = ours._generate
+
+    def note(prompts: list[Any]) -> tuple[Any, ...]:
+        rounds.append(generate(prompts))
+        return rounds[-1]  # type: ignore[no-any-return]
+
+    ours._generate = note
+    for trainer in (ours, trl):
+        trainer.model.train()
+    batch = ours._generate_and_score_completions(rows(ours, [*range(8)]))
+    # The replay is the third call; the second group of the first round, and the second round.
+    trl.given = rounds[2]
+    assert list(trl.given[1]) == [*rounds[0][1][GROUP:], *rounds[1][1]]
+    alone = trl._generate_and_score_completions(rows(trl, [1, 2]))
+    for name, value in alone.items():
+        same = torch.equal(batch[name], value) if torch.is_tensor(value) else batch[name] == value
+        assert same, name
 
 
 @pytest.mark.slow
