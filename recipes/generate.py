@@ -19,7 +19,12 @@ import sys
 from pathlib import Path
 
 from posh_reward.training.describers import BATCH
-from posh_reward.training.generation import GenerationSettings, generate, models_by_name
+from posh_reward.training.generation import (
+    GenerationSettings,
+    check_generation,
+    generate,
+    models_by_name,
+)
 from posh_reward.training.launch import run
 
 INTERRUPTED = 130
@@ -45,11 +50,18 @@ def main(argv: list[str] | None = None) -> None:
     add("--batch_size", type=int, help="texts written at a time; default: "
         + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
     add("--max_new_tokens", type=int, default=512)
-    add("--max_pixels", type=int, help="shrink larger images")
+    add("--max_pixels", type=int, help="shrink larger images; default: the smallest cap of the "
+        "models, so that all see the same")  # fmt: skip
+    add("--check", action="store_true", help="only say what would be described, by which models")
     add("--repetition_penalty", type=float, default=1.0, help="default: none, whatever the "
         "model's generation_config.json says")  # fmt: skip
     flags = vars(parser.parse_args(argv))
+    only_check = flags.pop("check")
     how = GenerationSettings(**{**flags, "models": models_by_name(flags["models"])})
+    if only_check:
+        lines, status = check_generation(how)
+        print("\n".join(lines))
+        sys.exit(status)
     try:
         for label, count in generate(how).items():
             print(f"{count} new descriptions by {label!r} in {how.output}")

@@ -306,6 +306,16 @@ def _hub(name: str, split: str) -> Dataset:
         ) from error
 
 
+def check_local_columns(path: Path, split: str, reference_column: str = "reference") -> None:
+    """Check that a local dataset has the columns that ``load_images`` reads; decode no image.
+
+    Raises:
+        ConfigError: it cannot be loaded, or lacks a column.
+    """
+    name = str(path)
+    _with_columns(_rename_reference(_local(path, split), reference_column, name), name, split)
+
+
 def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
     """The dataset with ``column`` as its column reference."""
     if column == "reference":

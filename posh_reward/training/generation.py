@@ -9,16 +9,26 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.load_dataset import load_images
+from posh_reward.datasets.load_dataset import check_name_of_hub, load_images
 from posh_reward.errors import ConfigError, InputError, on_one_line, safe
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal
-from posh_reward.training.describers import BATCH, Describer, Engine, Greedy, load_describer
+from posh_reward.training.describers import (
+    BATCH,
+    NO_VLLM,
+    Describer,
+    Engine,
+    Greedy,
+    load_describer,
+)
+from posh_reward.training.fetch import Asset, is_here
+from posh_reward.training.processors import load_processor, sizes_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -50,7 +60,7 @@ class GenerationSettings:
     """Descriptions that are written at a time; None: the engine's default."""
     max_new_tokens: int = 512
     max_pixels: int | None = None
-    """Larger images are shrunk."""
+    """Larger images are shrunk; None: to the smallest cap of the models that are compared."""
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -121,10 +131,14 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
     rows = min(len(dataset), settings.limit if settings.limit is not None else len(dataset))
     uuids = dataset["uuid"][:rows]
+    if settings.max_pixels is None and len(settings.models) > 1:
+        settings = replace(settings, max_pixels=common_cap(settings.models))
     written: dict[str, int] = {}
     failed: list[str] = []
     with closing(Journal(settings.output)) as journal:
-        done = {(row["model"], row["id"]) for row in journal.rows()}
+        earlier = list(journal.rows())
+        warn_of_other_caps(earlier, settings.max_pixels)
+        done = {(row["model"], row["id"]) for row in earlier}
         for name, model in settings.models.items():
             label = settings.label(name)
             todo = [row for row in settings.part(rows) if (label, uuids[row]) not in done]
@@ -141,6 +155,67 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
             f"{', '.join(failed)}; the others are done, and the same command tries these again"
         )
     return written
+
+
+def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
+    """Say what would be described, without loading weights.
+
+    Returns:
+        Lines, and an exit status: 3 if something is not here.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded, or a name could not be a model's.
+    """
+    dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
+    rows = min(len(dataset), settings.limit if settings.limit is not None else len(dataset))
+    lines = [f"images: {len(settings.part(rows))} of {settings.dataset_name}, {settings.split}"]
+    missing = []
+    for name, model in settings.models.items():
+        if not Path(model).exists():
+            check_name_of_hub(model)
+            if not is_here(Asset("model", "model", model)):
+                missing.append(f"{model}: posh-reward fetch, or a network, brings it")
+        elif not (Path(model) / "config.json").is_file():
+            missing.append(f"{model} has no config.json: it is no model")
+        lines.append(f"model: {name}, {model}")
+    if settings.engine == "vllm" and find_spec("vllm") is None:
+        missing.append(NO_VLLM)
+    cap = settings.max_pixels or common_cap(settings.models)
+    lines.append(f"images of at most {cap:,} pixels" if cap else "images as the models take them")
+    lines.append(f"output: {settings.output}")
+    return [*lines, *(f"not here: {line}" for line in missing)], 3 if missing else 0
+
+
+def common_cap(models: Mapping[str, str]) -> int | None:
+    """Return the smallest cap on pixels of the models' processors; None if none is known.
+
+    A model from the hub has a larger cap than one that was trained from it with ``max_pixels``, and
+    would be compared on larger images.
+    """
+    caps: dict[str, int] = {}
+    for name, model in models.items():
+        with suppress(Exception):  # a model that cannot be loaded is named when its turn comes
+            sizes = sizes_of(load_processor(model))
+            if sizes is not None:
+                caps[name] = sizes.max_pixels
+    if len(set(caps.values())) > 1:
+        listed = ", ".join(f"{name} {cap:,}" for name, cap in caps.items())
+        logger.warning(
+            "the models cap images at different numbers of pixels (%s): all get %s now; "
+            "--max_pixels names another", safe(listed), f"{min(caps.values()):,}",
+        )  # fmt: skip
+    return min(caps.values(), default=None)
+
+
+def warn_of_other_caps(rows: Sequence[Mapping[str, Any]], max_pixels: int | None) -> None:
+    """Warn if rows that are there already describe images of another size."""
+    caps = {row["max_pixels"] for row in rows if row.get("max_pixels") is not None}
+    if caps - {max_pixels}:
+        logger.warning(
+            "earlier rows describe images of at most %s pixels, and new ones of %s: compare models "
+            "on equal images, with one --max_pixels",
+            " or ".join(f"{cap:,}" for cap in sorted(caps)), max_pixels,
+        )  # fmt: skip
 
 
 def _describe_all(
@@ -187,4 +262,5 @@ def _description_rows(
             "image": image,
             "generation": text,
             "reference": reference,
+            **({} if settings.max_pixels is None else {"max_pixels": settings.max_pixels}),
         }

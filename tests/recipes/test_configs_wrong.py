@@ -184,6 +184,17 @@ def test_a_witness_is_checked_as_a_judge_is(
         check_run(dapo_posh.SETTINGS, flags)
 
 
+def test_images_in_another_column_are_noticed(tmp_path: Path) -> None:
+    from datasets import Dataset
+    from PIL import Image
+
+    image = Image.new("RGB", (56, 56))
+    Dataset.from_dict({"img": [image], "reference": ["A dog."]}).save_to_disk(str(tmp_path / "d"))
+    flags = write(tmp_path, f"{BASE}dataset_name: {tmp_path / 'd'}\n")
+    with pytest.raises(ConfigError, match=r"has no column 'image' \(it has img, reference\)"):
+        check_run(dapo_posh.SETTINGS, flags)
+
+
 def test_an_oracle_may_know_more_images_than_are_trained_on(tmp_path: Path) -> None:
     lines = "dataset_name: scenes:train=20:uneven=1\nwitness: scenes\n"
     found = check_run(dapo_posh.SETTINGS, write(tmp_path, BASE + lines))

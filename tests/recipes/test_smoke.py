@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,6 +130,31 @@ def test_generate_writes_rows_and_resumes(
     assert [row["image"] for row in rows] == [0, 1, 2, 3, 1, 2, 3, 0]
     assert [row["model"] for row in rows] == ["tiny"] * 4 + ["tiny (other images)"] * 4
     assert [row["reference"] for row in rows[:4]] == [row["reference"] for row in rows[4:]]
+
+
+def test_models_are_compared_on_equal_images(
+    tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One would see 9408 pixels and the other 3136, of images of 168 x 56."""
+    small = tmp_path / "small"
+    shutil.copytree(tiny, small)
+    file = small / "processor_config.json"
+    settings = json.loads(file.read_text())
+    settings["image_processor"]["size"] = {"shortest_edge": 3136, "longest_edge": 3136}
+    file.write_text(json.dumps(settings))
+    output = tmp_path / "rows.jsonl"
+    flags = ["--output", str(output), "--dataset_name", SCENES, "--max_new_tokens", "2"]
+    models = ["--models", f"base={tiny}", f"ours={small}"]
+    with pytest.raises(SystemExit) as ended:
+        recipe.main([*models, *flags, "--check"])
+    assert ended.value.code == 0
+    assert "images of at most 3,136 pixels" in capsys.readouterr().out
+    assert not output.exists()
+    recipe.main([*models, *flags])
+    assert "all get 3,136 now" in caplog.text
+    assert {row["max_pixels"] for row in described(output)} == {3136}
+    recipe.main(["--models", f"more={tiny}", *flags, "--max_pixels", "9408"])
+    assert "earlier rows describe images of at most 3,136 pixels" in caplog.text
 
 
 def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(

@@ -21,6 +21,7 @@ from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_cards,
     check_files,
+    check_locks,
     check_memory,
     check_ports,
     check_toolkit,
@@ -145,6 +146,7 @@ def check_machine(
     yield from check_cards(
         None if on_cpu else read_cards(), 0 if on_cpu else own, gib, shared=shared
     )
+    yield from check_locks()
     yield from check_toolkit(not on_cpu, result.there.offloads_optimizer)
     host = machine_memory(run) if run else 0.0
     yield from check_memory(ON_CPU * own if on_cpu else host)
@@ -246,6 +248,16 @@ def start(arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.
     )  # fmt: skip
 
 
+def end_gently(child: subprocess.Popen[str]) -> None:
+    """End a trial with all that it started; interrupted, torch's compiler removes its lock."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=5)
+            return
+
+
 def answer_of(
     child: subprocess.Popen[str], seconds: float
 ) -> tuple[str | None, Mapping[str, float]]:
@@ -253,9 +265,7 @@ def answer_of(
     try:
         output, errors = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
+        end_gently(child)
         return f"no answer in {seconds:.0f} s (--seconds gives it longer)", {}
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])

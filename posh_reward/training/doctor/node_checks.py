@@ -17,6 +17,8 @@ State = Literal["ok", "warning", "FAILED", "skipped"]
 GIB, GB = 2**30, 1e9
 SHARED = 1.0
 """GiB of shared memory: NCCL's buffers, and images on their way from their decoders."""
+STALE = 10.0
+"""Minutes after which a lock of torch's compiler has no owner."""
 PROBE = 64 * 2**20
 """Bytes that are written to the run's disk."""
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
@@ -141,6 +143,16 @@ def check_toolkit(wants_cards: bool, compiles: bool) -> Iterator[NodeCheck]:
         state = "FAILED" if compiles else "ok"
         why = "no nvcc, which offloading needs" if compiles else "no nvcc; this run needs none"
         yield NodeCheck("toolkit", state, why, remedy)
+
+
+def check_locks() -> Iterator[NodeCheck]:
+    """Name locks that a killed process left where torch compiles: all others wait for them."""
+    home = os.environ.get("TORCH_EXTENSIONS_DIR") or Path.home() / ".cache" / "torch_extensions"
+    for lock in Path(home).rglob("lock"):
+        minutes = (time.time() - lock.stat().st_mtime) / 60
+        if minutes > STALE:
+            detail = f"torch would wait for ever for {lock}, which is {minutes:.0f} minutes old"
+            yield NodeCheck("lock", "FAILED", detail, "remove it, unless something compiles there")
 
 
 def host_memory() -> float:

@@ -18,6 +18,7 @@ from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_cards,
     check_files,
+    check_locks,
     check_memory,
     check_ports,
     check_toolkit,
@@ -135,6 +136,18 @@ def test_a_disk_that_is_good_full_slow_or_not_one(tmp_path: Path) -> None:
     assert full.state == "FAILED"
     assert "No space left" in full.detail
     assert "cannot be written" in check_files(Path("/proc/posh"), 0.0, 0.1, 15).detail
+
+
+def test_a_lock_that_a_killed_compiler_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    lock = tmp_path / "py311_cpu" / "shm" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    assert not list(check_locks()), "it may be compiling"
+    os.utime(lock, (0, 0))
+    assert str(lock) in failed(check_locks()).detail
 
 
 def test_a_port_that_is_taken_and_a_name_that_leads_nowhere() -> None:
