@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load_dataset import check_columns, scene_options
+from posh_reward.datasets.load_dataset import check_local_columns, scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
@@ -107,7 +107,7 @@ def check_run(
     check_oracle(metric.get("witness"), script.dataset_name)
     if Path(script.dataset_name).exists():
         split = script.dataset_train_split
-        check_columns(Path(script.dataset_name), split, script.reference_column)
+        check_local_columns(Path(script.dataset_name), split, script.reference_column)
     missing = (*missing_packages(args, model, metric, there), *_unasked_witness(script, metric))
     run = run_of(script, args, model, there) if _is_here(model) else None
     return RunCheck(launcher, there, script, args, model, run, missing)
