@@ -119,7 +119,8 @@ def check_images(trainer: Trainer) -> None:
         ConfigError: the dataset has images, but no column ``image`` or ``images``.
     """
     columns = getattr(trainer.train_dataset, "features", None)
-    if columns is None or not hasattr(trainer.processing_class, "image_processor"):
+    processor = getattr(trainer, "processing_class", None)
+    if columns is None or not hasattr(processor, "image_processor"):
         return
     if {"image", "images"} & set(columns):
         return
