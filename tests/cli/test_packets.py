@@ -219,3 +219,21 @@ def test_a_study_in_ones_own_words_without_references(
     capsys.readouterr()
     assert packets("make", *generations, *flags, "--language", "xx") == UNUSABLE
     assert "no texts in 'xx', but in en, nl, de, fr, es" in capsys.readouterr().err
+
+
+def test_a_rater_set_aside_is_in_no_table_and_looks_are_counted(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(generations, tmp_path / "out") == 0
+    folder = answered(tmp_path, "rater-01")
+    rows = tmp_path / "rows.csv"
+    key = tmp_path / "out.key.json"
+    assert packets("read", key, folder) == 0
+    assert "Looks at the answers so far: 1, at 50% of them" in capsys.readouterr().out
+    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), opinions_with(0.5), {})
+    (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
+    assert packets("read", key, folder, "--leave-out", "rater-01", "--rows", rows) == 0
+    assert "Looks at the answers so far: 2, at 50%, 100% of them" in capsys.readouterr().out
+    with rows.open(newline="", encoding="utf-8-sig") as file:
+        assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}
+    assert len((tmp_path / "out.looks.jsonl").read_text().splitlines()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -106,6 +107,10 @@ def test_without_references_only_mistakes_are_marked(images: Any) -> None:
     everything = b"".join(made.files.values()).decode()
     assert "orrect description" not in everything.replace("the correct description alone", "")
     assert "$reference" not in everything
+    for name, form in (("rater-01", "coarse"), ("rater-02", "granular")):
+        data = json.loads(made.files[f"label-studio/{name}.json"])[0]["data"]
+        fields = re.findall(r'value="\$(\w+)"', made.files[f"label-studio/{form}.xml"].decode())
+        assert set(fields) == data.keys() - {"task"}  # Label Studio finds all that it shows
     answers = [{"task": task.id, "mistakes": [[0, 1]], "seconds": 3, "comment": ""}
                for task in made.key.raters["rater-02"].tasks]  # fmt: skip
     [sheet] = sheets(saved(made.key, "rater-02", answers), made.key)
