@@ -171,7 +171,7 @@ Scores responses: how much of the answer they say (helpfulness), and how much of
 caption, or the image, bears out (truthfulness); 1 is best. OUT has one row for each, with every
 tuple and its score. Killed at any moment, the same command goes on where it was. `posh-reward
 report` makes a page of what it wrote."""
-SCORED = ("response", "answer", "question", "caption")
+RESPONSE_TEXTS = ("response", "answer", "question", "caption")
 PAIR_TEXTS = ("question", "answer", "program", "caption")
 MODEL = "a settings file such as configs/judge/server.yaml, or the name of a model"
 
@@ -209,8 +209,8 @@ def _add_verify(command: argparse.ArgumentParser) -> None:
 
 def _add_score(command: argparse.ArgumentParser) -> None:
     add_files(command)
-    add_columns(command, *SCORED, image="which the judge of entailment looks at")
-    _graphs(command, *SCORED)
+    add_columns(command, *RESPONSE_TEXTS, image="which the judge of entailment looks at")
+    _graphs(command, *RESPONSE_TEXTS)
     command.add_argument("--by-type", action="store_true", help="also print means by type of "
                          "question, such as where is, of the ten most frequent")  # fmt: skip
     _shared(command, "responses")
@@ -296,7 +296,7 @@ def score_prove(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.study.rows.prove_rows import score_responses
 
-    texts = _columns(flags, *SCORED)
+    texts = _columns(flags, *RESPONSE_TEXTS)
     prove = Prove(flags.encoder, flags.entailment, flags.tuples, store=flags.store)
     settings = table_settings(flags, texts)
     means = score_responses(prove, flags.input, flags.output, settings, types=flags.by_type)

@@ -5,8 +5,6 @@ Vision Language Model".
 
 ::
 
-    metric      HarmonicEval: texts and images -> scores
-    asking      criteria, tasks, and the prompt of each (prompts/)
-    weighting   how much each criterion counts in the overall score
-    scores      what one text gets
+    harmonic_eval   HarmonicEval: texts and images -> scores, weighted by how sure they are
+    criteria        criteria, tasks, and the prompt of each (prompts/)
 """

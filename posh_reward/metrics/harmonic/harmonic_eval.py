@@ -246,8 +246,8 @@ class HarmonicEval:
         prompts = [prompt(name, item, task) for item in items for name in self.criteria]
         verdicts = self._asker.choose(prompts, LABELS) if prompts else []
         reasons = iter(self._reasons(prompts, verdicts))
-        judged = iter(verdicts)
-        scores = [self._scores(item.text, judged, signed) for item in items]
+        rest = iter(verdicts)
+        scores = [self._scores(item.text, rest, signed) for item in items]
         return [
             replace(each, criteria=tuple(replace(c, reason=next(reasons)) for c in each.criteria))
             for each in scores

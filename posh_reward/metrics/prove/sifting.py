@@ -139,7 +139,7 @@ class CaptionQuestions:
     failure: Failure | None = None
 
     @property
-    def kept(self) -> tuple[QuestionPair, ...]:
+    def survivors(self) -> tuple[QuestionPair, ...]:
         """The verified pairs."""
         return tuple(pair for pair in self.pairs if pair.dropped is None)
 

@@ -4,9 +4,8 @@ Chouguley, "Fine-grained evaluation of VLMs using LLM-as-Judge".
 
 ::
 
-    metric      RubricJudge: texts and references -> scores
-    rubric      what is judged: metrics, points, steps, examples (rubrics/)
-    asking      a rubric's prompt (prompts/)
-    reading     a reply -> points, or what is wrong with it
-    scores      what one text gets
+    rubric_judge    RubricJudge: texts and references -> scores
+    rubric          metrics, points, steps, examples of a file (rubrics/)
+    rubric_prompt   a rubric's prompt (prompts/)
+    points          a reply -> points, or what is wrong with it
 """

@@ -143,14 +143,14 @@ class _Fields:
     values: Mapping[str, Any]
     where: str
 
-    def only(self, *known: str) -> None:
+    def only(self, *keys: str) -> None:
         if not isinstance(self.values, Mapping):
             raise ConfigError(f"{self.where} is {brief(self.values)}: give a mapping")
         for key in self.values:
-            if key not in known:
+            if key not in keys:
                 raise ConfigError(
-                    f"{self.where}: there is no setting {brief(key)}{guess(key, known)}: choose "
-                    f"among {', '.join(known)}"
+                    f"{self.where}: there is no setting {brief(key)}{guess(key, keys)}: choose "
+                    f"among {', '.join(keys)}"
                 )
 
     def text(self, key: str) -> str:
@@ -163,10 +163,10 @@ class _Fields:
         return list(enumerate(listed, start=1))
 
     def mapping(self, key: str) -> Mapping[Any, Any]:
-        found = self.values.get(key)
-        if not isinstance(found, Mapping):
-            raise ConfigError(f"{self.where}: {key} is {brief(found)}: give a mapping")
-        return found
+        content = self.values.get(key)
+        if not isinstance(content, Mapping):
+            raise ConfigError(f"{self.where}: {key} is {brief(content)}: give a mapping")
+        return content
 
 
 def _metric(settings: Mapping[str, Any], where: str) -> RubricMetric:

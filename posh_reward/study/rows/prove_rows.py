@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.metrics.prove.sifting import as_text
 from posh_reward.study.rows.engine import REMEDY, TableSettings, fill, go_through, open_items
 from posh_reward.study.rows.journal import check_apart, sink
+from posh_reward.study.rows.prove_means import Means, note_failure
 from posh_reward.study.rows.scorers import SiblingRows, column, failed
 from posh_reward.study.rows.standings import Unscored, unscored_lines
 from posh_reward.study.rows.table_items import TableItem
@@ -27,14 +26,12 @@ if TYPE_CHECKING:
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.prove.sifting import CaptionQuestions, QuestionPair
 
-SCORED = ("response", "answer", "question", "caption")
+RESPONSE_TEXTS = ("response", "answer", "question", "caption")
 """Columns of texts that are scored."""
 PAIR_TEXTS = ("question", "answer", "program", "caption")
 """Columns of pairs that are verified."""
 GRAPH = "_graph"
 """Ends the name of a column with graphs that stand for a text, such as the authors' own."""
-MOST_TYPES = 10
-"""Types of questions in a summary, as in the paper's Fig. 7."""
 NAMES = ("helpfulness", "truthfulness", "average")
 SCALE = "Scores are 0 to 1, higher is better"
 
@@ -155,7 +152,7 @@ class ScoredRows(SiblingRows):
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each response."""
         images = [item.content for item in items] if self.wants_images else None
-        texts = [column(items, name) for name in SCORED]
+        texts = [column(items, name) for name in RESPONSE_TEXTS]
         graphs = graphs_in(items)
         scores = self.prove.score(texts[0], texts[1], texts[2], texts[3], images, graphs=graphs)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
@@ -181,95 +178,6 @@ def _claim_row(claim: ResponseClaim) -> Row:
 def _without_failure(element: Row) -> Row:
     failure = element.pop("failure", None)
     return element if failure is None else {**element, "failure": failure["detail"]}
-
-
-@dataclass(slots=True)
-class ProveTotals:
-    """Scores of some responses."""
-
-    helpfulness: list[float] = field(default_factory=list)
-    truthfulness: list[float] = field(default_factory=list)
-    """Shorter if some responses claim nothing."""
-
-    def add(self, row: Row) -> None:
-        """Count one more row."""
-        for name in ("helpfulness", "truthfulness"):
-            if row[name] is not None:
-                getattr(self, name).append(row[name])
-
-    @property
-    def average(self) -> float | None:
-        """Mean of the two means, as in the paper's Table 1; None if one is missing.
-
-        Not the mean over rows that have both scores: an empty response has no truthfulness, and
-        leaving out its helpfulness, which is 0, would reward silence.
-        """
-        if not self.helpfulness or not self.truthfulness:
-            return None
-        return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
-
-    def __str__(self) -> str:
-        average = "none" if self.average is None else f"{self.average:.3f}"
-        return (
-            f"helpfulness {_mean(self.helpfulness)}, truthfulness {_mean(self.truthfulness)}, "
-            f"average of the two {average}"
-        )
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
-
-
-def question_type(question: object) -> str:
-    """The first two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
-    return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
-
-
-class Means:
-    """Means over the rows that have the score, by model if there are several (paper, Table 1).
-
-    Args:
-        types: adds those of the most frequent types of questions (paper, Fig. 7).
-    """
-
-    def __init__(self, *, types: bool = False) -> None:
-        self.failures: dict[str, Unscored] = {}
-        """Reason -> the rows that lack a score for it."""
-        self.models: dict[str | None, ProveTotals] = {}
-        self.types: dict[str | None, dict[str, ProveTotals]] = {}
-        """Model -> type of question -> totals."""
-        self._with_types = types
-
-    def add(self, row: Row) -> None:
-        """Counts one more row."""
-        _note(self.failures, row)
-        model = row.get("model")
-        self.models.setdefault(model, ProveTotals()).add(row)
-        if self._with_types:
-            types = self.types.setdefault(model, {})
-            types.setdefault(question_type(row.get("question") or ""), ProveTotals()).add(row)
-
-    def __str__(self) -> str:
-        lines = []
-        for model, totals in self.models.items():
-            lines.append(
-                f"{'' if model is None else f'{on_one_line(model)}: '}{totals}; higher is better"
-            )
-            lines += type_lines(self.types.get(model, {}))
-        return "\n".join([*lines, *unscored_lines(self.failures)])
-
-
-def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
-    """Lines on the most frequent types of questions, the best average first."""
-    frequent = sorted(types.items(), key=lambda each: -len(each[1].helpfulness))[:MOST_TYPES]
-    frequent.sort(key=lambda each: -(each[1].average or 0))
-    return [f"  {on_one_line(name) or '(no words)'}: {totals}" for name, totals in frequent]
-
-
-def _note(failures: dict[str, Unscored], row: Row) -> None:
-    """Counts a row that failed under its reason."""
-    if row["failure"] is not None:
-        failures.setdefault(on_one_line(row["failure"]), Unscored()).add(row["id"])
 
 
 class _Rows:
@@ -311,11 +219,11 @@ def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettin
         sink(candidates, format_of(candidates), settings.overwrite) as out,
     ):
         fill(out, work, items, candidates, settings, made, total)
-    write_table([pair for row in made.rows for pair in kept_rows(row)], Path(output), format)
+    write_table([pair for row in made.rows for pair in pair_rows(row)], Path(output), format)
     return made.rows
 
 
-def kept_rows(row: Row) -> Iterator[Row]:
+def pair_rows(row: Row) -> Iterator[Row]:
     """The kept pairs of one caption, as rows that a model under test is asked by."""
     head: Row = {key: row[key] for key in ("caption", "image") if key in row}
     kept = [pair for pair in row["pairs"] if pair["dropped"] is None]
@@ -342,7 +250,7 @@ def made_summary(rows: Iterable[Row]) -> str:
     ]
     failures: dict[str, Unscored] = {}
     for row in rows:
-        _note(failures, row)
+        note_failure(failures, row)
     return "\n".join([*lines, *unscored_lines(failures, "no pairs")])
 
 
@@ -356,7 +264,7 @@ class Verified:
 
     def add(self, row: Row) -> None:
         """Count one more row."""
-        _note(self.failures, row)
+        note_failure(self.failures, row)
         if row["failure"] is None:
             self.drops[row["dropped"]] += 1
 
@@ -400,7 +308,7 @@ def score_responses(
         prove: the metric.
         source: a table with responses, answers, questions and captions.
         output: one row for each response.
-        settings: columns, of which the texts are ``SCORED``, and perhaps columns with their
+        settings: columns, of which the texts are ``RESPONSE_TEXTS``, and perhaps columns with their
             ``GRAPH``; size of batches.
         types: adds means by type of question to the summary.
 

@@ -78,6 +78,16 @@ def first(scene: Scene) -> list[Question]:
     return list(islice(questions(scene), 1))
 
 
+def test_a_program_decides_between_two_answers() -> None:
+    """The caption has three birds: "three" agrees with what the program counts, "two" does not."""
+    program = body("return sg.get_attributes('birds').get('count')")
+    row = {"question": "How many birds are there?", "program": program}
+    maker = PairMaker(writes({**row, "answer": "Three birds."}, {**row, "answer": "Two birds."}))
+    [questions_of_caption] = maker.make(["There are three white birds."])
+    maker.close()
+    assert [pair.dropped for pair in questions_of_caption.pairs] == [None, "mismatch"]
+
+
 def test_programs_find_the_truth_of_two_hundred_drawings() -> None:
     """The scene graphs are the drawings' own, so that nothing is left to a parser."""
     scenes = [s for s in generate("train", 210) if first(s)][:200]
@@ -115,13 +125,13 @@ def test_no_lie_of_the_writer_survives() -> None:
     maker.close()
     for scene, each in zip(scenes, everything, strict=True):
         asked = list(questions(scene))
-        assert {pair.answer for pair in each.kept} <= {q.answer for q in asked}
+        assert {pair.answer for pair in each.survivors} <= {q.answer for q in asked}
         assert each.drops.get("mismatch", 0) == len(asked)
 
 
 def test_a_true_pair_is_kept_with_what_its_program_found() -> None:
     found = made(GOOD, COUNT)
-    assert [pair.value for pair in found.kept] == ["red", "two"]
+    assert [pair.value for pair in found.survivors] == ["red", "two"]
     assert found.drops == {}
     assert found.failure is None
 
@@ -157,7 +167,7 @@ def test_a_bad_pair_is_dropped_for_its_reason_and_alone(row: object, reason: str
     found = made(row, COUNT)
     assert found.drops == {reason: 1}
     assert found.pairs[0].why
-    assert [pair.question for pair in found.kept] == [COUNT["question"]]
+    assert [pair.question for pair in found.survivors] == [COUNT["question"]]
 
 
 def test_endless_programs_use_up_what_their_reply_may_compute() -> None:
@@ -165,7 +175,7 @@ def test_endless_programs_use_up_what_their_reply_may_compute() -> None:
     before = PROGRAMS.spent
     found = made(COUNT, *[endless] * 9, COUNT)
     assert found.drops == {"failed": 3, "unrun": 7}
-    assert [pair.value for pair in found.kept] == ["two"]
+    assert [pair.value for pair in found.survivors] == ["two"]
     assert PROGRAMS.spent - before < 4 * 0.2 + 0.2
     assert made(COUNT).drops == {}, "another reply is not at fault"
 
@@ -173,7 +183,7 @@ def test_endless_programs_use_up_what_their_reply_may_compute() -> None:
 def test_the_same_question_is_kept_once() -> None:
     found = made(GOOD, {**GOOD, "question": "What color is that dress?"}, COUNT)
     assert found.drops == {"duplicate": 1}
-    assert [pair.value for pair in found.kept] == ["red", "two"]
+    assert [pair.value for pair in found.survivors] == ["red", "two"]
 
 
 def test_a_duplicate_of_a_dropped_pair_is_kept() -> None:
@@ -226,7 +236,7 @@ def test_captions_that_cannot_be_used_fail_alone() -> None:
     maker.close()
     assert missing.failure == Failure("text", "the caption is missing")
     assert empty.failure == Failure("text", "the caption is empty, or names nothing to ask about")
-    assert len(sound.kept) == 1
+    assert len(sound.survivors) == 1
 
 
 def test_a_writer_that_fails_is_a_failure() -> None:
@@ -237,7 +247,7 @@ def test_a_writer_that_fails_is_a_failure() -> None:
 def test_answers_are_kept_in_the_store(tmp_path: Path) -> None:
     for writer in (writes(GOOD), again := writes(GOOD)):
         maker = PairMaker(writer, store=tmp_path / "store.sqlite")
-        assert len(maker.make([CAPTION])[0].kept) == 1
+        assert len(maker.make([CAPTION])[0].survivors) == 1
         maker.close()
     assert again.prompts == []
 

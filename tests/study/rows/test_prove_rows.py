@@ -17,10 +17,10 @@ from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.rows.engine import TableSettings
+from posh_reward.study.rows.prove_means import Means
 from posh_reward.study.rows.prove_rows import (
     PAIR_TEXTS,
-    SCORED,
-    Means,
+    RESPONSE_TEXTS,
     made_summary,
     make_pairs,
     score_responses,
@@ -39,7 +39,7 @@ GOOD = {
 }
 REPLY = json.dumps([GOOD, {**GOOD, "answer": "It is blue."}])
 CAPTION = Columns({"caption": "caption"})
-RESPONSES = Columns({name: name for name in SCORED})
+RESPONSES = Columns({name: name for name in RESPONSE_TEXTS})
 QUIET = TableSettings(CAPTION, quiet=True, batch=1)
 SCORING = TableSettings(RESPONSES, quiet=True)
 
@@ -225,7 +225,7 @@ def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
 def test_the_images_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    texts = dict.fromkeys(SCORED, ["A hat."] * 240)
+    texts = dict.fromkeys(RESPONSE_TEXTS, ["A hat."] * 240)
     images = [bytes(250_000)] * 240
     parquet.write_table(pyarrow.table({**texts, "image": images}), tmp_path / "in.parquet",
                         row_group_size=8)  # fmt: skip

@@ -77,8 +77,8 @@ def refusal(program: str) -> str | None:
     if sum(1 for _ in ast.walk(tree)) > MOST_NODES or _too_deep(tree):
         return "it is too large or too deeply nested"
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-        found = ", ".join(type(node).__name__ for node in tree.body[:3])
-        return f"it is not one function, but {found or 'empty'}"
+        content = ", ".join(type(node).__name__ for node in tree.body[:3])
+        return f"it is not one function, but {content or 'empty'}"
     return next(_offences(tree.body[0]), None)
 
 
@@ -92,13 +92,13 @@ def _too_deep(tree: ast.AST) -> bool:
 def _offences(function: ast.FunctionDef) -> Iterator[str]:
     if len(function.args.args) != 1 or function.decorator_list:
         yield "it does not take the scene graph as its one argument"
-    known = {*_own_names(function), *BUILTINS}
+    names = {*_own_names(function), *BUILTINS}
     called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
     for node in ast.walk(function):
         inner = isinstance(node, ast.FunctionDef) and node is not function
         if not isinstance(node, ALLOWED) or inner:
             yield f"it uses {type(node).__name__}, which is not allowed"
-        elif isinstance(node, ast.Name) and (node.id not in known or node.id.startswith("_")):
+        elif isinstance(node, ast.Name) and (node.id not in names or node.id.startswith("_")):
             yield f"it uses the name {node.id}"
         elif isinstance(node, ast.Attribute) and not (
             node.attr in METHODS and id(node) in called and isinstance(node.ctx, ast.Load)

@@ -39,14 +39,14 @@ X32 = 0x40000000
 """Numbers from here on are the same calls under another name."""
 
 
-def known() -> bool:
+def supported() -> bool:
     """True if the filter is written for this machine."""
     return sys.platform == "linux" and platform.machine() in NUMBERS
 
 
 def seal() -> bool:
     """Applies the filter; whether that worked. Nothing can take it off again."""
-    if not known():
+    if not supported():
         return False
     machine = platform.machine()
     code = program(MACHINES[machine], NUMBERS[machine])

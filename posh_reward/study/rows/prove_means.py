@@ -1,0 +1,104 @@
+"""PROVE's summary: means by model, and by type of question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from posh_reward.errors import on_one_line
+from posh_reward.study.rows.standings import Unscored, unscored_lines
+from posh_reward.study.rows.tables import Row
+
+MOST_TYPES = 10
+"""Types of questions in a summary, as in the paper's Fig. 7."""
+
+
+@dataclass(slots=True)
+class ProveTotals:
+    """Scores of some responses."""
+
+    helpfulness: list[float] = field(default_factory=list)
+    truthfulness: list[float] = field(default_factory=list)
+    """Shorter if some responses claim nothing."""
+
+    def add(self, row: Row) -> None:
+        """Count one more row."""
+        for name in ("helpfulness", "truthfulness"):
+            if row[name] is not None:
+                getattr(self, name).append(row[name])
+
+    @property
+    def average(self) -> float | None:
+        """Mean of the two means, as in the paper's Table 1; None if one is missing.
+
+        Not the mean over rows that have both scores: an empty response has no truthfulness, and
+        leaving out its helpfulness, which is 0, would reward silence.
+        """
+        if not self.helpfulness or not self.truthfulness:
+            return None
+        return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
+
+    def __str__(self) -> str:
+        average = "none" if self.average is None else f"{self.average:.3f}"
+        return (
+            f"helpfulness {_mean(self.helpfulness)}, truthfulness {_mean(self.truthfulness)}, "
+            f"average of the two {average}"
+        )
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
+
+
+def question_type(question: object) -> str:
+    """The first two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
+    return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
+
+
+class Means:
+    """Means over the rows that have the score, by model if there are several (paper, Table 1).
+
+    Args:
+        types: adds those of the most frequent types of questions (paper, Fig. 7).
+    """
+
+    def __init__(self, *, types: bool = False) -> None:
+        self.failures: dict[str, Unscored] = {}
+        """Reason -> the rows that lack a score for it."""
+        self.models: dict[str | None, ProveTotals] = {}
+        self.types: dict[str | None, dict[str, ProveTotals]] = {}
+        """Model -> type of question -> totals."""
+        self._with_types = types
+
+    def add(self, row: Row) -> None:
+        """Counts one more row."""
+        note_failure(self.failures, row)
+        model = row.get("model")
+        self.models.setdefault(model, ProveTotals()).add(row)
+        if self._with_types:
+            types = self.types.setdefault(model, {})
+            types.setdefault(question_type(row.get("question") or ""), ProveTotals()).add(row)
+
+    def __str__(self) -> str:
+        lines = []
+        for model, totals in self.models.items():
+            lines.append(
+                f"{'' if model is None else f'{on_one_line(model)}: '}{totals}; higher is better"
+            )
+            lines += type_lines(self.types.get(model, {}))
+        return "\n".join([*lines, *unscored_lines(self.failures)])
+
+
+def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
+    """Lines on the most frequent types of questions, the best average first."""
+    frequent = sorted(types.items(), key=lambda each: -len(each[1].helpfulness))[:MOST_TYPES]
+    frequent.sort(key=lambda each: -(each[1].average or 0))
+    return [f"  {on_one_line(name) or '(no words)'}: {totals}" for name, totals in frequent]
+
+
+def note_failure(failures: dict[str, Unscored], row: Row) -> None:
+    """Counts a row that failed under its reason."""
+    if row["failure"] is not None:
+        failures.setdefault(on_one_line(row["failure"]), Unscored()).add(row["id"])
