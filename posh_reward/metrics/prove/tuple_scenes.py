@@ -145,6 +145,7 @@ def tuples_in(nodes: Nodes) -> tuple[Tuple, ...]:
         for name, node in nodes.items()
         for values in node["attributes"].values()
         for value in values.split(",")
+        if value.strip()
     ]
     relations = [
         (name, relation, target)

@@ -118,6 +118,8 @@ def test_graphs_and_tuples_say_the_same() -> None:
     assert nodes == nodes_of(tuples)
     assert not isinstance(nodes, Failure)
     assert tuples_in(nodes) == tuples
+    nodes["planes"]["attributes"]["color"] = "blue, "
+    assert tuples_in(nodes) == tuples, "a comma at the end adds nothing"
 
 
 def test_the_authors_tuples_stand_for_a_text() -> None:
