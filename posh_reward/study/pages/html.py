@@ -81,8 +81,3 @@ def script_json(data: object, element: str | None = None) -> Markup:
         return Markup(text)  # noqa: S704 - no < can be in it
     start = Markup('<script type="application/json" id="{}">').format(element)
     return start + Markup(text) + Markup("</script>")  # noqa: S704
-
-
-def template(name: str, package: str = HERE) -> str:
-    """Return a template's text as it is; for pages that are not Jinja2's yet."""
-    return str(_source(_environment(package), name))
