@@ -79,7 +79,7 @@ OPEN = {("abstract", True)}
 
 @pytest.mark.slow
 def test_what_past_searches_found_pays_no_more() -> None:
-    """Texts of searches before and after the rules on loose words, on artworks they did not use."""
+    """Texts of searches before and after the rules on loose words; one artwork was searched on."""
     target = Target([PoshReward()], json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
     sentence = {text.name: text.reward for text in honest(target)}["one true sentence"]
     paid: dict[tuple[str, bool, int], float] = {}
