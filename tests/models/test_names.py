@@ -63,8 +63,10 @@ IRRELEVANT: dict[type, set[str]] = {
         "python", "memory_gb", "max_model_len", "sleep", "enforce_eager", "start_timeout",
         "timeout", "max_restarts",
     },
-    # Which of several servers of one model, and how patiently.
-    ServerModel: {"base_urls", "api_key_env", "concurrency", "timeout", "retries", "backoff"},
+    # Which of several servers of one model, and how patiently; without labels it only writes.
+    ServerModel: {
+        "base_urls", "api_key_env", "concurrency", "timeout", "retries", "backoff", "labels",
+    },
 }  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
 
 
 def questions_about(item: StudyItem, form: Form) -> list[Models]:
-    """Whose generations of an item are compared, or marked: none twice, and no equal texts."""
+    """Models whose generations of an item are compared, or marked: none twice, no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
     return [(a, b) for a, b in combinations(item.texts, 2) if item.texts[a] != item.texts[b]]

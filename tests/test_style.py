@@ -1,0 +1,80 @@
+"""The habits that docs/architecture.md promises a reader, kept by reading the code as text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("posh_reward", "recipes", "data", "research", "tools", "examples")
+PACKAGE = sorted((ROOT / "posh_reward").rglob("*.py"))
+FILES = sorted(path for room in CODE for path in (ROOT / room).rglob("*.py"))
+HEADLESS = re.compile(r"(What|Whether|How|Which|Where|Why|Who|Whose|When|If)\b(?! is\?)")
+"""Openings that announce a docstring's subject instead of saying it."""
+SCREEN = 67
+"""Lines of a function, docstring included."""
+SMALL, MOST_SMALL = 60, 15
+"""Modules of so few lines, and how many of them a reader may have to open."""
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    return [node for node in ast.walk(tree(path)) if isinstance(node, kinds)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_docstrings_say_their_subject(path: Path) -> None:
+    headless = [
+        f"{getattr(node, 'name', 'module')}: {first}"
+        for node in documented(path)
+        if HEADLESS.match(first := (ast.get_docstring(node) or "").partition("\n")[0])
+    ]
+    assert not headless, "begin with an imperative or a noun phrase"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_function_fits_on_a_screen(path: Path) -> None:
+    long = [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN
+    ]
+    assert not long
+
+
+def test_one_class_one_name() -> None:
+    homes = defaultdict(list)
+    for path in PACKAGE:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_one_file_one_name() -> None:
+    homes = defaultdict(list)
+    for path in PACKAGE:
+        if not path.stem.startswith("__"):
+            homes[path.name].append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_few_modules_are_crumbs() -> None:
+    small = [
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE
+        if not path.stem.startswith("__")
+        and len(path.read_text(encoding="utf-8").splitlines()) <= SMALL
+    ]
+    assert len(small) <= MOST_SMALL, small
