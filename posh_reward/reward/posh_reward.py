@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -11,9 +12,12 @@ from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
+from posh_reward.reward.texts import is_english
 from posh_reward.reward.trl import MetricReward, column_of, images_of
+from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores
 
+logger = logging.getLogger(__name__)
 Observer = Callable[[Sequence[Scores]], None]
 
 
@@ -60,6 +64,7 @@ class PoshReward(MetricReward[Scores]):
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.image_column = image_column
+        self._warned = False
         super().__init__(max_failed_calls)
 
     @property
@@ -115,6 +120,7 @@ class PoshReward(MetricReward[Scores]):
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")
+        self._note_language(references)
         if not self.posh.wants_images:
             return (references,)
         images = images_of(columns, expected, self.image_column)
@@ -126,6 +132,20 @@ class PoshReward(MetricReward[Scores]):
                 "(remove_unused_columns=False)"
             )
         return references, images
+
+    def _note_language(self, references: Sequence[object]) -> None:
+        """Warn once of a reference that is not English: its scores mean nothing."""
+        if self._warned:
+            return
+        texts = {text for text in references if isinstance(text, str)}
+        foreign = next((text for text in texts if not is_english(text)), None)
+        if foreign is not None:
+            self._warned = True
+            logger.warning(
+                "a reference does not read like English, the only language that POSH's parser and "
+                "questions know: %s",
+                brief(foreign),
+            )
 
     def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
         return self.posh.score(texts, *columns)

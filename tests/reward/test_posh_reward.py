@@ -267,3 +267,13 @@ def test_a_witness_that_cannot_be_asked_fails_before_the_first_step() -> None:
         sighted(lambda request: too_long).check()
     with pytest.raises(JudgeError, match="gone"):
         sighted(lambda request: GONE).check()
+
+
+def test_a_reference_that_is_not_english_is_said_once(
+    reward: PoshReward, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = "Ein brauner Hund schläft unter dem Baum neben dem Haus."
+    for _ in range(2):
+        reward(completions=["A dog."], reference=[foreign])
+    warnings = [each for each in caplog.messages if "does not read like English" in each]
+    assert len(warnings) == 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
+from textwrap import shorten
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
@@ -15,6 +16,8 @@ from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
 LARGEST = 1_000_000_000
 """Bytes of a file that is read: a Label Studio export repeats the images."""
+LONGEST_REASON = 300
+"""Characters of the reason why a file does not count."""
 NAMED = 5
 """Unfinished tasks that a reason names."""
 
@@ -63,7 +66,10 @@ def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> 
             for sheet in in_file:
                 _check_finished(sheet, partial)
         except InputError as error:
-            refusals.append(FileNote(str(file), str(error)))
+            # A file is anybody's: a value in it may be megabytes long.
+            refusals.append(
+                FileNote(str(file), shorten(str(error), LONGEST_REASON, placeholder=" ..."))
+            )
             continue
         for sheet in in_file:
             sheets_of[sheet.rater].append((str(file), sheet))

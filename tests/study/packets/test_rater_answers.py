@@ -308,3 +308,10 @@ def test_two_annotations_of_a_task_are_for_people_to_decide() -> None:
     rows[0]["annotations"] *= 2
     with pytest.raises(InputError, match="exported task 1: it has 2 annotations"):
         sheets(json.dumps(rows).encode(), KEY)
+
+
+def test_a_refusal_repeats_no_long_value(tmp_path: Path) -> None:
+    file = tmp_path / "back.json"
+    file.write_bytes(edited(lambda made: made.update(rater="x" * 5_000_000)))
+    [refusal] = collect([file], KEY).refusals
+    assert len(refusal.reason) <= 300
