@@ -32,7 +32,7 @@ REMEDY = {
     server_http.BAD_ADDRESS: "correct base_urls",
     server_http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
     chat_messages.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`, or "
-    "set `labels: false` where it only writes (PROVE's questions and tuples, rubrics)",
+    "set `labels: false` where it only writes (PROVE's writer and tuples, rubrics)",
     chat_messages.FEWER: "choose one that gives as many, such as `vllm serve`",
     NO_SIGHT: "choose a server whose model sees, or leave out `images: true`",
     chat_messages.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
