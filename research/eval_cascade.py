@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from posh_reward.graph.rules.build import describe
+from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Wording, wording_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together

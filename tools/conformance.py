@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from posh_reward.graph.rules.build import build
+from posh_reward.graph.reader import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from posh_reward.graph.rules.build import describe
+from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge

@@ -1,4 +1,4 @@
-"""Texts to descriptions: the first stage, with unusable texts as values."""
+"""Texts to descriptions with scene graphs (paper, A.1.2), with unusable texts as values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
 from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.rules.components import read_syntax
+from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
+from posh_reward.graph.rules.mended import mended as mended_parse
+from posh_reward.graph.rules.relations import actions, positions, possessions, relations, states
 from posh_reward.store import Store
-from posh_reward.types import Attribute, Description, Entity, Failure, Relation, SceneGraph, Token
+from posh_reward.types import (
+    Attribute,
+    Clusters,
+    Description,
+    Entity,
+    Failure,
+    Relation,
+    SceneGraph,
+    Token,
+)
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Doc
 
 
 MISSING = Failure("text", "is missing")
@@ -104,7 +118,6 @@ class Reader:
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
         from posh_reward.graph.parser.parse import parse
-        from posh_reward.graph.rules.build import describe
 
         if not texts:
             return []
@@ -231,3 +244,38 @@ def _entity(head: str, heads: Any, attributes: Any, *rest: Any) -> Entity:
 def _frozen(value: Any) -> Any:
     """Make tuples of lists, at any depth."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Description:
+    """Return a text with its tokens, its clusters and its scene graph.
+
+    Args:
+        doc: a stripped text with parts of speech, ClearNLP dependency labels and sentence
+            boundaries; where annotations are missing, less is found.
+        clusters: mentions of the same thing, as (first, last) token indices, inclusive.
+        mended: clear mistakes of the release are mended (docs/released_quirks.md).
+
+    Raises:
+        InputError: a mention lies outside the text.
+    """
+    syntax = read_syntax(doc)
+    columns = syntax.text, syntax.lemma, syntax.pos, syntax.dep, syntax.head
+    tokens = tuple(map(Token, *columns, syntax.sentence, syntax.span))
+    parse = mended_parse(syntax) if mended else syntax
+    parts = read_components(parse, clusters, mended=mended)
+    descriptions = attributes(parts, [*qualities(parts), *states(parts)])
+    entities = tuple(
+        entity(parts, mentions, own)
+        for mentions, own in zip(parts.mentions, descriptions, strict=True)
+    )
+    # Possessions and actions in text order, then the positions that no action has used.
+    used: set[int] = set()
+    connections = [*possessions(parts), *actions(parts, used)]
+    connections.sort(key=lambda connection: connection.component)
+    graph = SceneGraph(entities, relations(parts, [*connections, *positions(parts, used)]))
+    return Description(doc.text.rstrip(), graph, tokens, clusters)
+
+
+def build(doc: Doc, clusters: Clusters, *, mended: bool = False) -> SceneGraph:
+    """Return the scene graph of a text; arguments and errors as for ``describe``."""
+    return describe(doc, clusters, mended=mended).graph

@@ -2,8 +2,7 @@
 
 ::
 
-    metric       what a reward needs of a metric; means and signatures
-    inputs       checks of lists and texts; prompts as files
+    metric       what a reward needs of a metric; checks of inputs, means, signatures, prompts
     load_metric  settings -> POSH
     posh/        POSH: scene graphs, questions, grades, means
     prove/       PROVE: answers about images, how helpful and how truthful; verified questions

@@ -9,7 +9,7 @@ from typing import Any
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
-from posh_reward.metrics.inputs import sections
+from posh_reward.metrics.metric import sections
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.texts import is_blank
 from posh_reward.reward.trl import MetricReward, column_of, images_of

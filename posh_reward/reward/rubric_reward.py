@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.inputs import sections
+from posh_reward.metrics.metric import sections
 from posh_reward.metrics.rubric.points import RubricScores
 from posh_reward.metrics.rubric.rubric_judge import RubricJudge
 from posh_reward.reward.texts import is_blank

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from posh_reward.metrics.inputs import joined_references
+from posh_reward.metrics.metric import joined_references
 from posh_reward.study.agreement.correlation import kendall, pearson
 
 SIDES = ("precision", "recall", "f1")

@@ -39,7 +39,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from posh_reward import PoSh
-from posh_reward.graph.rules.build import describe
+from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.models.asker import read_verdict, write_verdict
 from posh_reward.store import Store

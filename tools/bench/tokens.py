@@ -33,7 +33,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from posh_reward import PoSh
-from posh_reward.graph.rules.build import build
+from posh_reward.graph.reader import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, quoted_words, raw_phrase

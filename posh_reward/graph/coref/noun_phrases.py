@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from posh_reward.graph.coref import lexicon
-from posh_reward.graph.rules.syntax import NOMINAL, read_syntax
+from posh_reward.graph.rules.components import NOMINAL, read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

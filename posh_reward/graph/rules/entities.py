@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from posh_reward.errors import InputError
-from posh_reward.graph.rules.components import Component, find_components
+from posh_reward.graph.rules.components import NOMINAL, Component, Syntax, find_components
 from posh_reward.graph.rules.links import Links, Role, find_links
-from posh_reward.graph.rules.syntax import NOMINAL, Syntax
 from posh_reward.types import Attribute, Clusters, Entity, Mention, Span
 
 LEFT, RIGHT = -1, -2

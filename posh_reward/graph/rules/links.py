@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from posh_reward.graph.rules.components import Component
-from posh_reward.graph.rules.syntax import NOMINAL, Syntax
+from posh_reward.graph.rules.components import NOMINAL, Component, Syntax
 
 Role = Literal[
     "describes", "described_by", "subject", "subject_of", "object", "object_of",

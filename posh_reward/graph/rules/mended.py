@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from posh_reward.graph.rules.components import is_adjectival_noun
-from posh_reward.graph.rules.syntax import NOMINAL, Syntax, children_of
+from posh_reward.graph.rules.components import NOMINAL, Syntax, children_of, is_adjectival_noun
 
 BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 RELATIVE = frozenset({"who", "which", "that"})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.inputs import sections
+from posh_reward.metrics.metric import sections
 from posh_reward.models.model import Prompt
 from posh_reward.types import PromptImage
 

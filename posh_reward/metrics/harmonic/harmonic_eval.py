@@ -22,8 +22,7 @@ from posh_reward.metrics.harmonic.criteria import (
     prompt,
     why,
 )
-from posh_reward.metrics.inputs import check_lists, usable
-from posh_reward.metrics.metric import mean, signature
+from posh_reward.metrics.metric import check_lists, mean, signature, usable
 from posh_reward.models.asker import DOUBTFUL, READING_VERSION, Asker
 from posh_reward.models.labels import distribution
 from posh_reward.models.load_model import model_of

@@ -8,6 +8,6 @@
     examine      one direction of one pair: all passes, the image's too
     lockstep     many examinations share each call to the judge
     presets      questions -> prompts (wording in prompts/)
-    aggregate    grades -> scores, and the figures that a run logs
+    aggregate    grades -> scores, coverage, and the figures that a run logs
     judges/      who answers
 """

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
-from posh_reward.metrics.inputs import check_lists, check_sizes, joined_references
-from posh_reward.metrics.metric import signature
+from posh_reward.metrics.metric import check_lists, check_sizes, joined_references, signature
 from posh_reward.metrics.posh.aggregate import (
     EQUAL,
     Weights,

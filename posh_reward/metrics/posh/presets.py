@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.inputs import sections
+from posh_reward.metrics.metric import sections
 from posh_reward.models.model import Prompt
 from posh_reward.types import Description, Phrase, Question
 

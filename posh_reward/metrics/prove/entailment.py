@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.inputs import check_lists
+from posh_reward.metrics.metric import check_lists
 from posh_reward.metrics.prove.prove_prompts import prompt_of, verdicts_of
 from posh_reward.metrics.prove.tuple_scenes import Tuple
 from posh_reward.models.asker import Asker

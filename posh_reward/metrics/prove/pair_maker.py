@@ -18,8 +18,7 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.inputs import check_lists
-from posh_reward.metrics.metric import signature
+from posh_reward.metrics.metric import check_lists, signature
 from posh_reward.metrics.prove.entailment import check_given, entailment_of
 from posh_reward.metrics.prove.programs.confined import Confined
 from posh_reward.metrics.prove.programs.program_scene import Nodes

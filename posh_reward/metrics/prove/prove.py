@@ -8,8 +8,7 @@ from os import PathLike
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.inputs import check_sizes
-from posh_reward.metrics.metric import signature
+from posh_reward.metrics.metric import check_sizes, signature
 from posh_reward.metrics.prove.entailment import (
     Entailment,
     check_given,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posh_reward.metrics.inputs import filled, wording
+from posh_reward.metrics.metric import filled, wording
 from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
 from posh_reward.metrics.prove.programs.program_scene import Nodes
 from posh_reward.models.asker import Asker

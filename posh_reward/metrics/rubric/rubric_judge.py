@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from posh_reward.metrics.inputs import check_lists, usable
-from posh_reward.metrics.metric import mean, signature
+from posh_reward.metrics.metric import check_lists, mean, signature, usable
 from posh_reward.metrics.rubric.points import MetricPoints, ReplyError, RubricScores, read_points
 from posh_reward.metrics.rubric.rubric import Rubric, load_rubric
 from posh_reward.metrics.rubric.rubric_prompt import EDITION, digest, opening, prompt, repair

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 
-from posh_reward.metrics.inputs import sections
+from posh_reward.metrics.metric import sections
 from posh_reward.metrics.rubric.rubric import Example, Rubric, RubricMetric
 from posh_reward.models.model import Prompt
 

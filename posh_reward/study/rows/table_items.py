@@ -11,7 +11,7 @@ from typing import Any
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
-from posh_reward.metrics.inputs import joined_references
+from posh_reward.metrics.metric import joined_references
 from posh_reward.study.rows.tables import Row
 
 PAIR = {"generation": "generation", "reference": "reference"}

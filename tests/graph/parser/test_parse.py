@@ -16,7 +16,7 @@ import spacy
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.parser.biaffine import shape
+from posh_reward.graph.parser.biaffine import is_tree, shape, tree
 from posh_reward.graph.parser.lemmas import lemma
 from posh_reward.graph.parser.parse import (
     LONGEST_RUN,
@@ -26,7 +26,6 @@ from posh_reward.graph.parser.parse import (
     parser_version,
     tokenize,
 )
-from posh_reward.graph.parser.spanning import is_tree, tree
 from posh_reward.graph.reader import MAX_CHARACTERS
 from tools.bench.exponents import FAMILIES
 

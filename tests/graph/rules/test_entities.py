@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.graph.rules.build import build
+from posh_reward.graph.reader import build
+from posh_reward.graph.rules.components import read_syntax
 from posh_reward.graph.rules.entities import LEFT, RIGHT, Narrowing, coreference
-from posh_reward.graph.rules.syntax import read_syntax
 from posh_reward.types import Attribute, Clusters
 from tests.parses import parse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spacy.tokens import Doc
 
-from posh_reward.graph.rules.build import build
+from posh_reward.graph.reader import build
 from posh_reward.types import Clusters, SceneGraph
 from tests.parses import VOCAB, parse
 

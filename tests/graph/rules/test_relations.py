@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from posh_reward.graph.rules.build import build
+from posh_reward.graph.reader import build
 from posh_reward.types import Clusters, Relation
 from tests.parses import parse
 

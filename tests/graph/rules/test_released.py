@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from posh_reward.graph.rules.build import build
+from posh_reward.graph.reader import build
 from posh_reward.graph.rules.relations import MOST_MEETINGS
 from posh_reward.types import Clusters, SceneGraph, Span
 from tests.parses import parse

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from posh_reward.graph.rules.build import describe
+from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.aggregate import mean_score
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.graph.rules.build import describe
+from posh_reward.graph.reader import describe
 from posh_reward.lexicon.likeness import TermIndex, likeness
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT

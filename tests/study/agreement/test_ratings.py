@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.inputs import joined_references
+from posh_reward.metrics.metric import joined_references
 from posh_reward.study.agreement.agreement_report import AgreementSettings
 from posh_reward.study.agreement.judgment_files import read_rows
 from posh_reward.study.agreement.metric_scores import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
-from posh_reward.metrics.inputs import filled, wording
+from posh_reward.metrics.metric import filled, wording
 from posh_reward.models.asker import Asker
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.prompt_images import image_of

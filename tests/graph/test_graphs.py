@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError
-from posh_reward.graph.rules.build import build, describe
+from posh_reward.graph.reader import build, describe
 from posh_reward.types import Clusters, SceneGraph, Token
 from tests.parses import VOCAB, parse
 
