@@ -44,13 +44,14 @@ from posh_reward.training import GenerationSettings, generate
 from posh_reward.training.screen import lively, show
 
 ROOT = Path(__file__).resolve().parents[1]
-SCENES = "scenes:heldout=256:plain=1"
+SCENES = "scenes:heldout=512:plain=1"
+DAPO = "SFT, then DAPO"
 MODELS = {
     "untrained": "untrained",
     "before SFT": "tiny",
     "SFT": "sft",
     "SFT, then DAPO on f1": "dapo_f1",
-    "SFT, then DAPO": "dapo",
+    DAPO: "dapo",
     "SFT, then DAPO (other images)": "dapo",
 }
 """Who describes the held-out images, and the folder that each is kept in."""
@@ -141,7 +142,7 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "models": {each.model: asdict(each) for each in ranked},
             "gains": {name: asdict(gain) for name, gain in gains.items()},
         }
-        training_plot(history(output / "dapo"), ranked, output / "reward.png", ranked[-1].model)
+        training_plot(history(output / "dapo"), ranked, output / "reward.png", DAPO)
         for name, written in (
             ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),

@@ -42,7 +42,7 @@ def test_the_right_images_score_higher_than_others(figures: Any) -> None:
 
 def test_every_description_was_scored(figures: Any) -> None:
     for model in figures["models"].values():
-        assert (model["scored"], model["failed"]) == (256, 0)
+        assert (model["scored"], model["failed"]) == (512, 0)
 
 
 def test_there_is_something_to_look_at() -> None:
