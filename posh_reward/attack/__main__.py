@@ -1,4 +1,4 @@
-"""Search for texts that a reward pays without their being true of the image.
+r"""Search for texts that a reward pays without their being true of the image.
 
     python -m posh_reward.attack references.jsonl --output attack/
     python -m posh_reward.attack amitha/docent --split validation --reward reward.yaml \
@@ -94,16 +94,20 @@ def read_references(name: str, split: str) -> list[dict[str, Any]]:
     """Rows with a reference, out of a file or a dataset; those without one are left out.
 
     Raises:
-        InputError: no row has one.
+        InputError: the file cannot be read, or no row has one.
     """
     path = Path(name)
-    if path.suffix == ".jsonl":
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    elif path.suffix == ".json":
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    else:
-        rows = load_rows(name, split)
-    usable = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
+    try:
+        if path.suffix == ".jsonl":
+            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        elif path.suffix == ".json":
+            rows = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            rows = load_rows(name, split)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} cannot be read as rows: {error}") from None
+    objects = [row for row in rows if isinstance(row, dict)]
+    usable = [row for row in objects if isinstance(row.get("reference"), str) and row["reference"]]
     if not usable:
         raise InputError(f"{name} has no row with a text in the column reference")
     return usable

@@ -287,7 +287,9 @@ def check_name_of_hub(name: str) -> None:
     begins_here = bool(slash) and Path(first).is_dir()
     if begins_here or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
         why = f", though there is a folder {first!r}" if begins_here and first != "." else ""
-        raise ConfigError(f"there is no file or folder {name!r}{why}: check the path")
+        raise ConfigError(
+            f"there is no file or folder {name!r}{why}: check the path, or run first what writes it"
+        )
 
 
 def _hub(name: str, split: str) -> Dataset:

@@ -117,9 +117,12 @@ def accelerate_config(config: Path) -> Path | None:
     """Find the file after ``--config_file`` in the launch line, a configuration's first comment.
 
     Raises:
-        ConfigError: it is not there.
+        ConfigError: it is not there, or the configuration cannot be read.
     """
-    words = config.read_text(encoding="utf-8").partition("\n")[0].split()
+    try:
+        words = config.read_text(encoding="utf-8").partition("\n")[0].split()
+    except OSError as error:
+        raise ConfigError(f"{config} cannot be read: {error.strerror}") from None
     name = following(words, "--config_file")
     if name is None:
         return None

@@ -125,9 +125,13 @@ def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
     if not wrong and not result.missing:
         yield NodeCheck("packages", "ok", "all that this run needs, in tested versions")
     names = {"policy": result.model.model_name_or_path, "dataset": result.script.dataset_name}
-    assets = [  # flags may name another policy or dataset than the configuration
-        asset for asset in assets_of(str(config)) if names.get(asset.role, asset.name) == asset.name
-    ]
+    try:
+        loads = assets_of(str(config))
+    except ConfigError as error:  # such as a policy that an earlier recipe has yet to write
+        yield NodeCheck("downloads", "FAILED", str(error))
+        return
+    # Flags may name another policy or dataset than the configuration.
+    assets = [asset for asset in loads if names.get(asset.role, asset.name) == asset.name]
     missing = [asset.name for asset in assets if asset.kind != "environment" and not is_here(asset)]
     if missing:
         remedy = f"posh-reward fetch --config {config}"
