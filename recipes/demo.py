@@ -54,7 +54,7 @@ MODELS = {
     DAPO: "dapo",
     "SFT, then DAPO (other images)": "dapo",
 }
-"""Who describes the held-out images, and the folder that each is kept in."""
+"""Describer of the held-out images -> the folder of its weights."""
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
 LOADED = time.time()
 BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))

@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol, TypeVar
 
 from posh_reward.errors import InputError
-from posh_reward.graph.reader import stripped_text
 from posh_reward.types import Failure, Usage
 
 
@@ -115,6 +114,8 @@ def usable(text: object, what: str) -> str | Failure:
         text: anything.
         what: subject of the reason, such as "the text".
     """
+    from posh_reward.graph.reader import stripped_text  # loads the rules of the graph
+
     stripped = stripped_text(text)
     if isinstance(stripped, Failure):
         return replace(stripped, detail=f"{what} {stripped}")

@@ -40,7 +40,7 @@ class RunCheck:
     run: TrainingRun | None
     """None for a model of unknown shape."""
     missing: tuple[str, ...]
-    """What the run needs and this machine lacks, with the remedy."""
+    """Packages and files that the run needs and this machine lacks, with the remedy."""
 
 
 def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:

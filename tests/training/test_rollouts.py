@@ -14,7 +14,7 @@ PROMPT = [1, BEGIN, PAD, PAD, PAD, END, 2]
 
 
 class Engine:
-    """What vLLM does with ids and images: each image's first placeholder is expanded."""
+    """vLLM's treatment of ids and images: each image's first placeholder is expanded."""
 
     def __init__(self, tokens: int, *, expands: bool = True) -> None:
         self.tokens = tokens

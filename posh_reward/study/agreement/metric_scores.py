@@ -127,7 +127,7 @@ class ScoreColumn:
     """Reason -> number of texts without a score."""
     signature: str = ""
     missing: str = ""
-    """Why the metric could not work at all, with the remedy; then there are no scores."""
+    """Reason, with the remedy, why the metric could not work at all; then there are no scores."""
     verdicts: bool = False
     """The scores are preferences themselves: 1 for the text that won, else 0."""
 

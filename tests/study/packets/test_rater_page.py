@@ -472,7 +472,7 @@ OBSCURED = """(() => {
     return top && (it.contains(top) || top.closest('label')?.contains(it));
   }) && `${it.tagName} ${it.id || it.name || it.textContent.slice(0, 20)}`;
 })()"""
-"""What has the focus, if nothing of it can be seen (WCAG 2.4.11)."""
+"""The focused element, if nothing of it can be seen (WCAG 2.4.11)."""
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (640, 450), (390, 844), (320, 600)])

@@ -1,4 +1,4 @@
-"""How many pairs and raters a difference takes."""
+"""Pairs and raters that a difference takes."""
 
 from __future__ import annotations
 
