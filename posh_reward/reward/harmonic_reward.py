@@ -66,11 +66,6 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         return self.harmonic
 
     @property
-    def objectives(self) -> Mapping[str, float | None]:
-        """One, ``harmonic``."""
-        return {self.__name__: None}
-
-    @property
     def signature(self) -> str:
         """All that the scores depend on."""
         return self.harmonic.signature_for(self.task) + ("" if self.grounded else "|grounded:0")

@@ -94,7 +94,7 @@ class PoshReward(MetricReward[Scores]):
     def objectives(self) -> Mapping[str, float | None]:
         """``posh``, or one for each axis with its weight."""
         if self.shaping.objective != "separate":
-            return {self.__name__: None}
+            return super().objectives
         names = (f"{self.__name__}_{axis}" for axis in AXES)
         return dict(zip(names, self.shaping.weights, strict=True))
 

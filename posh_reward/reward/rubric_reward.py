@@ -51,18 +51,9 @@ class RubricReward(MetricReward[RubricScores]):
         return self.judge
 
     @property
-    def objectives(self) -> Mapping[str, float | None]:
-        """One, ``rubric``."""
-        return {self.__name__: None}
-
-    @property
     def templates(self) -> tuple[str, ...]:
         """The wording of the metric's prompts."""
-        return tuple(
-            text
-            for name in ("paper",)
-            for text in sections("posh_reward.metrics.rubric", name).values()
-        )
+        return tuple(sections("posh_reward.metrics.rubric", "paper").values())
 
     def check(self) -> None:
         """Judge one text, so that a judge that cannot work fails before the first step.

@@ -127,6 +127,9 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     A subclass names its metric, reads the columns that it needs, and turns scores into rewards.
     """
 
+    __name__: str
+    """Name of the reward in TRL's logs; each subclass has its own."""
+
     def __new__(cls, *args: Any, **options: Any) -> MetricReward[T]:
         """Refuse to be taken for a function: TRL's command line calls the class that it is given.
 
@@ -146,12 +149,12 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         """The metric that scores the texts."""
 
     @property
-    @abstractmethod
     def objectives(self) -> Mapping[str, float | None]:
-        """Names of the rewards that a score makes, each with its weight.
+        """Names of the rewards that a score makes, each with its weight: one, unless overridden.
 
         A weight of None leaves to the trainer how the reward is added to others.
         """
+        return {self.__name__: None}
 
     @abstractmethod
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
