@@ -133,6 +133,9 @@ def _write_page(page: bytes, output: str) -> None:
         standard_output().write(page)
         return
     path = Path(output)
+    start = path.read_bytes()[:14] if path.is_file() else b""
+    if start and start.lower() != b"<!doctype html":
+        raise InputError(f"{output!r} is there and is not a page: write elsewhere")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(page)
     print(f"wrote {str(path)!r} ({len(page) / 1e6:.1f} MB)", file=sys.stderr)

@@ -30,6 +30,16 @@ def test_a_report_of_each_format(table: Path, tmp_path: Path, ending: str) -> No
     assert '"entity"' not in page.read_text("utf-8").split("<script>")[0]
 
 
+def test_a_report_replaces_a_page_and_nothing_else(table: Path, tmp_path: Path) -> None:
+    scores, page = tmp_path / "out.jsonl", tmp_path / "report.html"
+    assert run("score", table, "-o", scores, "--elements") == OK
+    for _ in range(2):
+        assert main(["report", str(scores), "-o", str(page)]) == OK
+    before = table.read_bytes()
+    assert main(["report", str(scores), "-o", str(table)]) == UNUSABLE
+    assert table.read_bytes() == before
+
+
 def test_a_report_needs_scores(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(table)]) == UNUSABLE
     assert "row 1 is not a row of scores (it lacks signature" in capsys.readouterr().err
