@@ -25,6 +25,7 @@ from posh_reward.training.doctor.node_checks import (
     check_memory,
     check_ports,
     check_toolkit,
+    free_port,
     read_cards,
 )
 from posh_reward.training.fetch import assets_of, is_here
@@ -165,7 +166,9 @@ def check_machine(
 
 def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> Iterator[NodeCheck]:
     """Have ranks talk to each other, and train, save and resume a step under ZeRO-3."""
-    own = max(own, 2) if place.machines == 1 and result.there.processes > 1 else own
+    if place.machines == 1:
+        own = max(own, 2) if result.there.processes > 1 else own
+        place = replace(place, port=free_port())  # the run's own was tried by itself
     world = own * place.machines
     if world == 1:
         yield NodeCheck("ranks", "skipped", "the run has one process")
@@ -177,8 +180,10 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> 
             "ranks", "FAILED", f"{world} ranks do not reach each other: {failure}", remedy
         )
         return
-    rate = 0.0625 / max(answer["seconds"], 1e-9)
-    yield NodeCheck("ranks", "ok", f"{world} talk to each other, 64 MiB summed at {rate:.1f} GiB/s")
+    rate = 64 / max(answer["seconds"], 1e-9)
+    yield NodeCheck(
+        "ranks", "ok", f"{world} talk to each other, 64 MiB summed at {rate:,.0f} MiB/s"
+    )
     if result.there.zero_stage != 3 or find_spec("deepspeed") is None:
         yield NodeCheck("ZeRO-3 step", "skipped", "not this run's, or DeepSpeed is not here")
         return

@@ -226,6 +226,14 @@ def check_files(output: Path, needed: float, checkpoint: float, minutes: float) 
     return NodeCheck("file system", "ok", detail)
 
 
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def check_ports(port: int, machines: int) -> Iterator[NodeCheck]:
     """Check that a port is free, and that this host's name leads other nodes to it."""
     with socket.socket() as probe:

@@ -22,6 +22,7 @@ from posh_reward.training.doctor.node_checks import (
     check_memory,
     check_ports,
     check_toolkit,
+    free_port,
     read_cards,
 )
 from posh_reward.training.requirements import wrong_versions
@@ -179,13 +180,6 @@ def test_ranks_that_talk_and_ranks_that_cannot(monkeypatch: pytest.MonkeyPatch) 
     failure, _ = run_ranks(["ranks"], NodePlace(port=free_port()), 2, 60)
     assert failure is not None
     assert "nowhere0" in failure
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
