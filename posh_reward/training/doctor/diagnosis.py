@@ -135,7 +135,7 @@ def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
     assets = [asset for asset in loads if names.get(asset.role, asset.name) == asset.name]
     missing = [asset.name for asset in assets if asset.kind != "environment" and not is_here(asset)]
     if missing:
-        remedy = f"posh-reward fetch --config {config}"
+        remedy = f"posh-reward fetch --config {config}; a folder is written by an earlier recipe"
         yield NodeCheck("downloads", "FAILED", f"not here: {', '.join(missing)}", remedy)
     else:
         yield NodeCheck("downloads", "ok", f"{len(assets)} models and datasets are here")
