@@ -169,3 +169,15 @@ def write_text(shown: str) -> None:
     """
     output = standard_output()
     output.write(shown.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
+
+
+def size(count: int) -> str:
+    """Bytes in words, such as ``"1.2 MB"``."""
+    if count < 1000:
+        return f"{count} B"
+    amount = count / 1000
+    for unit in ("kB", "MB"):
+        if amount < 999.95:
+            return f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"

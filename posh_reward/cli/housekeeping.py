@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNUSABLE
-from posh_reward.cli.flags import described, write_text
+from posh_reward.cli.flags import described, size, write_text
 from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
@@ -91,18 +91,6 @@ def listing(survey: Survey) -> str:
     ]
     about = f"{survey.path!r}: {size(survey.bytes)} on disk, version {survey.version}"
     return "\n".join((about, *lines))
-
-
-def size(count: int) -> str:
-    """Bytes in words, such as ``"1.2 MB"``."""
-    if count < 1000:
-        return f"{count} B"
-    amount = count / 1000
-    for unit in ("kB", "MB"):
-        if amount < 999.95:
-            return f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} GB"
 
 
 def init(flags: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNSCORED
-from posh_reward.cli.flags import described, positive
+from posh_reward.cli.flags import described, positive, size
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def make(flags: argparse.Namespace) -> int:
         pairs = f"{same} pair{'s' * (same != 1)} of equal texts"
         say.append(f"{pairs}: nobody is asked, and they count as ties")
     say += rater_load(packet.key)
-    size = sum(map(len, packet.files.values()))
-    say.append(f"wrote {str(folder)!r} ({size / 1e6:.1f} MB), to hand over; start with "
+    in_words = size(sum(map(len, packet.files.values())))
+    say.append(f"wrote {str(folder)!r} ({in_words}), to hand over; start with "
                "READ-ME-FIRST.txt")  # fmt: skip
     say.append(f"wrote {str(key)!r}: keep it, and keep it from the raters")
     print("\n".join(say), file=sys.stderr)

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK
-from posh_reward.cli.flags import add_dataset, add_format, dataset_of, described
+from posh_reward.cli.flags import add_dataset, add_format, dataset_of, described, size
 from posh_reward.errors import InputError
 from posh_reward.study.rows.posh_rows import EXPLAINED
 
@@ -138,4 +138,4 @@ def _write_page(page: bytes, output: str) -> None:
         raise InputError(f"{output!r} is there and is not a page: write elsewhere")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(page)
-    print(f"wrote {str(path)!r} ({len(page) / 1e6:.1f} MB)", file=sys.stderr)
+    print(f"wrote {str(path)!r} ({size(len(page))})", file=sys.stderr)

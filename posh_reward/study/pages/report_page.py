@@ -82,7 +82,7 @@ class ReportContents:
         count = len(scores.elements) or elements_in(row)
         number = len(self.pairs)
         model, name = label(row.get("model")), label(row.get("id")) or str(number + 1)
-        axes = [_rounded(getattr(scores, axis.field)) for axis in AXES]
+        axes = [getattr(scores, axis.field) for axis in AXES]  # rounded once, by the page
         line = self._line(name, model)
         line.members[model] = [*axes, count, scores.generation[:START], number]
         pair = [*_pair(scores, self.wordings), self._image(row, model)]

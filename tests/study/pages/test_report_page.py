@@ -73,6 +73,12 @@ def seen_row() -> Row:
     return {**made, "signature": "posh|preset:released|witness:eyes-1|version:1"}
 
 
+def test_scores_are_rounded_once() -> None:
+    """To four digits first, 0.52254735 would be 0.522 on the page and 0.523 in the terminal."""
+    [[_, [[packed, *_]]]] = data(report([row("a", 0.52254735)]), "rows")
+    assert f"{packed:.3f}" == "0.523"
+
+
 def test_what_only_the_image_shows_is_marked_as_seen() -> None:
     html = report([seen_row()])
     written, _, elements, *_ = data(html, "pair-0")
