@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
 from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.server_http import TOO_LONG
+from posh_reward.training.doctor.node_checks import free_port
 from tests.models.tokenizers_here import qwen_tokenizer
 
 pytestmark = pytest.mark.vllm
@@ -68,9 +68,7 @@ def serving(python: str | None, folder: Path, *options: str) -> Iterator[str]:
     """The address of a ``vllm serve`` of the model in a folder."""
     if not python:
         pytest.skip("POSH_VLLM_PYTHON does not name an interpreter that has vLLM")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
         "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -22,6 +21,7 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.training.doctor.node_checks import free_port
 from tests.study.packets.studies import EVIL, items, packet
 
 pytestmark = pytest.mark.label_studio
@@ -48,9 +48,7 @@ class Studio:
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     program = os.environ["LABEL_STUDIO"]
     folder = tmp_path_factory.mktemp("label-studio")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(folder), "LABEL_STUDIO_BASE_DATA_DIR": str(folder),
         "LABEL_STUDIO_COLLECT_ANALYTICS": "false", "LABEL_STUDIO_SENTRY_DSN": "",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -24,6 +23,7 @@ from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
 from posh_reward.study.packets.rater_texts import shipped_texts
+from posh_reward.training.doctor.node_checks import free_port
 from tests.chromium import Browser
 from tests.study.packets.studies import EVIL, items
 
@@ -51,9 +51,7 @@ def served(made: Packet, folder: Path) -> Iterator[str]:
         if name.startswith("potato/rater-01/"):
             (folder / Path(name).name).write_bytes(data)
     subprocess.run([program, "validate", "--strict", "config.yaml"], cwd=folder, check=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [program, "start", "config.yaml", "-p", str(port), "--host", "127.0.0.1"]
     address = f"http://127.0.0.1:{port}"
     with (folder / "log").open("wb") as log:
