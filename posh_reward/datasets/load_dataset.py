@@ -51,6 +51,11 @@ class SceneOptions:
     """Images have 168 x 56 pixels times this, in each dimension."""
 
 
+def is_drawn(name: str) -> bool:
+    """True for ``scenes``, with options or without."""
+    return name.partition(":")[0] == "scenes"
+
+
 def prompt() -> Messages:
     """The paper's prompt as a conversation; trainers put the image before the text."""
     return [{"role": "user", "content": PROMPT}]
@@ -102,7 +107,7 @@ def load_images(
         InputError: the split or an option of ``scenes`` is unknown, or a local dataset has a
             image that is missing or broken.
     """
-    if name == "scenes" or name.startswith("scenes:"):
+    if is_drawn(name):
         return _draw(scene_options(name), split)
     there = Path(name).exists()
     loaded = _local(Path(name), split) if there else _hub(name, split)

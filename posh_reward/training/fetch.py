@@ -14,13 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from posh_reward.datasets.load_dataset import check_name_of_hub
+from posh_reward.datasets.load_dataset import check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick import PAPER_WEIGHTS
 from posh_reward.graph.coref.maverick_setup import default_env, make_env, python_of
 from posh_reward.metrics.load_metric import read_metric
-from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
-from posh_reward.models.load_model import MODELS, model_settings
+from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.settings import read_settings
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
@@ -80,7 +79,9 @@ def assets_of(config: str) -> list[Asset]:
             assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
         # A recipe without a metric, such as SFT, has neither judge nor parser.
         if not recipe or {"metric", "num_generations", *names} & settings.keys():
-            assets += _metric_assets(metric)
+            assets += _judge_assets(metric.get("judge"), "judge")
+            assets += _judge_assets(metric.get("witness"), "witness")
+            assets += graph_assets(metric)
     return list(dict.fromkeys(assets))
 
 
@@ -165,16 +166,14 @@ def _is_whole(folder: Path, files: tuple[str, ...]) -> bool:
 
 
 def _hub_assets(role: str, kind: Kind, name: object, revision: object = None) -> Iterator[Asset]:
-    if not isinstance(name, str) or name.partition(":")[0] == "scenes" or Path(name).exists():
+    if not isinstance(name, str) or is_drawn(name) or Path(name).exists():
         return
     check_name_of_hub(name)
     yield Asset(role, kind, name, str(revision) if revision else None)
 
 
-def _metric_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
-    yield from _judge_assets(metric.get("judge", "embedded"), "judge")
-    if metric.get("witness") not in (None, "judge"):
-        yield from _judge_assets(metric["witness"], "witness")
+def graph_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
+    """List what a metric's parser and coreference load from elsewhere."""
     parser = str(metric.get("parser", "embedded"))
     if parser != "embedded" and not Path(parser).exists():
         yield Asset("parser", "spacy", parser)
@@ -186,12 +185,8 @@ def _metric_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
 
 def _judge_assets(which: object, role: str) -> Iterator[Asset]:
     """Models of a judge or a witness in this process or in vLLM; a server has its own."""
-    if isinstance(which, str) and which.partition(":")[0] == "scenes":
-        return
-    options = model_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
-    if options["name"] == "cascade":
-        yield from _judge_assets(options.get("judge", "embedded"), role)
-    elif options["name"] in ("transformers", "vllm"):
+    options = engine_settings(which, role)
+    if options.get("name") in ("transformers", "vllm"):
         yield from _hub_assets(role, "model", options.get("model"), options.get("revision"))
 
 

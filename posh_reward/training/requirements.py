@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from posh_reward.graph.coref.maverick_setup import default_env, python_of
+from posh_reward.graph.coref.maverick_setup import setup_command
+from posh_reward.metrics.posh.judges.load_judge import engine_settings
+from posh_reward.training.fetch import graph_assets, is_here
 from posh_reward.training.processes import Processes
 
 PACKAGE = "posh-reward"
@@ -37,35 +39,21 @@ def missing_packages(
     for tracker in {"wandb", "trackio"} & set(args.report_to or ()):
         needs[tracker] = (f"report_to {tracker}", "gpu")
     for role in ("judge", "witness"):
-        package, extra = ENGINES.get(_engine(metric.get(role)), (None, ""))
-        if package is not None:
+        engine = engine_settings(metric.get(role), role)
+        # One with an interpreter of its own has its package there.
+        if engine.get("name") in ENGINES and not engine.get("python"):
+            package, extra = ENGINES[engine["name"]]
             needs.setdefault(package, (f"the {role}", extra))
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
             yield f"{package}, for {user}: pip install '{PACKAGE}[{extra}]'"
     if model.attn_implementation == "flash_attention_2" and find_spec("flash_attn") is None:
         yield "flash-attn, for attn_implementation: install it, or leave the setting out"
-    parser = str(metric.get("parser", "embedded"))
-    if parser != "embedded" and not Path(parser).exists() and find_spec(parser) is None:
-        yield f"{parser}, for the parser: python -m spacy download {parser}"
-    if metric.get("coref") == "maverick" and not python_of(default_env()).exists():
-        yield "Maverick, for coref: python -m posh_reward.graph.coref.maverick_setup"
-
-
-def _engine(judge: Any) -> str:
-    """Return the name of a judge in this environment; empty for one with an interpreter of its own.
-
-    Settings files have been read, and found right, before.
-    """
-    from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
-    from posh_reward.models.load_model import MODELS, model_settings
-
-    if judge in (None, "judge") or (isinstance(judge, str) and judge.startswith("scenes")):
-        return ""
-    options = model_settings(judge, (*JUDGES, *WITNESSES, *MODELS), "judge")
-    if options["name"] == "cascade":
-        return _engine(options.get("judge"))
-    return "" if options.get("python") else str(options["name"])
+    for asset in graph_assets(metric):
+        if asset.kind == "spacy" and not is_here(asset):
+            yield f"{asset.name}, for the parser: python -m spacy download {asset.name}"
+        elif asset.kind == "environment" and not is_here(asset):
+            yield f"Maverick, for coref: {setup_command(Path(asset.name))}"
 
 
 def wrong_versions() -> Iterator[str]:

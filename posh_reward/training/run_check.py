@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load_dataset import check_local_columns, scene_options
+from posh_reward.datasets.load_dataset import check_local_columns, is_drawn, scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
@@ -141,7 +141,7 @@ def check_name(what: str, name: str | None) -> None:
     """Raise ConfigError, or InputError, unless a model or dataset could have this name."""
     if name is None:
         raise ConfigError(f"{what} is not set: add it to the configuration or as a flag")
-    if what == "dataset_name" and _is_drawn(name):
+    if what == "dataset_name" and is_drawn(name):
         scene_options(name)
     elif not Path(name).exists() and not HUB.fullmatch(name):
         raise ConfigError(f"{what} is {name!r}: there is no such file, and no such name on a hub")
@@ -205,7 +205,7 @@ def check_oracle(witness: object, dataset: str) -> None:
     if scenes is None:
         return
     remedy = f"witness names {scenes!r}, dataset_name {dataset!r}: name the same images"
-    if not _is_drawn(dataset):
+    if not is_drawn(dataset):
         raise ConfigError(f"the oracle knows drawn images only ({remedy}, or another witness)")
     theirs, ours = scene_options(scenes), scene_options(dataset)
     alike = replace(theirs, train=ours.train, heldout=ours.heldout, uneven=ours.uneven) == ours
@@ -215,16 +215,12 @@ def check_oracle(witness: object, dataset: str) -> None:
 
 def _scenes_of(witness: object) -> str | None:
     """Return the name of an oracle's drawn images; None for another witness."""
-    if isinstance(witness, str) and _is_drawn(witness):
+    if isinstance(witness, str) and is_drawn(witness):
         return witness
     if not isinstance(witness, str | Mapping) or witness == "judge":
         return None
     options = model_settings(witness, (*WITNESSES, *MODELS), "witness")
     return str(options.get("dataset", "scenes")) if options["name"] == "oracle" else None
-
-
-def _is_drawn(name: str) -> bool:
-    return name == "scenes" or name.startswith("scenes:")
 
 
 def _metric(script: Any) -> dict[str, object]:

@@ -131,9 +131,13 @@ def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
     except ConfigError as error:  # such as a policy that an earlier recipe has yet to write
         yield NodeCheck("downloads", "FAILED", str(error))
         return
-    # Flags may name another policy or dataset than the configuration.
-    assets = [asset for asset in loads if names.get(asset.role, asset.name) == asset.name]
-    missing = [asset.name for asset in assets if asset.kind != "environment" and not is_here(asset)]
+    # Flags may name another policy or dataset than the configuration; packages are named above.
+    assets = [
+        asset
+        for asset in loads
+        if asset.kind in ("model", "dataset") and names.get(asset.role, asset.name) == asset.name
+    ]
+    missing = [asset.name for asset in assets if not is_here(asset)]
     if missing:
         remedy = f"posh-reward fetch --config {config}; a folder is written by an earlier recipe"
         yield NodeCheck("downloads", "FAILED", f"not here: {', '.join(missing)}", remedy)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.load_metric import metric_flags, read_metric
-from posh_reward.metrics.posh.judges.load_judge import JUDGES, WITNESSES
-from posh_reward.models.load_model import MODELS, model_settings
+from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.training.combinations import PROMPT_TOKENS
 from posh_reward.training.fit.model_shapes import BYTES, ModelShape, Parameters, shape_of
 from posh_reward.training.processes import Processes
@@ -100,7 +98,7 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> TrainingRun:
         coref=str(metric.get("coref", "rules")),
         saves=saves_of(args),
         saves_only_model=bool(args.save_only_model),
-        witness=witness_of(metric.get("witness")),
+        witness=judge_of(metric.get("witness"), "witness"),
     )
 
 
@@ -116,31 +114,14 @@ def parameters_of(shape: ModelShape, size: int, there: Processes) -> Parameters:
     return Parameters(shape.adapters, adapter, shape.parameters, size)
 
 
-def judge_of(which: Any) -> JudgeOnCard | None:
-    """Return the judge on the card, from its settings; None if it is elsewhere.
+def judge_of(which: object, role: str = "judge") -> JudgeOnCard | None:
+    """Return the judge, or the witness of its own, on the card; None if it is elsewhere.
 
     Raises:
         ConfigError: its shape is unknown.
     """
-    if not isinstance(which, str | Mapping):
-        return None
-    options = model_settings(which, (*JUDGES, *MODELS), "judge")
-    return judge_of(options.get("judge")) if options["name"] == "cascade" else _on_card(options)
-
-
-def witness_of(which: Any) -> JudgeOnCard | None:
-    """Return a witness of its own on the card; None if it is elsewhere, or the judge.
-
-    Raises:
-        ConfigError: its shape is unknown.
-    """
-    if not isinstance(which, str | Mapping) or which == "judge" or str(which).startswith("scenes"):
-        return None
-    return _on_card(model_settings(which, (*WITNESSES, *MODELS), "witness"))
-
-
-def _on_card(options: Mapping[str, Any]) -> JudgeOnCard | None:
-    if options["name"] not in ("vllm", "transformers"):
+    options = engine_settings(which, role)
+    if options.get("name") not in ("vllm", "transformers"):
         return None
     shape = shape_of(options["model"])
     size = BYTES.get(options.get("dtype", "bfloat16"), 2)

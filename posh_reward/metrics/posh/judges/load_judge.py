@@ -66,13 +66,37 @@ def load_witness(
         InputError: there is none of that name, or the model does not take images.
         ConfigError: the settings have a value that cannot be used.
     """
-    if isinstance(which, str) and which.partition(":")[0] == "scenes":
+    if _is_drawn(which):
         which = {"name": "oracle", "dataset": which}
     options = model_settings(which, (*WITNESSES, *MODELS), "witness")
     if options["name"] in WITNESSES:
         witness: Witness = make(WITNESSES, options, "witness")
         return witness
     return PromptJudge(make(MODELS, options, "witness"), preset, store)
+
+
+def engine_settings(which: object, role: str) -> dict[str, Any]:
+    """Settings of the language model behind a judge or a witness; empty if there is none.
+
+    Args:
+        which: settings, as for ``load_judge`` or ``load_witness``; "judge" has no model of its own.
+        role: "judge" or "witness", for messages.
+
+    Raises:
+        InputError: there is none of that name.
+        ConfigError: the settings cannot be read.
+    """
+    if which in (None, "judge") or _is_drawn(which):
+        return {}
+    options = model_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
+    if options["name"] == "cascade":
+        return engine_settings(options.get("judge"), role)
+    return options if options["name"] in MODELS else {}
+
+
+def _is_drawn(which: object) -> bool:
+    """True for the name of drawn images, which stands for the oracle that knows them."""
+    return isinstance(which, str) and which.partition(":")[0] == "scenes"
 
 
 def witness_of(
