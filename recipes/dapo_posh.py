@@ -131,7 +131,7 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
 
 
 SETTINGS = (DapoScriptArguments, GRPOConfig, ModelConfig)
-"""What flags and configuration set."""
+"""Dataclasses of what flags and configuration set."""
 
 
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
@@ -208,7 +208,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
 
 
 def main(argv: list[str] | None = None) -> DapoTrainer:
-    """Parses flags and configuration, trains, saves the model to ``output_dir``.
+    """Parse flags and configuration, train, and save the model to ``output_dir``.
 
     With ``--check`` it only says what would run, and whether it fits.
 

@@ -58,7 +58,7 @@ MODELS = {
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
 LOADED = time.time()
 BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))
-"""When ``make demo`` was started, in seconds; the installation is part of the demo's time."""
+"""Start of ``make demo``, in seconds; the installation is part of the demo's time."""
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def held_out(output: Path) -> dict[str, list[Row]]:
 
 
 def report(output: Path, rows: dict[str, list[Row]]) -> None:
-    """Writes the table and the gains, the plot and the page; prints the first two."""
+    """Write the table and the gains, the plot and the page; print the first two."""
     untrained, before, sft, f1, dapo, control = (rows[name] for name in MODELS)
     with stage("A table, a plot and a page", None):
         ranked = standings(row for group in rows.values() for row in group)

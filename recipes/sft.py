@@ -70,7 +70,7 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
 
 
 SETTINGS = (SFTScriptArguments, SFTConfig, ModelConfig)
-"""What flags and configuration set."""
+"""Dataclasses of what flags and configuration set."""
 
 
 class GroundingGap(TrainerCallback):  # type: ignore[misc]
@@ -141,7 +141,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
 
 
 def main(argv: list[str] | None = None) -> SFTTrainer:
-    """Parses flags and configuration, trains, saves the model to ``output_dir``.
+    """Parse flags and configuration, train, and save the model to ``output_dir``.
 
     With ``--check`` it only says what would run, and whether it fits.
 

@@ -53,7 +53,7 @@ PROBES: dict[str, tuple[object, ...]] = {
     "size": (None, *subjects.SIZES),
     "count": (None, *range(1, subjects.MAX_BIRDS + 1)),
 }
-"""What a probe tells of a slot, and its classes; None for an empty slot or no such thing."""
+"""Property of a slot that a probe reads -> its classes; None for an empty slot or no such thing."""
 
 
 def make_tokenizer() -> PreTrainedTokenizerBase:

@@ -28,7 +28,7 @@ def copy_dataset(
     max_pixels: int = MAX_PIXELS,
     skip_broken: bool = False,
 ) -> DatasetDict:
-    """Load a dataset's splits, checks every image, and shrinks the larger ones.
+    """Load a dataset's splits, check every image, and shrink the larger ones.
 
     Args:
         name: a dataset as ``load_images`` takes it, on the hub or on the disk.

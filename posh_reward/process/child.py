@@ -84,7 +84,7 @@ class ChildProcess:
         return self._exchange(json.dumps(request) + "\n", timeout)
 
     def receive(self, timeout: float) -> dict[str, Any]:
-        """Returns what the child says without being asked, within ``timeout`` seconds.
+        """Return what the child says without being asked, within ``timeout`` seconds.
 
         Raises:
             ChildFailureError: It said nothing.
@@ -134,7 +134,7 @@ class ChildProcess:
 
 
 def kill(keeper: subprocess.Popen[str]) -> int:
-    """Havea child ended with everything that it has started; its exit status.
+    """End a child with everything that it has started; return its exit status.
 
     When this returns, the child's memory, on a card too, is free.
     """

@@ -52,7 +52,7 @@ class Child:
         return self.status is None
 
     def reap(self) -> bool:
-        """Takes note of all that has ended; whether anything is left."""
+        """Take note of all that has ended; return True if anything is left."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -63,7 +63,7 @@ class Child:
         return False
 
     def end(self) -> None:
-        """Kill and reaps all; waits for what cannot die yet, such as a call into a broken card."""
+        """Kill and reap all; wait for what cannot die yet, such as a call into a broken card."""
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
         pause = 0.001

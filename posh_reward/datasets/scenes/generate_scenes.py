@@ -136,7 +136,7 @@ def rows(
     uneven: bool = False,
     scale: int = 1,
 ) -> Iterator[SceneRow]:
-    """Draw and describes ``count`` scenes of a split.
+    """Draw and describe ``count`` scenes of a split.
 
     Args:
         split: train, validation or test.

@@ -187,7 +187,7 @@ class TransformersModel:
         return [loaded.reply(answers[index]) for index in range(len(prompts))]
 
     def sleep(self) -> None:
-        """Drop kept states and, on a card, moves the weights to the host's memory."""
+        """Drop kept states and, on a card, move the weights to the host's memory."""
         if self._loaded is None:
             return
         self._loaded.clear(0)

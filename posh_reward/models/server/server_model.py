@@ -200,7 +200,7 @@ class ServerModel:
     async def _question(
         self, client: ServerClient, url: str, labels: tuple[str, ...]
     ) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], Verdict]]:
-        """The fields that ask for a distribution over labels, and the reader of the chat_messages.
+        """The fields that ask for a distribution over labels, and the reader of the replies.
 
         Temperature 1 and no nucleus, so that servers which give log-probabilities as processed
         by the sampler give the model's own; which token is drawn does not matter.

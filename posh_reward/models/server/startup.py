@@ -52,7 +52,7 @@ def refuse_unusable(
     Args:
         servers: all of them.
         faults: what is wrong with each.
-        reading: what is read from their chat_messages.
+        reading: what is read from their replies.
 
     Raises:
         JudgeError: none is there, or one that is there cannot be used.

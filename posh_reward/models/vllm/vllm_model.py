@@ -137,7 +137,7 @@ class VllmModel:
         return [Reply(answer.text, answer.failure) for answer in answers]
 
     def sleep(self) -> None:
-        """Havethe engine give back its card's memory, if there is an engine."""
+        """Have the engine give back its card's memory, if there is an engine."""
         with self._mine():
             if self._settings["sleep"]:
                 self._supervisor.tell("sleep")

@@ -41,7 +41,7 @@ class Engine(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Gives memory back; ``choose`` and ``write`` wake it."""
+        """Give memory back; ``choose`` and ``write`` wake it."""
         ...
 
     def wake(self) -> None:
@@ -85,12 +85,12 @@ class Heartbeat:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def start(self, request: object) -> None:
-        """Beats for a request from now on."""
+        """Beat for a request from now on."""
         self._id = request
         self._working.set()
 
     def stop(self) -> None:
-        """Falls silent until the next request."""
+        """Fall silent until the next request."""
         self._working.clear()
 
     def _beat(self) -> None:
@@ -101,7 +101,7 @@ class Heartbeat:
 
 
 def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
-    """Load the engine, says so, and answers until the parent ends.
+    """Load the engine, say so, and answer until the parent ends.
 
     An error that is not of a single prompt ends the process, with a traceback on stderr, and the
     parent starts a fresh one: an engine is not to be trusted after an error on its card.
