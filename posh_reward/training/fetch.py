@@ -97,11 +97,16 @@ def is_here(asset: Asset) -> bool:
         # Prepared by ``load_dataset``: OWNER___NAME/CONFIG/VERSION/HASH/dataset_info.json
         folder = Path(config.HF_DATASETS_CACHE) / asset.name.replace("/", "___").lower()
         return any(folder.rglob("dataset_info.json"))
+    return local_folder(asset) is not None
+
+
+def local_folder(asset: Asset) -> Path | None:
+    """Find a model in the hub's cache; None unless all of it is there. Asks no network."""
     try:
         folder = Path(_snapshot(asset, local_files_only=True))
     except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository has
-        return False
-    return _is_whole(folder, asset.files)
+        return None
+    return folder if _is_whole(folder, asset.files) else None
 
 
 def fetch(asset: Asset) -> None:

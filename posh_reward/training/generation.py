@@ -27,7 +27,7 @@ from posh_reward.training.describers import (
     Greedy,
     load_describer,
 )
-from posh_reward.training.fetch import Asset, is_here
+from posh_reward.training.fetch import Asset, local_folder
 from posh_reward.training.processors import load_processor, sizes_of
 
 if TYPE_CHECKING:
@@ -164,26 +164,46 @@ def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
         Lines, and an exit status: 3 if something is not here.
 
     Raises:
-        ConfigError: the dataset cannot be loaded, or a name could not be a model's.
+        ConfigError: the dataset cannot be loaded.
     """
     dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
     rows = min(len(dataset), settings.limit if settings.limit is not None else len(dataset))
     lines = [f"images: {len(settings.part(rows))} of {settings.dataset_name}, {settings.split}"]
+    folders: dict[str, str] = {}
     missing = []
     for name, model in settings.models.items():
-        if not Path(model).exists():
-            check_name_of_hub(model)
-            if not is_here(Asset("model", "model", model)):
-                missing.append(f"{model}: posh-reward fetch, or a network, brings it")
-        elif not (Path(model) / "config.json").is_file():
-            missing.append(f"{model} has no config.json: it is no model")
         lines.append(f"model: {name}, {model}")
+        try:
+            folders[name] = str(local_model(model))
+        except ConfigError as error:
+            missing.append(str(error))
+    # Of those that are here: another one's processor would be asked of the hub.
+    cap = settings.max_pixels or common_cap(folders)
+    lines.append(f"images of at most {cap:,} pixels" if cap else "images as the models take them")
+    if not settings.max_pixels and len(folders) < len(settings.models):
+        lines[-1] += ", as far as they are here"
     if settings.engine == "vllm" and find_spec("vllm") is None:
         missing.append(NO_VLLM)
-    cap = settings.max_pixels or common_cap(settings.models)
-    lines.append(f"images of at most {cap:,} pixels" if cap else "images as the models take them")
     lines.append(f"output: {settings.output}")
     return [*lines, *(f"not here: {line}" for line in missing)], 3 if missing else 0
+
+
+def local_model(model: str) -> Path:
+    """Find the folder of a model, its own or in the hub's cache; ask no network.
+
+    Raises:
+        ConfigError: it is not here; the message has the remedy.
+    """
+    path = Path(model)
+    if path.exists():
+        if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
+            raise ConfigError(f"{model} has no config.json: it is no model")
+        return path
+    check_name_of_hub(model)
+    folder = local_folder(Asset("model", "model", model))
+    if folder is None:
+        raise ConfigError(f"{model}: hf download {model}, or run it where the hub can be reached")
+    return folder
 
 
 def common_cap(models: Mapping[str, str]) -> int | None:

@@ -9,7 +9,7 @@ import pytest
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.models.vllm.vllm_environment import VLLM_DEFAULTS
 from posh_reward.training.describers import Greedy, load_describer
-from posh_reward.training.generation import GenerationSettings, models_by_name
+from posh_reward.training.generation import GenerationSettings, check_generation, models_by_name
 
 
 def describing(shard: int, shards: int) -> GenerationSettings:
@@ -73,6 +73,30 @@ def test_a_missing_folder_of_a_model_is_named_at_once(
     (tmp_path / "runs").mkdir()
     with pytest.raises(ConfigError, match="no file or folder 'runs/nothere'"):
         load_describer("transformers", "runs/nothere", Greedy())
+
+
+def test_a_check_names_every_model_that_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("runs/empty", "runs/lora"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "runs/lora/adapter_config.json").write_text("{}")
+    models = ["runs/nothere", "someone/no-such-model", "runs/empty", "runs/lora"]
+    lines, status = check_generation(
+        GenerationSettings(
+            models_by_name(models), Path("said.jsonl"), dataset_name="scenes:train=1:heldout=1"
+        )
+    )
+    assert status == 3
+    assert "images as the models take them, as far as they are here" in lines
+    assert [line.partition(" ")[2] for line in lines[-3:]] == [
+        "here: there is no file or folder 'runs/nothere', though there is a folder 'runs': check "
+        "the path, or run first what writes it",
+        "here: someone/no-such-model: hf download someone/no-such-model, or run it where the hub "
+        "can be reached",
+        "here: runs/empty has no config.json: it is no model",
+    ]
 
 
 def test_vllm_is_imported_with_its_compiled_sampler_off(
