@@ -112,10 +112,10 @@ def look_at(
         ours = [r for r in rows if {int(m[1:]) for m in tasks[r][2]} == {one, other}]
         item_of = [tasks[r][0] for r in ours]
         rater_of = [tasks[r][1] for r in ours]
-        places = {item: place for place, item in enumerate(dict.fromkeys(item_of))}
+        items = list(dict.fromkeys(item_of))
         sides = np.array([1 if int(tasks[r][2][0][1:]) == other else -1 for r in ours])
-        design = CrossedDesign([places[item] for item in item_of], rater_of)
-        alone = CrossedDesign(range(len(places)), [0] * len(places))
+        design = CrossedDesign(item_of, rater_of)
+        alone = CrossedDesign(items, [0] * len(items))
         for axis in range(AXES):
             taste = (tastes[rater_of, other, axis] - tastes[rater_of, one, axis]) / 2**0.5
             latent = SHARED**0.5 * quality[item_of, one, other, axis] + sides * case.side
@@ -123,7 +123,7 @@ def look_at(
             values = opinions.choices(latent)
             means = [
                 float(values[[i for i, item in enumerate(item_of) if item == name]].mean())
-                for name in places
+                for name in items
             ]
             interval = alone.test(means).interval
             over_items.append((interval.low, interval.high))

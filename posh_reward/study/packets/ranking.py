@@ -119,13 +119,9 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
     influences = scores @ np.linalg.pinv(information)  # (games, models)
     rows = [row for row, game in enumerate(games) if game[4]]
     sizes = Counter(games[row][3] for row in rows)
-    items = {item: place for place, item in enumerate(sizes)}
-    raters = {name: place for place, name in enumerate({games[row][4]: 0 for row in rows})}
-    design = CrossedDesign(
-        [items[games[row][3]] for row in rows], [raters[games[row][4]] for row in rows]
-    )
+    design = CrossedDesign([games[row][3] for row in rows], [games[row][4] for row in rows])
     # The design takes the mean of items, and of an item's answers; influences are summed.
-    weights = np.array([len(items) * sizes[games[row][3]] for row in rows])
+    weights = np.array([design.items * sizes[games[row][3]] for row in rows])
     intervals = []
     for strength, influence in zip(strengths, influences.T, strict=True):
         test = design.test((weights * influence[rows]).tolist(), largest=FARTHEST).interval

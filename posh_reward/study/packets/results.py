@@ -224,15 +224,16 @@ def _comparison(
         return None
     of_item = Counter(answer.task.item for answer in ours)
     identical = _unasked_ties(key, {earlier, later}, len(of_item))
+    designs = _design(ours, identical), CrossedDesign([*of_item], [0] * len(of_item), identical)
     return Comparison(
         earlier,
         later,
         len(of_item) + identical,
         identical,
         len(ours),
-        len({answer.rater for answer in ours}),
+        designs[0].raters,
         sum(count > 1 for count in of_item.values()),
-        tuple(_preference(ours, later, axis, identical) for axis in AXES),
+        tuple(_preference(ours, later, axis, designs) for axis in AXES),
     )
 
 
@@ -245,21 +246,26 @@ def _unasked_ties(key: PacketKey, models: set[str], answered: int) -> int:
 
 
 def _preference(
-    answers: Sequence[RaterAnswer], later: str, axis: str, identical: int
+    answers: Sequence[RaterAnswer],
+    later: str,
+    axis: str,
+    designs: tuple[CrossedDesign, CrossedDesign],
 ) -> AxisPreference:
+    """One axis, tested over items and raters, and over items alone."""
+    both, items_alone = designs
     values = [_towards(answer, later)[axis] for answer in answers]
     units: dict[str, list[int]] = defaultdict(list)
     for answer, value in zip(answers, values, strict=True):
         units[answer.task.item].append(value)
-    means = [fmean(unit) for unit in units.values()] + [0.0] * identical
-    test = _design(answers, identical).test(values)
-    these = CrossedDesign(range(len(units)), [0] * len(units), identical)
+    of_items = [fmean(unit) for unit in units.values()]
+    means = of_items + [0.0] * both.ties
+    test = both.test(values)
     several = [unit for unit in units.values() if len(unit) > 1]
     counts = Counter(values)
     return AxisPreference(
         axis,
         test.interval,
-        these.test(means[: len(units)]).interval,
+        items_alone.test(of_items).interval,
         test.p,
         test.p,
         False,
@@ -274,13 +280,7 @@ def _preference(
 
 
 def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
-    items = {item: place for place, item in enumerate({a.task.item: 0 for a in answers})}
-    raters = {name: place for place, name in enumerate({a.rater: 0 for a in answers})}
-    return CrossedDesign(
-        [items[answer.task.item] for answer in answers],
-        [raters[answer.rater] for answer in answers],
-        ties,
-    )
+    return CrossedDesign([a.task.item for a in answers], [a.rater for a in answers], ties)
 
 
 def _corrected(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
