@@ -27,7 +27,7 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.compare import Cell, Figure, MetricLine
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, text_in
-from posh_reward.study.agreement.rater_agreement import token_spans, tokens_in
+from posh_reward.study.agreement.rater_agreement import Matches, token_spans, tokens_in
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, bootstrap
 from posh_reward.types import Failure, SceneGraph, Span
@@ -66,9 +66,9 @@ def graph_on_tokens(graph: SceneGraph, text: str) -> TokenGraph:
     tokens = token_spans(text)
     entities = graph.entities
     return TokenGraph(
-        [(_tokens([s], tokens), i) for i, entity in enumerate(entities) for s in entity.spans],
-        [(_tokens(a.spans, tokens), i) for i, e in enumerate(entities) for a in e.attributes],
-        [(_tokens(r.spans, tokens), r.subject, r.object) for r in graph.relations],
+        [(tokens_in([s], tokens), i) for i, entity in enumerate(entities) for s in entity.spans],
+        [(tokens_in(a.spans, tokens), i) for i, e in enumerate(entities) for a in e.attributes],
+        [(tokens_in(r.spans, tokens), r.subject, r.object) for r in graph.relations],
     )
 
 
@@ -91,17 +91,17 @@ def gold_on_tokens(gold: Mapping[str, object], text: str, where: str) -> TokenGr
         count = len(entities)
         return TokenGraph(
             [
-                (_tokens([span], tokens), i)
+                (tokens_in([span], tokens), i)
                 for i, entity in enumerate(entities)
                 for span in _spans(entity["mentions"])
             ],
             [
-                (_tokens(_spans(a["spans"]), tokens), _entity(a["entity"], count))
+                (tokens_in(_spans(a["spans"]), tokens), _entity(a["entity"], count))
                 for a in attributes
             ],
             [
                 (
-                    _tokens(_spans(r["spans"]), tokens),
+                    tokens_in(_spans(r["spans"]), tokens),
                     _entity(r["subject"], count),
                     _entity(r["object"], count),
                 )
@@ -131,10 +131,6 @@ def _entity(value: object, count: int) -> int:
     if not isinstance(value, int) or not 0 <= value < count:
         raise ValueError(f"{value!r} is not the number of an entity, 0 to {count - 1}")
     return value
-
-
-def _tokens(spans: Sequence[Span], tokens: Sequence[Span]) -> Tokens:
-    return frozenset(token for span in spans for token in tokens_in(span, tokens))
 
 
 def graph_figures(ours: TokenGraph, gold: TokenGraph) -> dict[str, float]:
@@ -171,10 +167,11 @@ def _matches(ours: Sequence[Tokens], gold: Sequence[Tokens]) -> list[tuple[int, 
 
 
 def _prf(kind: str, matches: Sequence[object], ours: int, gold: int) -> dict[str, float]:
+    counts = Matches(len(matches), ours, len(matches), gold)
     return {
-        f"{kind} precision": len(matches) / ours if ours else nan,
-        f"{kind} recall": len(matches) / gold if gold else nan,
-        f"{kind} f1": 2 * len(matches) / (ours + gold) if ours + gold else nan,
+        f"{kind} precision": counts.precision,
+        f"{kind} recall": counts.recall,
+        f"{kind} f1": counts.f1,
     }
 
 

@@ -113,9 +113,11 @@ def overlaps(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def tokens_in(span: Span, tokens: Sequence[Span]) -> frozenset[int]:
-    """Indices of the tokens that a span touches."""
-    return frozenset(index for index, token in enumerate(tokens) if overlaps(span, token))
+def tokens_in(spans: Iterable[Span], tokens: Sequence[Span]) -> frozenset[int]:
+    """Indices of the tokens that share a character with one of the spans."""
+    return frozenset(
+        index for span in spans for index, token in enumerate(tokens) if overlaps(span, token)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def span_matches(
     """
     tokens = token_spans(text)
     ours, theirs = (
-        [inside for span in spans if (inside := tokens_in(span, tokens))]
+        [inside for span in spans if (inside := tokens_in([span], tokens))]
         for spans in (first, second)
     )
 

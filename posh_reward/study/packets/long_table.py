@@ -11,12 +11,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from posh_reward.study.packets.rater_texts import AXES, VALUES
-from posh_reward.study.packets.study_records import (
-    PacketKey,
-    RaterAnswer,
-    touched_words,
-    word_spans,
-)
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, unmarked_share
 from posh_reward.study.rows.tables import Row, guarded
 
 CODEBOOK = (
@@ -73,26 +68,24 @@ def long_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
 
 def _coarse(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
     first, second = answer.task.models
-    earlier, later = sorted(answer.task.models, key=key.models.index)
+    earlier, later = key.in_order(answer.task.models)
+    preferences = answer.towards(later)
     for axis in AXES:
-        choice = answer.preferences[axis]
         yield {
-            "form": "coarse", "axis": axis, "first": first, "second": second, "choice": choice,
-            "earlier": earlier, "later": later,
-            "preference": choice if first == later else -choice,
+            "form": "coarse", "axis": axis, "first": first, "second": second,
+            "choice": answer.preferences[axis], "earlier": earlier, "later": later,
+            "preference": preferences[axis],
         }  # fmt: skip
 
 
 def _granular(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
     [model] = answer.task.models
-    item = key.items[answer.task.item]
-    texts = {"mistakes": item.texts[model], "omissions": item.reference}
+    texts = key.items[answer.task.item].by_side(model)
     for side in key.sides:
-        words, spans = word_spans(texts[side]), getattr(answer.marks, side)
-        unmarked = 1 - len(touched_words(spans, words)) / max(len(words), 1)
+        spans = getattr(answer.marks, side)
         yield {
             "form": "granular", "axis": side, "first": model, "marks": len(spans),
-            "unmarked": round(unmarked, 6),
+            "unmarked": round(unmarked_share(texts[side], spans), 6),
         }  # fmt: skip
 
 

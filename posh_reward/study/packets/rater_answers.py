@@ -295,8 +295,7 @@ def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
     """By side, the text that a granular task has marked; none of a coarse one."""
     if len(task.models) == 2:
         return {}
-    texts_of_item = key.items[task.item]
-    texts = {"mistakes": texts_of_item.texts[task.models[0]], "omissions": texts_of_item.reference}
+    texts = key.items[task.item].by_side(task.models[0])
     return {side: texts[side] for side in key.sides}
 
 

@@ -163,9 +163,7 @@ def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, n
         if len(task.models) == 2
         else _marks(key, task, crowd, rng)
     )
-    item = key.items[task.item]
-    texts = (item.reference, *(item.texts[model] for model in task.models))
-    words = sum(len(word_spans(text)) for text in texts)
+    words = key.items[task.item].words(task.models)
     seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
     return {"task": task.id, **content, "seconds": seconds, "comment": ""}
 
@@ -173,15 +171,14 @@ def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, n
 def _preferences(
     key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str
 ) -> Row:
-    _, later = sorted(task.models, key=key.models.index)
+    earlier, later = key.in_order(task.models)
     sign = 1 if task.models[0] == later else -1
     choices: Row = {}
     for axis in AXES:
         # All raters of an item see the same quality: it is drawn from the item's name; and a
         # rater's taste from the rater's, for each model, so that it goes for all pairs.
         shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
-        early, late = (_normal(crowd.seed, name, model, axis) for model in sorted(
-            task.models, key=key.models.index))  # fmt: skip
+        early, late = (_normal(crowd.seed, name, model, axis) for model in (earlier, later))
         latent = crowd.opinions.shift(crowd.preference[axis])
         latent += crowd.opinions.shared**0.5 * shared + sign * crowd.opinions.side
         latent += crowd.opinions.lean * (late - early) / 2**0.5
@@ -196,8 +193,7 @@ def _normal(*name: object) -> float:
 
 def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
     [model] = task.models
-    item = key.items[task.item]
-    texts = {"mistakes": item.texts[model], "omissions": item.reference}
+    texts = key.items[task.item].by_side(model)
     return {
         side: [span for span in word_spans(texts[side]) if rng.random() < crowd.marks[model]]
         for side in key.sides

@@ -8,7 +8,7 @@ from statistics import median
 
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.rater_texts import Form, RaterTexts
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, word_spans
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
 FASTEST = 10
 """Words a second that nobody reads; people read about 4, and skim 8."""
@@ -56,19 +56,13 @@ def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterR
 
 def _rushed(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
     fast = sum(
-        answer.seconds is not None and answer.seconds < words_shown(answer, key) / FASTEST
+        answer.seconds is not None
+        and answer.seconds < key.items[answer.task.item].words(answer.task.models) / FASTEST
         for answer in answers
     )
     if not answers or fast / len(answers) < RUSHED:
         return []
     return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words a second"]
-
-
-def words_shown(answer: RaterAnswer, key: PacketKey) -> int:
-    """Words of all the texts of a task."""
-    item = key.items[answer.task.item]
-    texts = (item.reference, *(item.texts[model] for model in answer.task.models))
-    return sum(len(word_spans(text)) for text in texts)
 
 
 def _alike(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:

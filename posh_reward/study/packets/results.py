@@ -20,8 +20,7 @@ from posh_reward.study.packets.rater_texts import AXES, VALUES
 from posh_reward.study.packets.study_records import (
     PacketKey,
     RaterAnswer,
-    touched_words,
-    word_spans,
+    unmarked_share,
 )
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
@@ -202,18 +201,12 @@ def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
     rows: list[Row] = []
     for answer in answers:
         if answer.marks is None:
-            earlier, later = sorted(answer.task.models, key=key.models.index)
+            earlier, later = key.in_order(answer.task.models)
             rows.append({
                 "id": answer.task.item, "rater": answer.rater, "earlier": earlier, "later": later,
-                **_towards(answer, later), "seconds": answer.seconds, "comment": answer.comment,
+                **answer.towards(later), "seconds": answer.seconds, "comment": answer.comment,
             })  # fmt: skip
     return rows
-
-
-def _towards(answer: RaterAnswer, model: str) -> dict[str, int]:
-    """By axis, how much better a model is than the other."""
-    sign = 1 if answer.task.models[0] == model else -1
-    return {axis: sign * value for axis, value in answer.preferences.items()}
 
 
 def _comparison(
@@ -253,7 +246,7 @@ def _preference(
 ) -> AxisPreference:
     """One axis, tested over items and raters, and over items alone."""
     both, items_alone = designs
-    values = [_towards(answer, later)[axis] for answer in answers]
+    values = [answer.towards(later)[axis] for answer in answers]
     units: dict[str, list[int]] = defaultdict(list)
     for answer, value in zip(answers, values, strict=True):
         units[answer.task.item].append(value)
@@ -350,22 +343,15 @@ def same_side(units: Sequence[Sequence[int]]) -> float | None:
     return fmean(agree) if agree else None
 
 
-def _text(key: PacketKey, item: str, model: str, side: str) -> str:
-    """The text in which a side is marked."""
-    return key.items[item].texts[model] if side == "mistakes" else key.items[item].reference
-
-
 def _mark_rate(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side: str) -> MarkRate:
     counts: dict[str, list[int]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         if answer.task.models == (model,):
             spans = getattr(answer.marks, side)
-            words = word_spans(_text(key, answer.task.item, model, side))
+            text = key.items[answer.task.item].by_side(model)[side]
             counts[answer.task.item].append(len(spans))
-            shares[answer.task.item].append(
-                1 - len(touched_words(spans, words)) / max(len(words), 1)
-            )
+            shares[answer.task.item].append(unmarked_share(text, spans))
     return MarkRate(
         model,
         side,
@@ -381,7 +367,7 @@ def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -
         tasks[answer.task.item, answer.task.models[0]].append(answer)
     some, half = Matches(), Matches()
     for (item, model), several in tasks.items():
-        text = _text(key, item, model, side)
+        text = key.items[item].by_side(model)[side]
         for one, other in combinations(several, 2):
             spans = (getattr(one.marks, side), getattr(other.marks, side))
             some += span_matches(text, *spans)

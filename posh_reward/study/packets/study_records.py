@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from posh_reward.study.agreement.rater_agreement import tokens_in
 from posh_reward.study.packets.rater_texts import SIDES, Form, RaterTexts, shipped_texts
 from posh_reward.types import Span
 
@@ -71,6 +72,15 @@ class ItemTexts:
     reference: str
     texts: dict[str, str]
 
+    def by_side(self, model: str) -> dict[str, str]:
+        """Side -> the text in which raters mark it, in a task about one model."""
+        return {"mistakes": self.texts[model], "omissions": self.reference}
+
+    def words(self, models: Iterable[str]) -> int:
+        """Number of words in a task about these models."""
+        texts = (self.reference, *(self.texts[model] for model in models))
+        return sum(len(word_spans(text)) for text in texts)
+
 
 @dataclass(frozen=True, slots=True)
 class PacketKey:
@@ -102,6 +112,10 @@ class PacketKey:
         """That are marked: nothing can be missing where there is no correct description."""
         return SIDES if self.reference else SIDES[:1]
 
+    def in_order(self, models: Iterable[str]) -> list[str]:
+        """Models of a task, the earlier one of the study first, whichever was shown first."""
+        return sorted(models, key=self.models.index)
+
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
@@ -116,6 +130,11 @@ class RaterAnswer:
     seconds: float | None = None
     comment: str = ""
 
+    def towards(self, model: str) -> dict[str, int]:
+        """Coarse: by axis, how much better a model is than the other."""
+        sign = 1 if self.task.models[0] == model else -1
+        return {axis: sign * value for axis, value in self.preferences.items()}
+
 
 WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
 
@@ -125,17 +144,13 @@ def word_spans(text: str) -> tuple[Span, ...]:
     return tuple(match.span() for match in WORD.finditer(text))
 
 
-def touched_words(spans: Iterable[Span], within: tuple[Span, ...]) -> frozenset[int]:
-    """Indices of the words that share a character with one of the spans."""
-    return frozenset(
-        index
-        for start, end in spans
-        for index, (first, last) in enumerate(within)
-        if start < last and first < end
-    )
-
-
 def whole_words(spans: Iterable[Span], within: tuple[Span, ...]) -> tuple[Span, ...]:
     """Each span from the first to the last word that it touches; one without words is dropped."""
-    places = (sorted(touched_words([span], within)) for span in spans)
+    places = (sorted(tokens_in([span], within)) for span in spans)
     return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in places if hit)
+
+
+def unmarked_share(text: str, spans: Iterable[Span]) -> float:
+    """Share of the words of a text that no span touches, 0 to 1; 1 without words."""
+    words = word_spans(text)
+    return 1 - len(tokens_in(spans, words)) / max(len(words), 1)
