@@ -176,18 +176,12 @@ def _ratings(flags: argparse.Namespace) -> CalibrationSet:
 
 
 def _packets(flags: argparse.Namespace) -> CalibrationSet:
-    from posh_reward.cli.packets import answer_files, check_raters
+    from posh_reward.cli.packets import collect_answers
     from posh_reward.study.calibration.calibration_set import packet_preferences, preference_set
-    from posh_reward.study.packets.answer_files import collect
-    from posh_reward.study.packets.make import read_key
-    from posh_reward.study.packets.results_text import files_that_do_not_count
+    from posh_reward.study.packets.results import counting
 
-    key = read_key(Path(flags.key), None)
-    check_raters(flags.leave_out, key)
-    collected = collect(answer_files(flags.answers), key, partial=flags.partial)
-    if refused := files_that_do_not_count(list(map(str, collected.refusals)), collected.missing):
-        print(refused, file=sys.stderr)
-    answers = [answer for answer in collected.answers if answer.rater not in flags.leave_out]
+    key, collection = collect_answers(flags)
+    answers = counting(collection, flags.leave_out)
     if not any(answer.marks is None for answer in answers):
         raise InputError("no answer compares two texts: see what was refused, or --leave-out")
     return preference_set(packet_preferences(answers, key))

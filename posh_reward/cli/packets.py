@@ -14,6 +14,7 @@ from posh_reward.cli.flags import described, positive, size
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
+    from posh_reward.study.packets.answer_files import AnswerCollection
     from posh_reward.study.packets.rater_texts import RaterTexts
     from posh_reward.study.packets.study_images import Album
     from posh_reward.study.packets.study_records import PacketKey
@@ -104,7 +105,7 @@ def _make(command: argparse.ArgumentParser) -> None:
 
 
 def make(flags: argparse.Namespace) -> int:
-    """Writes a packet and its key."""
+    """Write a packet and its key."""
     import secrets
     from itertools import chain
 
@@ -226,23 +227,17 @@ def _read(command: argparse.ArgumentParser) -> None:
 
 
 def read(flags: argparse.Namespace) -> int:
-    """Sums up answers."""
+    """Sum up answers."""
     from posh_reward.cli.flags import write_text
-    from posh_reward.study.packets.answer_files import collect, record_look
-    from posh_reward.study.packets.make import as_json, read_key
+    from posh_reward.study.packets.answer_files import record_look
+    from posh_reward.study.packets.make import as_json
     from posh_reward.study.packets.results import counting, judgments, results
     from posh_reward.study.packets.results_page import results_page
-    from posh_reward.study.packets.results_text import files_that_do_not_count, summary
+    from posh_reward.study.packets.results_text import summary
     from posh_reward.study.rows.table_writer import write_table
     from posh_reward.study.rows.tables import format_of
 
-    key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
-    check_raters(flags.leave_out, key)
-    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
-    if notes := files_that_do_not_count(
-        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
-    ):
-        print(notes, file=sys.stderr)
+    key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
     if not collection.sheets:
         raise InputError("no file of answers counts: see above")
     looks = record_look(_looks_beside(Path(flags.key)), collection.answers, key, final=flags.final)
@@ -252,16 +247,39 @@ def read(flags: argparse.Namespace) -> int:
         _write(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
     if flags.json:
         _write(Path(flags.json), as_json(asdict(study), indent=1))
+    answers = counting(collection, flags.leave_out)
     if flags.rows:
-        rows = judgments(counting(collection, flags.leave_out), key)
-        write_table(rows, Path(flags.rows), format_of(flags.rows))
+        write_table(judgments(answers, key), Path(flags.rows), format_of(flags.rows))
     if flags.long:
         from posh_reward.study.packets.long_table import codebook_csv, long_csv, long_rows
 
         path = Path(flags.long)
-        _write(path, long_csv(long_rows(counting(collection, flags.leave_out), key)))
+        _write(path, long_csv(long_rows(answers, key)))
         _write(path.with_name(path.stem + ".codebook.csv"), codebook_csv(key))
     return UNSCORED if collection.refusals else OK
+
+
+def collect_answers(
+    flags: argparse.Namespace, folder: Path | None = None
+) -> tuple[PacketKey, AnswerCollection]:
+    """Read the key and the raters' files that the flags name; print what does not count.
+
+    Args:
+        flags: ``key``, ``answers``, ``partial`` and ``leave_out``.
+        folder: what was handed over, to check its seal.
+    """
+    from posh_reward.study.packets.answer_files import collect
+    from posh_reward.study.packets.make import read_key
+    from posh_reward.study.packets.results_text import files_that_do_not_count
+
+    key = read_key(Path(flags.key), folder)
+    _check_raters(flags.leave_out, key)
+    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
+    if notes := files_that_do_not_count(
+        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
+    ):
+        print(notes, file=sys.stderr)
+    return key, collection
 
 
 def _looks_beside(key: Path) -> Path:
@@ -269,8 +287,8 @@ def _looks_beside(key: Path) -> Path:
     return key.with_name(key.name.removesuffix(".key.json") + ".looks.jsonl")
 
 
-def check_raters(names: list[str], key: PacketKey) -> None:
-    """Raises ``InputError`` if the packet has no rater of one of the names."""
+def _check_raters(names: list[str], key: PacketKey) -> None:
+    """Raise ``InputError`` if the packet has no rater of one of the names."""
     unknown = [name for name in names if name not in key.raters]
     if unknown:
         raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")

@@ -13,10 +13,11 @@ from posh_reward.reward.instance import make_reward
 from posh_reward.settings import read_settings
 from posh_reward.study.calibration.fit import EQUAL
 from posh_reward.study.calibration.settings_output import save
+from posh_reward.study.packets.rater_answers import signed
 from tests.cli.running import Row, rows_in, run, write_rows
 from tests.study.agreement.judgment_rows import docent_rows
 from tests.study.calibration.simulated import simulated, written
-from tests.study.packets.studies import coarse, packet, saved
+from tests.study.packets.studies import coarse, content, packet, saved
 
 QUICK = ("--resamples", 20, "--quiet")
 AXES = tuple(
@@ -155,6 +156,13 @@ def test_answers_to_a_packet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     said = " ".join(capsys.readouterr().out.split())
     assert "6 pairs, 6 images" in said
     assert "not settled" in said
+    older = {**content(made.key, "rater-01"), "saved": "2026-11-21T10:00:00.000Z"}
+    token = made.key.raters["rater-01"].token
+    (tmp_path / "answers" / "older.json").write_bytes(signed(older, token))
+    assert run(*call) == OK
+    note = capsys.readouterr().err
+    assert "not counted" in note
+    assert "older.json: superseded by" in note
     assert run(*call, "--leave-out", "nobody") == UNUSABLE
     both = ("--leave-out", "rater-01", "--leave-out", "rater-02")
     assert run(*call, *both) == UNUSABLE
