@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def command(*words: object) -> int:
-    """Runs ``posh-reward packets`` as from the command line."""
+    """Run ``posh-reward packets`` as from the command line."""
     argv = ["packets", *map(str, words)]
     print(f"$ posh-reward {' '.join(argv)}", file=sys.stderr)
     return posh_reward(argv)
@@ -82,7 +82,7 @@ def command(*words: object) -> int:
 def describe(
     models: Sequence[str], folder: Path, dataset: str, count: int
 ) -> tuple[Path, tuple[str, ...]]:
-    """Has checkpoints describe a dataset's first images: the file, and the models' names."""
+    """Let checkpoints describe a dataset's first images; return the file and the models' names."""
     from posh_reward.training import GenerationSettings, generate
     from posh_reward.training.generation import models_by_name
 
@@ -139,7 +139,7 @@ def write_answers(folder: Path, key: PacketKey, crowd: Crowd) -> Path:
 
 
 def compare(key: PacketKey, answers: Path, true: dict[str, float]) -> int:
-    """Prints what was found next to what is true; 1 if an interval misses it."""
+    """Print each preference as found beside the true one; return 1 if an interval misses it."""
     [comparison] = results(collect(answers.glob("*.json"), key), key).comparisons
     missed = 0
     for each in comparison.axes:

@@ -47,7 +47,7 @@ class AgreementSettings:
     columns: Sequence[str] = ()
     """Scores that the judgments' own rows have."""
     missing: Sequence[tuple[str, str]] = ()
-    """(Metric, why it cannot work here, with the remedy)."""
+    """(Metric, reason why it cannot work here, with the remedy)."""
     combine: Combine = "native"
     against: str | None = None
     """The metric that the others are compared with; None: the first."""

@@ -69,7 +69,7 @@ class Cell:
 
     estimate: Estimate
     rows: int
-    """How many rows it rests on."""
+    """Number of rows that it rests on."""
     p: float = nan
     """SciPy's p-value of the figure being 0; nan where there is none."""
 
@@ -85,7 +85,7 @@ class MetricLine:
     failures: Mapping[str, int] = field(default_factory=dict)
     signature: str = ""
     missing: str = ""
-    """Why there are no figures, with the remedy."""
+    """Reason why there are no figures, with the remedy."""
 
 
 def compare(

@@ -47,7 +47,7 @@ class TextPair:
     references: tuple[str, ...]
     image_id: str | None = None
     image: object = field(default=None, compare=False, repr=False)
-    """For metrics that see, in any form that ``models.images.image_of`` takes."""
+    """For metrics that see, in any form that ``models.prompt_images.image_of`` takes."""
 
     @property
     def reference(self) -> str:

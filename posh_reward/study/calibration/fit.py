@@ -62,7 +62,7 @@ class Calibration:
     relation: float = 1.0
     """Weights, where an entity counts 1."""
     balance: float = 1.0
-    """How many times as much precision counts as recall."""
+    """Weight of precision, where recall counts 1."""
 
     @property
     def weights(self) -> Weights:
@@ -87,7 +87,7 @@ EQUAL = Calibration()
 
 @dataclass(frozen=True)
 class Moments:
-    """GradeSums over the rows of each image, from which any correlation over images can be had."""
+    """Sums over the rows of each image, from which any correlation over images follows."""
 
     n: Floats
     """(images, 1) rows."""

@@ -30,7 +30,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class GradeSums:
-    """Sums of grades: all that scores depend on besides the weights."""
+    """Sums of grades: all that scores depend on, apart from the weights."""
 
     grades: Floats
     """(texts, directions, kinds) sum of grades; nan in a direction that has no score."""
@@ -94,7 +94,7 @@ class GradeCache:
     source: str | None = None
     """The file's name."""
     signature: str | None = None
-    """That of all rows, without weights; None if there are none."""
+    """Signature of all rows, without weights; None if there are none."""
     scores: dict[tuple[object, object], Scores] = field(default_factory=dict)
 
     @classmethod

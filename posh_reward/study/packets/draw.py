@@ -38,7 +38,7 @@ class Design:
     """Raters of each of these."""
 
     def __post_init__(self) -> None:
-        """Raises ``InputError`` if no study can be laid out like this."""
+        """Raise ``InputError`` if no study can be laid out like this."""
         if min(self.coarse, self.granular) < 0 or not self.coarse + self.granular:
             raise InputError("a study needs raters: coarse or granular ones, or both")
         if not 0 <= self.repeated <= 1:

@@ -186,7 +186,7 @@ def digest(data: bytes) -> str:
 
 
 def write_packet(packet: Packet, folder: Path, key: Path) -> None:
-    """Writes the folder and, outside it, the key: both of this packet, or neither.
+    """Write the folder and, outside it, the key: both of this packet, or neither.
 
     The folder gets its name when it is whole, so a kill leaves none that might be handed over; and
     of two processes that write to one place, one is refused before it can replace the other's key.

@@ -16,7 +16,7 @@ SIDE = 1024
 
 
 class Album:
-    """Finds the images of items.
+    """The images of items, as raters see them.
 
     Args:
         folders: where relative paths may begin.

@@ -48,10 +48,10 @@ class RaterTask:
     """One thing that one rater is asked."""
 
     id: str
-    """Says nothing about the item, the models or the sides."""
+    """An opaque name: it tells nothing about the item, the models or the sides."""
     item: str
     models: tuple[str, ...]
-    """Whose generations are shown, in the order shown: two, or one."""
+    """Models that wrote the generations, in the order shown: two, or one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,12 @@ class PacketKey:
     reference: bool = True
     """Raters see a correct description."""
     texts: RaterTexts = field(default_factory=shipped_texts)
-    """That raters read."""
+    """All that raters read."""
     format: Literal["posh-reward packet key 1"] = "posh-reward packet key 1"
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """That are marked: nothing can be missing where there is no correct description."""
+        """Sides to mark: nothing can be missing where there is no correct description."""
         return SIDES if self.reference else SIDES[:1]
 
     def in_order(self, models: Iterable[str]) -> list[str]:
