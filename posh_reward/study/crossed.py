@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from posh_reward.study.statistics import Floats, Interval, Ints
+from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers
 
 NORMAL = NormalDist()
 LEVEL = 0.95
@@ -45,7 +45,7 @@ class CrossedDesign:
     def __init__(
         self, items: Sequence[Hashable], raters: Sequence[Hashable], ties: int = 0
     ) -> None:
-        item_of, rater_of = _numbers(items), _numbers(raters)
+        item_of, rater_of = group_numbers(items), group_numbers(raters)
         sizes, loads = np.bincount(item_of), np.bincount(rater_of)
         self._by_item, self._sizes = _sorted(item_of), sizes.astype(np.float64)
         self._by_rater, self._loads = _sorted(rater_of), loads.astype(np.float64)
@@ -130,12 +130,6 @@ class CrossedDesign:
         low, high = max(mean - reach, -largest), min(mean + reach, largest)
         p = 2 * float(stdtr(freedom, -abs(mean) / variance**0.5))
         return MeanTest(Interval(float(mean), float(low), float(high), self.items), p)
-
-
-def _numbers(names: Sequence[Hashable]) -> Ints:
-    """(names,) numbers from 0, in the order in which the names first occur."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names])
 
 
 def _sorted(groups: Ints) -> tuple[Ints, Ints]:

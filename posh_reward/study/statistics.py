@@ -169,15 +169,26 @@ def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0)
 
     None from a single group: all of its resamples would be the same.
     """
-    rows_of: dict[Hashable, list[int]] = {}
-    for row, group in enumerate(groups):
-        rows_of.setdefault(group, []).append(row)
-    members = [np.array(rows) for rows in rows_of.values()]
+    members = rows_by_group(groups)
     alone = len(members) == len(groups)
     rng = np.random.default_rng(seed)
     for _ in range(resamples if len(members) > 1 else 0):
         drawn = rng.integers(0, len(members), len(members))
         yield drawn if alone else np.concatenate([members[group] for group in drawn])
+
+
+def rows_by_group(groups: Sequence[Hashable]) -> list[Ints]:
+    """Row indices of each group, in the order in which groups first occur."""
+    rows_of: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows_of.setdefault(group, []).append(row)
+    return [np.array(rows) for rows in rows_of.values()]
+
+
+def group_numbers(groups: Sequence[Hashable]) -> Ints:
+    """(rows,) the number of each row's group, from 0 in the order in which groups first occur."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
 
 
 def estimate(

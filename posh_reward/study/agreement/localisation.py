@@ -34,7 +34,13 @@ from posh_reward.study.agreement.judgment_files import as_list, check_columns, i
 from posh_reward.study.agreement.metric_scores import TextPair, batches, progress_bar
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Floats, Ints, estimate, resampled_rows
+from posh_reward.study.statistics import (
+    Floats,
+    Ints,
+    estimate,
+    group_numbers,
+    resampled_rows,
+)
 from posh_reward.types import Failure, Span
 
 AXES = ("mistakes", "omissions")
@@ -307,9 +313,8 @@ class _Samples:
     def __init__(self, groups: Sequence[Hashable], settings: AgreementSettings) -> None:
         self._groups = groups
         self._draws = list(resampled_rows(groups, resamples=settings.resamples, seed=settings.seed))
-        place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
         # (texts,) 1 for texts of every other image: a threshold is chosen on one half.
-        self._half = np.array([place[group] % 2 for group in groups], dtype=float)
+        self._half = (group_numbers(groups) % 2).astype(float)
         self._cache: dict[tuple[str, str, bytes], list[tuple[float, Floats]]] = {}
 
     def images(self, texts: Ints) -> int:

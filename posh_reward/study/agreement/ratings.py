@@ -45,7 +45,7 @@ from posh_reward.study.agreement.metric_scores import (
 )
 from posh_reward.study.rows.posh_rows import NAMES
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Floats, Ints
+from posh_reward.study.statistics import Floats, Ints, rows_by_group
 
 Raters = Literal["each", "mean"]
 """Several ratings of a text: each is a row of its own, or their mean is one."""
@@ -190,10 +190,7 @@ class WithinImages:
     @classmethod
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
         """The rows of each group."""
-        rows_of: dict[Hashable, list[int]] = {}
-        for row, group in enumerate(groups):
-            rows_of.setdefault(group, []).append(row)
-        return cls([np.array(rows) for rows in rows_of.values()], texts)
+        return cls(rows_by_group(groups), texts)
 
     def accuracy(self, scores: Floats, people: Floats, rows: Ints) -> float:
         """The share on some rows; nan without a pair."""

@@ -24,7 +24,7 @@ from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.study.calibration.calibration_set import CalibrationSet
 from posh_reward.study.calibration.graded_texts import GradeSums, overall
 from posh_reward.study.rows.posh_rows import AXES
-from posh_reward.study.statistics import Floats, Ints
+from posh_reward.study.statistics import Floats, Ints, group_numbers
 
 FACTORS: Floats = np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])
 """Values of a weight or the balance: 1/4 to 4 in steps of about the square root of 2."""
@@ -128,8 +128,7 @@ class Fit:
     @cached_property
     def image_of(self) -> Ints:
         """(rows,) the number of each row's image."""
-        places: dict[object, int] = {}
-        return np.array([places.setdefault(g, len(places)) for g in self.data.judgments.groups])
+        return group_numbers(self.data.judgments.groups)
 
     @property
     def images(self) -> int:
