@@ -21,6 +21,7 @@ from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.posh_rows import record_of
+from posh_reward.study.rows.scorers import HARMONIC_EXPLAINED
 from posh_reward.study.rows.tables import Row, with_point
 from posh_reward.study.statistics import bootstrap_mean
 
@@ -377,7 +378,7 @@ class Sibling:
 SIBLINGS = {
     "harmonic": Sibling(
         "HarmonicEval: five criteria of texts about images",
-        "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria",
+        HARMONIC_EXPLAINED,
         lambda row: record_of(HarmonicRow, row).groups,
     ),
     "rubric": Sibling(

@@ -33,7 +33,6 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 GRAPH = "_graph"
 """Ends the name of a column with graphs that stand for a text, such as the authors' own."""
 NAMES = ("helpfulness", "truthfulness", "average")
-SCALE = "Scores are 0 to 1, higher is better"
 
 
 class MadeRows(SiblingRows):
@@ -46,7 +45,7 @@ class MadeRows(SiblingRows):
     unit = "caption"
 
     def __init__(self, maker: PairMaker) -> None:
-        super().__init__((), "", "pairs")
+        super().__init__("pairs")
         self.maker = maker
 
     @property
@@ -81,7 +80,7 @@ class VerifiedRows(SiblingRows):
     unit = "pair"
 
     def __init__(self, verifier: PairVerifier) -> None:
-        super().__init__((), "", "dropped")
+        super().__init__("dropped")
         self.verifier = verifier
 
     @property
@@ -135,7 +134,7 @@ class ScoredRows(SiblingRows):
     unit = "response"
 
     def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
-        super().__init__(NAMES, SCALE, "claims")
+        super().__init__("claims", *NAMES)
         self.prove = prove
         self.graphs = graphs
 

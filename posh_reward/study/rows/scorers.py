@@ -149,18 +149,15 @@ class SiblingRows(ABC):
     """Rows of any of the siblings.
 
     Args:
-        names: columns with scores; the first is the one by which models are ranked.
-        explained: their range, and that higher is better.
-        details: the column with what they rest on.
+        details: the column with what the result rests on.
+        names: columns with scores.
     """
 
     unit = "text"
     optional: Mapping[str, bool] = {}
 
-    def __init__(self, names: Sequence[str], explained: str, details: str) -> None:
-        leading = next(iter(names), "")
-        self.board = Board(tuple(names), leading, explained, self.unit, self.doubt)
-        self._details = details
+    def __init__(self, details: str, *names: str) -> None:
+        self._needed = ("signature", *names, "failure_kind", "failure", details)
 
     @property
     @abstractmethod
@@ -176,21 +173,20 @@ class SiblingRows(ABC):
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One result row for each item, in order."""
 
-    @staticmethod
-    def doubt(row: Mapping[str, Any]) -> str | None:
-        """Return the reason if the scores of a row say little."""
-        return None
-
     def has_question(self, row: Row) -> bool:
         """Return True unless a text or an image cannot be used."""
         return bool(row["failure_kind"] != "text")
 
     def check(self, row: Row) -> None:
         """Raise ``InputError`` if it is not a row of this metric."""
-        needed = ("signature", *self.board.names, "failure_kind", "failure", self._details)
-        lacking = [name for name in needed if name not in row]
+        lacking = [name for name in self._needed if name not in row]
         if lacking:
             raise InputError(f"it lacks {', '.join(lacking)}")
+
+
+HARMONIC_EXPLAINED = (
+    "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
+)
 
 
 class HarmonicRows(SiblingRows):
@@ -205,11 +201,9 @@ class HarmonicRows(SiblingRows):
     """
 
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
-        super().__init__(
-            ("overall", *metric.criteria),
-            "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria",
-            "criteria",
-        )
+        names = ("overall", *metric.criteria)
+        super().__init__("criteria", *names)
+        self.board = Board(names, "overall", HARMONIC_EXPLAINED, self.unit, doubtful_criteria)
         self.metric = metric
         self.task = task
         self.texts = harmonic_texts(task)
@@ -241,14 +235,12 @@ class HarmonicRows(SiblingRows):
             "signature": scores.signature,
         }
 
-    @staticmethod
-    def doubt(row: Mapping[str, Any]) -> str | None:
-        """Name the criteria of which the reply was more likely no score than one."""
-        masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
-        names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
-        return (
-            f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
-        )
+
+def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
+    """Name the criteria of which the reply was more likely no score than one."""
+    masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
+    names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
+    return f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
 
 
 def harmonic_texts(task: str) -> tuple[str, ...]:
@@ -278,11 +270,10 @@ class RubricRows(SiblingRows):
             raise InputError(f"rows have a column {taken[0]!r} anyway: rename the rubric's metric")
         ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
         whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
-        super().__init__(
-            ("total", *(metric.name for metric in metrics)),
-            f"Scores are points, higher is better: {whole}, {ranges}",
-            "given",
-        )
+        names = ("total", *(metric.name for metric in metrics))
+        super().__init__("given", *names)
+        explained = f"Scores are points, higher is better: {whole}, {ranges}"
+        self.board = Board(names, "total", explained, self.unit)
         self.judge = judge
         self.questions = questions
 
@@ -319,7 +310,9 @@ class RubricRows(SiblingRows):
         }
 
 
-def score_others(work: SiblingRows, source: str, output: str, how: TableSettings) -> Tally:
+def score_others(
+    work: HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
+) -> Tally:
     """Score a table into a file, as ``go_through``; returns totals over all rows of the output.
 
     Raises:
