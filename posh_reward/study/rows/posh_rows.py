@@ -64,7 +64,7 @@ def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
         **{axis.name: getattr(scores, axis.field) for axis in AXES},
         "generation_elements": scores.count("precision"),
         "reference_elements": scores.count("recall"),
-        **_failure_columns(scores.failure),
+        **failure_columns(scores.failure),
         "unparsed": scores.unparsed,
         "signature": scores.signature,
     }
@@ -236,7 +236,8 @@ def typed(row: Row) -> Row:
     return read
 
 
-def _failure_columns(failure: Failure | None) -> Row:
+def failure_columns(failure: Failure | None) -> Row:
+    """Return the two columns that say why there is no score."""
     if failure is None:
         return {"failure_kind": None, "failure": None}
     return {"failure_kind": failure.kind, "failure": failure.detail}
@@ -248,11 +249,11 @@ COLUMNS_OF_FIELDS = {"direct": "asked", "image_grade": "seen"}
 
 def _element_row(element: Element) -> Row:
     fields = {COLUMNS_OF_FIELDS.get(name, name): value for name, value in asdict(element).items()}
-    row = {**fields, **_failure_columns(element.failure)}
+    row = {**fields, **failure_columns(element.failure)}
     image = element.image_grade
     if image is None:  # the row of a metric without a witness is as it was before there were any
         del row["seen"]
     else:
         grades = {"grade": image.grade, "stated": image.reference_grade}
-        row["seen"] = {**grades, **_failure_columns(image.failure)}
+        row["seen"] = {**grades, **failure_columns(image.failure)}
     return row

@@ -12,8 +12,9 @@ from posh_reward.errors import InputError, on_one_line
 from posh_reward.metrics.prove.sifting import as_text
 from posh_reward.study.rows.engine import REMEDY, TableSettings, fill, go_through, open_items
 from posh_reward.study.rows.journal import check_apart, sink
+from posh_reward.study.rows.posh_rows import failure_columns
 from posh_reward.study.rows.prove_means import Means, note_failure
-from posh_reward.study.rows.scorers import SiblingRows, column, failed
+from posh_reward.study.rows.scorers import SiblingRows, column
 from posh_reward.study.rows.standings import Unscored, unscored_lines
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.table_writer import write_table
@@ -67,7 +68,12 @@ class MadeRows(SiblingRows):
 
     def _row(self, item: TableItem, made: CaptionQuestions) -> Row:
         pairs = [asdict(pair) for pair in made.pairs]
-        return {**head(item), **failed(made.failure), "pairs": pairs, "signature": self.signature}
+        return {
+            **head(item),
+            **failure_columns(made.failure),
+            "pairs": pairs,
+            "signature": self.signature,
+        }
 
 
 class VerifiedRows(SiblingRows):
@@ -105,7 +111,7 @@ class VerifiedRows(SiblingRows):
         result: Row = {"value": None, "dropped": None, "why": None}
         if not isinstance(pair, Failure):
             result = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
-        return {**head(item), **failed(failure), **result, "signature": self.signature}
+        return {**head(item), **failure_columns(failure), **result, "signature": self.signature}
 
 
 def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
@@ -160,7 +166,7 @@ class ScoredRows(SiblingRows):
         return {
             **head(item),
             **{name: getattr(scores, name) for name in NAMES},
-            **failed(scores.failure),
+            **failure_columns(scores.failure),
             "wanted": [_without_failure(asdict(each)) for each in scores.answer_tuples],
             "claims": [_claim_row(each) for each in scores.claims],
             "signature": scores.signature,

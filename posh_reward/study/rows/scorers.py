@@ -11,11 +11,16 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.rows.engine import TableSettings, batches, go_through
-from posh_reward.study.rows.posh_rows import elements_in, scored_row, scores_of
+from posh_reward.study.rows.posh_rows import (
+    elements_in,
+    failure_columns,
+    scored_row,
+    scores_of,
+)
 from posh_reward.study.rows.standings import Board, Tally
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.tables import Row
-from posh_reward.types import Failure, Scores
+from posh_reward.types import Scores
 
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.harmonic_eval import (
@@ -230,7 +235,7 @@ class HarmonicRows(SiblingRows):
             **item.head,
             "overall": scores.overall,
             **{name: scores.means.get(name) for name in self.metric.criteria},
-            **failed(scores.failure),
+            **failure_columns(scores.failure),
             "criteria": [_criterion(each) for each in scores.criteria],
             "signature": scores.signature,
         }
@@ -301,7 +306,7 @@ class RubricRows(SiblingRows):
             "total": scores.total,
             "share": scores.share,
             **{metric.name: scores.points.get(metric.name) for metric in metrics},
-            **failed(scores.failure),
+            **failure_columns(scores.failure),
             "repaired": scores.repaired,
             "given": [
                 _points_row(*each) for each in zip(metrics, scores.metric_points, strict=False)
@@ -330,16 +335,8 @@ def column(items: Sequence[TableItem], name: str) -> list[Any]:
     return [item.texts[name] for item in items]
 
 
-def failed(failure: Failure | None) -> Row:
-    """The two columns that say why there is no score."""
-    return {
-        "failure_kind": None if failure is None else failure.kind,
-        "failure": None if failure is None else failure.detail,
-    }
-
-
 def _criterion(score: CriterionScore) -> Row:
-    return {**asdict(score), **failed(score.failure)}
+    return {**asdict(score), **failure_columns(score.failure)}
 
 
 def _points_row(metric: RubricMetric, points: MetricPoints) -> Row:
