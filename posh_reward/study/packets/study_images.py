@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.study.packets.study_records import StudyItem
+from posh_reward.study.pages.html import image_uri
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
@@ -52,7 +52,7 @@ class Album:
                 "command in the folder that the path is relative to, or name the dataset whose "
                 "rows image numbers (--dataset, --split), or leave images out (--no-images)"
             )
-        return "data:image/jpeg;base64," + base64.b64encode(copy).decode("ascii")
+        return image_uri(copy)
 
     def _copy(self, item: StudyItem) -> bytes | None:
         number = number_of(item.image)

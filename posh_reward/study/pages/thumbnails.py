@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.image_files import on_white, open_image
+from posh_reward.study.pages.html import image_uri
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class Thumbnails:
         copy = small_copy(source) if isinstance(source, Path) else self._copy_of_row(source)
         if copy is None:
             return None
-        data = base64.b64encode(copy).decode("ascii")
-        self.copies.append(f"data:image/jpeg;base64,{data}")
+        self.copies.append(image_uri(copy))
         return len(self.copies) - 1
 
     def _copy_of_row(self, row: int) -> bytes:
