@@ -52,7 +52,7 @@ a reference that is missing has no points, and its row says why.
 
 Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
 what it wrote."""
-JUDGE = "a settings file such as configs/judge/server.yaml, or the name of a model"
+MODEL = "a settings file such as configs/judge/server.yaml, or the name of a model"
 TASKS = ("captioning", "vqa", "vdu", "reg")
 
 
@@ -97,7 +97,7 @@ def add_rubric(command: argparse.ArgumentParser) -> None:
 
 def _judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
     add = command.add_argument_group("metric").add_argument
-    add("--judge", metavar="MODEL", required=True, help=f"who is asked: {JUDGE}")
+    add("--judge", metavar="MODEL", required=True, help=f"who is asked: {MODEL}")
     add("--store", metavar="FILE", help="keeps the judge's answers for other runs; made if it is "
         "not there")  # fmt: skip
     return add
@@ -173,7 +173,6 @@ tuple and its score. Killed at any moment, the same command goes on where it was
 report` makes a page of what it wrote."""
 RESPONSE_TEXTS = ("response", "answer", "question", "caption")
 PAIR_TEXTS = ("question", "answer", "program", "caption")
-MODEL = "a settings file such as configs/judge/server.yaml, or the name of a model"
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
