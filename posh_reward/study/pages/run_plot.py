@@ -24,7 +24,7 @@ WATCHED = {
 }
 """Figures of a log that rise when a policy finds pay without describing, or a judge gives way;
 coverage falls then."""
-INK, SOFT = "#1f2328", "#8c959f"
+INK = "#1f2328"
 MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
 
 
