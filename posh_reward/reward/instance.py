@@ -55,7 +55,7 @@ def make_reward(
     """The reward that settings describe.
 
     Args:
-        metric: what ``metrics.load.load_metric`` takes; None for the embedded judge.
+        metric: what ``metrics.load_metric.load_metric`` takes; None for the embedded judge.
         shaping: fields of ``Shaping``.
         reference_column: as in ``PoshReward``.
         image_column: as in ``PoshReward``.

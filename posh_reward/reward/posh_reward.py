@@ -170,5 +170,5 @@ def _first_image(witness: object) -> object:
     from posh_reward.metrics.posh.judges.oracle import Oracle
 
     if isinstance(witness, Oracle):
-        return witness.a_image()
+        return witness.an_image()
     return Image.new("RGB", (168, 112), "white")

@@ -159,7 +159,7 @@ def fill(
     counter: RowCounter,
     total: int | None = None,
 ) -> None:
-    """Adds the rows that ``out``, called ``name``, does not hold yet; counts all of them."""
+    """Add the rows that ``out``, called ``name``, does not hold yet; count all of them."""
     from tqdm import tqdm
 
     done = 0

@@ -141,10 +141,10 @@ class Stream:
         self._file.flush()
 
     def clear(self) -> None:
-        """Does nothing: no rows are kept."""
+        """Do nothing: no rows are kept."""
 
     def discard(self) -> None:
-        """Does nothing: no rows are kept."""
+        """Do nothing: no rows are kept."""
 
 
 def read_journal(path: Path) -> list[Row]:

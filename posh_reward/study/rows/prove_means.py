@@ -73,7 +73,7 @@ class Means:
         self._with_types = types
 
     def add(self, row: Row) -> None:
-        """Counts one more row."""
+        """Count one more row."""
         note_failure(self.failures, row)
         model = row.get("model")
         self.models.setdefault(model, ProveTotals()).add(row)
@@ -99,6 +99,6 @@ def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
 
 
 def note_failure(failures: dict[str, Unscored], row: Row) -> None:
-    """Counts a row that failed under its reason."""
+    """Count a row that failed under its reason."""
     if row["failure"] is not None:
         failures.setdefault(on_one_line(row["failure"]), Unscored()).add(row["id"])

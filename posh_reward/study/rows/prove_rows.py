@@ -194,7 +194,7 @@ class _Rows:
 
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
-    """Makes verified questions for a table of captions.
+    """Make verified questions for a table of captions.
 
     Args:
         maker: makes them.
@@ -287,7 +287,7 @@ class Verified:
 def verify_pairs(
     verifier: PairVerifier, source: str, output: str, settings: TableSettings
 ) -> Verified:
-    """Verifies a table of pairs once more by their programs.
+    """Verify a table of pairs once more by their programs.
 
     Args:
         verifier: runs the programs.
@@ -307,7 +307,7 @@ def verify_pairs(
 def score_responses(
     prove: Prove, source: str, output: str, settings: TableSettings, *, types: bool = False
 ) -> Means:
-    """Scores a table of responses.
+    """Score a table of responses.
 
     Args:
         prove: the metric.

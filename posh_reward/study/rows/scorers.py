@@ -289,7 +289,7 @@ class RubricRows(SiblingRows):
 
     @property
     def wants_images(self) -> bool:
-        """Never: the reference says what is in the image."""
+        """False: the reference says what is in the image."""
         return False
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:

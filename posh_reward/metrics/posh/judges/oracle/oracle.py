@@ -106,7 +106,7 @@ class Oracle:
         truth = is_true(grounding, question)
         return UNTOLD if truth is None else YES if truth else NO
 
-    def a_image(self) -> object:
+    def an_image(self) -> object:
         """One of the drawn images, to try the oracle on.
 
         Raises:
