@@ -131,8 +131,9 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 def explain(flags: argparse.Namespace) -> int:
     """Show one pair with its mistakes and omissions marked."""
+    from posh_reward.lexicon.english import is_english
     from posh_reward.study.pages import terminal
-    from posh_reward.study.rows.standings import NOT_ENGLISH, reads_like_english
+    from posh_reward.study.rows.standings import NOT_ENGLISH
 
     if flags.generation == flags.reference == "@-":
         raise InputError("only one of the two texts can come from standard input")
@@ -141,7 +142,7 @@ def explain(flags: argparse.Namespace) -> int:
         raise InputError("the witness has no image to look at: name it with --image")
     images = [flags.image] if posh.wants_images else None
     scores = posh.score([read_text(flags.generation)], [read_text(flags.reference)], images)[0]
-    if not reads_like_english(scores.reference):
+    if not is_english(scores.reference):
         print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)

@@ -8,11 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.lexicon.english import is_english
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
-from posh_reward.reward.texts import is_english
 from posh_reward.reward.trl import MetricReward, column_of, images_of
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores

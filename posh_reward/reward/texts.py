@@ -11,9 +11,10 @@ import unicodedata
 from functools import lru_cache
 from typing import Any
 
+from posh_reward.lexicon.english import KNOWN_SHARE, is_english, known_share, words
+
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-WORD = re.compile(r"[^\W\d_]+")
 INVISIBLE = re.compile("[\u115f\u1160\u3164\uffa0]")
 """Letters by their category, but nothing to be seen: the fillers of Hangul."""
 UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co"))
@@ -37,17 +38,10 @@ ABBREVIATING = (".", "&")
 JOINING_QUOTE = re.compile(r'(?<=[^\s"])"(?=[^\s"])')
 CONTRACTED = 2
 """Letters before or behind an apostrophe within a word at most: "O'Keeffe", "they're"."""
-KNOWN_SHARE = 1 / 3
-"""A text with a lower share of known words is gibberish. None of 9,432 descriptions and captions by
-people had less than a half, and a sentence that quotes a Latin inscription has 0.4; random strings
-of letters had 0.15 at most."""
 LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *:")
 FIELD = re.compile(r"\{\w*\}")
 INSTRUCTION = 4
 """Words of a sentence of instructions, at least."""
-SHORTEST = 3
-"""A shorter word is known only if it is among the commonest: dictionaries list most pairs of
-letters."""
 GRAM = 4
 """Words whose repetition is counted."""
 
@@ -213,21 +207,9 @@ def says_nothing(text: str, reference: str) -> bool:
     return gibberish and is_english(reference)
 
 
-@lru_cache(maxsize=4096)
-def is_english(text: str) -> bool:
-    """True if at least a third of the words are English, as far as a dictionary tells."""
-    return known_share(text) >= KNOWN_SHARE
-
-
 def is_blank(text: str) -> bool:
     """True if a text is blank to the eye, or without any letter or digit."""
     return not any(character.isalnum() for character in INVISIBLE.sub("", text))
-
-
-def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
-    """The share of words that are in the dictionary or in ``also``; 1 without any word."""
-    parts = words(text)
-    return sum(word in also or _is_word(word) for word in parts) / len(parts) if parts else 1.0
 
 
 def repeated_share(text: str) -> float:
@@ -235,17 +217,3 @@ def repeated_share(text: str) -> float:
     parts = words(text)
     grams = [tuple(parts[i : i + GRAM]) for i in range(len(parts) - GRAM + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
-
-
-def words(text: str) -> list[str]:
-    """Words in lower case, without digits and marks."""
-    return [word.lower() for word in WORD.findall(text)]
-
-
-@lru_cache(maxsize=100_000)
-def _is_word(word: str) -> bool:
-    from spacy.lang.en.stop_words import STOP_WORDS
-
-    from posh_reward.lexicon.wordnet import wordnet
-
-    return word in STOP_WORDS or (len(word) >= SHORTEST and bool(wordnet().lemmas(word)))

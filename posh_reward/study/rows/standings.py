@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,30 +11,11 @@ from textwrap import fill
 from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
+from posh_reward.lexicon.english import is_english
 from posh_reward.study.rows.posh_rows import EXPLAINED, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
-
-WORD = re.compile(r"[^\W\d_]+")
-COMMON = frozenset(
-    "a an and are as at by for from has have her his in is it its left near no of on or right she "
-    "he that the their there they this to two under we which who with".split()
-)
-FEWEST_WORDS = 5
-"""A text with fewer words says too little about its language."""
-SHARE = 0.1
-"""Least share of common words: English descriptions have 0.3 or more, other languages few."""
-
-
-def reads_like_english(text: str) -> bool:
-    """Return False if a text is unlikely to be English."""
-    words = WORD.findall(text.lower())
-    letters = "".join(words)
-    if letters and sum(letter.isascii() for letter in letters) < len(letters) / 2:
-        return False
-    return len(words) < FEWEST_WORDS or sum(word in COMMON for word in words) >= SHARE * len(words)
-
 
 NAMED = 3
 """Rows that a summary names for each reason."""
@@ -73,7 +53,7 @@ def _doubt(row: Mapping[str, Any]) -> str | None:
         return NOTHING_ASKED
     if not (row.get("generation") or "").strip():
         return NOTHING_WRITTEN
-    return None if reads_like_english(row.get("reference") or "") else NOT_ENGLISH
+    return None if is_english(row.get("reference") or "") else NOT_ENGLISH
 
 
 POSH = Board(NAMES, "overall", EXPLAINED, "pair", _doubt)

@@ -1,0 +1,44 @@
+"""English or another language, for warnings and for the reward."""
+
+from __future__ import annotations
+
+import pytest
+from spacy.lang.en.stop_words import STOP_WORDS
+
+from posh_reward.lexicon.english import is_english, known_share
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "A red dog.", "🐶 1 2 3", "Two dogs run fast under a large green tree.",
+        "A naïve café scene with a “quoted” word.", "Naked branches, bare soil",
+        "Tall large headed giraffe looking out past some trees.",
+    ],
+)  # fmt: skip
+def test_english_and_very_short_texts_pass(text: str) -> None:
+    assert is_english(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ein brauner Hund schläft auf dem Rasen im Garten.",
+        "Un chien brun dort sur l'herbe verte.",
+        "茶色い犬が芝生で寝ている。", "Коричневая собака",
+        "Un perro marrón duerme sobre la hierba.", "Ein Hund schläft.",
+        "Eine Frau in einem roten Kleid steht auf der Brücke und hält einen Schirm in der Hand.",
+    ],
+)  # fmt: skip
+def test_other_languages_do_not_read_like_english(text: str) -> None:
+    assert not is_english(text)
+
+
+def test_a_third_of_the_words_decides() -> None:
+    assert known_share("the dog xyzzy") == 2 / 3
+    assert is_english("dog xyzzy plugh"), "one of three"
+    assert not is_english("dog xyzzy plugh frobnitz"), "one of four"
+
+
+def test_all_stop_words_are_known() -> None:
+    assert known_share(" ".join(word for word in STOP_WORDS if word.isalpha())) == 1
