@@ -25,7 +25,7 @@ BETTER = {
     "overall": "better overall",
 }
 """By axis, what a preference means."""
-MARKED = {"mistakes": "Mistakes", "omissions": "Missing details"}
+MARKS = {"mistakes": "Mistakes", "omissions": "Missing details"}
 """By side, for whoever reads the results."""
 
 
@@ -128,8 +128,8 @@ def read_texts(own: str, language: str | None = None) -> RaterTexts:
         raise InputError(f"the texts are not YAML: {error}") from None
     if not isinstance(changes, dict):
         raise InputError("the texts are no table of names and texts: see `packets texts`")
-    chosen = str(language or changes.get("language") or "en")
-    base = yaml.safe_load(texts_source(chosen if chosen in LANGUAGES else "en"))
+    code = str(language or changes.get("language") or "en")
+    base = yaml.safe_load(texts_source(code if code in LANGUAGES else "en"))
     return _checked(_merged(base, changes, ""))
 
 

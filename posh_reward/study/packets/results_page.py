@@ -17,7 +17,8 @@ SUGGESTED = (
 METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
     "(95 %) hold for other items and for other raters like these: variances of items and raters, "
-    "Satterthwaite's degrees of freedom. The interval for these raters only is narrower.",
+    "Satterthwaite's degrees of freedom. The interval for these raters only is narrower. The "
+    "intervals of alpha and of marks are bootstrapped over items, and hold for these raters only.",
     "p: chance of a mean so far from 0 if the models are equally good. Holm: the same, corrected "
     "for all statements of this page. The sign test asks how likely so uneven a split of wins and "
     "losses is, for these raters.",
@@ -46,7 +47,7 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         p_text=p_text,
         duration=duration,
         meanings=rater_texts.BETTER,
-        sides=rater_texts.MARKED,
+        sides=rater_texts.MARKS,
         choices=sorted(rater_texts.VALUES),
         forms=FORMS,
         footer=[*METHODS, f"Packet {results.packet}."],
