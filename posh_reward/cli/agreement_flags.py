@@ -81,9 +81,9 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         "graphs": (_graphs,),
         "answers": (_answers,),
     }
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
     for name, words, about in COMMANDS:
-        each = described(chosen.add_parser(name, help=words), about)
+        each = described(commands.add_parser(name, help=words), about)
         if name != "answers":
             add_metric(each)
         each.set_defaults(command=getattr(agreement, name))
@@ -172,17 +172,17 @@ def _criterion(text: str) -> tuple[str, str]:
 
 
 def _tables(text: str) -> tuple[int, ...]:
-    chosen = () if text == "none" else tuple(text.split(","))
-    if not set(chosen) <= set("234567"):
+    numbers = () if text == "none" else tuple(text.split(","))
+    if not set(numbers) <= set("234567"):
         raise argparse.ArgumentTypeError(f"{text!r}: name tables from 2 to 7, such as 2,3, or none")
-    return tuple(map(int, chosen))
+    return tuple(map(int, numbers))
 
 
 def _criteria(text: str) -> tuple[str, ...]:
-    chosen = tuple(text.split(","))
-    if not set(chosen) <= set(CRITERIA) or len(set(chosen)) < len(chosen):
+    names = tuple(text.split(","))
+    if not set(names) <= set(CRITERIA) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: name some of {','.join(CRITERIA)}")
-    return chosen
+    return names
 
 
 def _reference(command: argparse.ArgumentParser, default: str, content: str) -> None:

@@ -38,7 +38,7 @@ them."""
 def add_calibrate(command: argparse.ArgumentParser) -> None:
     """Add the commands below ``calibrate``."""
     described(command, ABOUT)
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
     flags = agreement_flags
     for name, words, about, add, read in (
         ("docent", "DOCENT's coarse judgments", flags.DOCENT, flags.docent_input, _docent),
@@ -46,7 +46,7 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
         ("ratings", "any texts that people rated", flags.RATINGS, flags.ratings_input, _ratings),
         ("packets", "answers to a packet", PACKETS, _packets_input, _packets),
     ):
-        each = described(chosen.add_parser(name, help=words), about)
+        each = described(commands.add_parser(name, help=words), about)
         add_metric(each)
         each.set_defaults(command=partial(calibrate, read))
         add(each)

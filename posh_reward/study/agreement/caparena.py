@@ -242,8 +242,8 @@ def _accuracy_within(
     inside: NDArray[np.bool_], scores: Floats, people: Floats, rows: Ints
 ) -> float:
     right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
-    chosen = right[inside[rows]]
-    return float(chosen.mean()) if len(chosen) else nan
+    own = right[inside[rows]]
+    return float(own.mean()) if len(own) else nan
 
 
 @dataclass(frozen=True)

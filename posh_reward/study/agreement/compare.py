@@ -188,10 +188,10 @@ class _Comparison:
         if key not in self.cache:
             usable = np.zeros(len(people), dtype=bool)
             usable[rows] = True
-            chosen = [drawn[usable[drawn]] for drawn in self.draws]
+            draws = [draw[usable[draw]] for draw in self.draws]
             if figure.many is not None:
-                values = figure.many(scores, people, chosen)
+                values = figure.many(scores, people, draws)
             else:
-                values = [figure.measure(scores, people, each) for each in chosen]
+                values = [figure.measure(scores, people, each) for each in draws]
             self.cache[key] = np.asarray(values, dtype=np.float64)
         return self.cache[key]

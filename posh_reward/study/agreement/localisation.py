@@ -291,8 +291,8 @@ def localisation_lines(
         for axis in AXES:
             usable = each.by_axis[axis].usable
             images = samples.images(usable)
-            for kind, (value, drawn) in zip(KINDS, samples.of(each, axis, usable), strict=True):
-                cells[f"{axis} {kind}"] = Cell(estimate(value, drawn, groups=images), len(usable))
+            for kind, (value, values) in zip(KINDS, samples.of(each, axis, usable), strict=True):
+                cells[f"{axis} {kind}"] = Cell(estimate(value, values, groups=images), len(usable))
             if each is base:
                 continue
             both = np.intersect1d(usable, base.by_axis[axis].usable)

@@ -153,8 +153,8 @@ def mean_or_each(values: list[float], raters: Raters) -> list[float]:
     """The values, or in a list the mean of those that are not nan."""
     if raters == "each":
         return values
-    rated = [value for value in values if value == value]
-    return [sum(rated) / len(rated) if rated else nan]
+    ratings = [value for value in values if value == value]
+    return [sum(ratings) / len(ratings) if ratings else nan]
 
 
 def rating_figures(ratings: TextRatings) -> list[Figure]:

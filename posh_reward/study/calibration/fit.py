@@ -165,8 +165,8 @@ class Fit:
 
     def _moments(self, axis: str, parts: list[tuple[Floats, ...]]) -> Moments:
         people = self.people[axis]
-        scored = self.data.rows(EQUAL.scores(self.sums)[axis])
-        usable = ~np.isnan(people) & ~np.isnan(scored)
+        scores = self.data.rows(EQUAL.scores(self.sums)[axis])
+        usable = ~np.isnan(people) & ~np.isnan(scores)
         y = np.where(usable, people, 0)
         rows = np.stack([usable.astype(np.float64), y, y * y], axis=1)
         n, y, yy = (self._by_image(rows[:, [place]]) for place in range(3))

@@ -118,9 +118,9 @@ def calibrate(
 def folds(images: int, settings: CalibrationSettings) -> Floats:
     """(folds, images) 1 where an image is in a fold, else 0; each is in one, and sizes are even."""
     order = np.random.default_rng(settings.seed).permutation(images)
-    chosen = np.zeros((settings.folds, images))
-    chosen[np.arange(images) % settings.folds, order] = 1
-    return chosen
+    members = np.zeros((settings.folds, images))
+    members[np.arange(images) % settings.folds, order] = 1
+    return members
 
 
 def _check(fit: Fit, settings: CalibrationSettings) -> None:
@@ -226,7 +226,7 @@ def _mean(
 def _report(
     data: CalibrationSet, columns: Sequence[ScoreColumn], settings: CalibrationSettings
 ) -> AgreementReport:
-    chosen = AgreementSettings(
+    resampling = AgreementSettings(
         resamples=settings.resamples, seed=settings.seed, quiet=settings.quiet, against=BEFORE
     )
     notes = [
@@ -234,7 +234,7 @@ def _report(
         f"{settings.folds - 1} of {settings.folds} folds.",
         *unrated_note(data.judgments.people, "rating or label"),
     ]
-    return make_report(data.title, data.judgments, columns, data.figures, chosen, notes)
+    return make_report(data.title, data.judgments, columns, data.figures, resampling, notes)
 
 
 def verdict_lines(result: CalibrationResult) -> list[str]:

@@ -18,7 +18,7 @@ LARGEST = 1_000_000_000
 """Bytes of a file that is read: a Label Studio export repeats the images."""
 LONGEST_REASON = 300
 """Characters of the reason why a file does not count."""
-NAMED = 5
+LISTED = 5
 """Unfinished tasks that a reason names."""
 
 
@@ -76,10 +76,10 @@ def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> 
     counting_sheets: list[AnswerSheet] = []
     superseded: list[FileNote] = []
     for candidates in sheets_of.values():
-        sheet_that_counts, older, refused = _one_of(candidates)
+        sheet_that_counts, older, others = _one_of(candidates)
         counting_sheets += [sheet_that_counts] if sheet_that_counts else []
         superseded += older
-        refusals += refused
+        refusals += others
     there = {sheet.rater for sheet in counting_sheets}
     missing = tuple(name for name in key.raters if name not in there)
     return AnswerCollection(tuple(counting_sheets), tuple(refusals), missing, tuple(superseded))
@@ -98,8 +98,8 @@ def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return
-    first = ", ".join(sheet.unfinished[:NAMED])
-    more = f" and {count - NAMED} more" if count > NAMED else ""
+    first = ", ".join(sheet.unfinished[:LISTED])
+    more = f" and {count - LISTED} more" if count > LISTED else ""
     total = count + len(sheet.answers)
     raise InputError(
         f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}"

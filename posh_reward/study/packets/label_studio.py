@@ -134,13 +134,13 @@ def preferences(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[
     Raises:
         ValueError: a choice is not one of ours.
     """
-    chosen: dict[str, int] = {}
+    choices: dict[str, int] = {}
     for each in result:
         axis = each.get("from_name")
         if each.get("type") != "choices" or axis not in AXES:
             continue
-        chosen[str(axis)] = _preference(each["value"]["choices"], texts)
-    return chosen
+        choices[str(axis)] = _preference(each["value"]["choices"], texts)
+    return choices
 
 
 def _preference(choices: Sequence[str], texts: RaterTexts) -> int:

@@ -27,7 +27,7 @@ from posh_reward.types import Span
 
 LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 TARGETS = {"mistakes": "generation", "omissions": "reference"}
-CHOSEN, MARKED = "instance_id_to_label_to_value", "instance_id_to_span_to_value"
+CHOICES, MARKS = "instance_id_to_label_to_value", "instance_id_to_span_to_value"
 BLANKS = re.compile(r"[\s\ufeff\x00-\x1f\x7f]+")
 """White space in JavaScript, and signs that cannot be seen."""
 WIDE = "\N{FULLWIDTH LESS-THAN SIGN}"
@@ -141,12 +141,12 @@ def _granular_schemes(key: PacketKey) -> list[Row]:
 
 def is_state(content: Mapping[str, Any]) -> bool:
     """True if a JSON object is the state that Potato saves of a rater."""
-    return CHOSEN in content and MARKED in content
+    return CHOICES in content and MARKS in content
 
 
 def task_ids(content: Mapping[str, Any]) -> list[str]:
     """The tasks that the rater answered, in part or whole."""
-    return [*dict.fromkeys([*content[CHOSEN], *content[MARKED]])]
+    return [*dict.fromkeys([*content[CHOICES], *content[MARKS]])]
 
 
 def preferences(content: Mapping[str, Any], task: str, texts: RaterTexts) -> dict[str, int]:
@@ -156,17 +156,17 @@ def preferences(content: Mapping[str, Any], task: str, texts: RaterTexts) -> dic
         ValueError: a choice is not one of ours.
     """
     values = texts.values
-    chosen: dict[str, int] = {}
-    for schema, label in _chosen(content, task):
+    choices: dict[str, int] = {}
+    for schema, label in _choices(content, task):
         if schema in AXES:
-            if label not in values or schema in chosen:
+            if label not in values or schema in choices:
                 raise ValueError(f"the choice {label!r} is not one of {', '.join(values)}")
-            chosen[schema] = values[label]
-    return chosen
+            choices[schema] = values[label]
+    return choices
 
 
-def _chosen(content: Mapping[str, Any], task: str) -> Iterator[tuple[str, str]]:
-    for label, value in content[CHOSEN].get(task, ()):
+def _choices(content: Mapping[str, Any], task: str) -> Iterator[tuple[str, str]]:
+    for label, value in content[CHOICES].get(task, ()):
         if value not in (None, False, "", "false"):
             yield label["schema"], label["name"]
 
@@ -184,12 +184,12 @@ def marks(
     Raises:
         InputError: a mark is not in the text.
     """
-    denied = {schema for schema, _ in _chosen(content, task)}
+    denied = {schema for schema, _ in _choices(content, task)}
     spans_of: dict[str, list[Span] | None] = {}
     for side, text in texts.items():
         spans = [
             _put_back(span["start"], span["end"], places(text))
-            for span, value in content[MARKED].get(task, ())
+            for span, value in content[MARKS].get(task, ())
             if span["schema"] == side and span["target_field"] == TARGETS[side] and value
         ]
         spans_of[side] = spans if spans or f"no_{side}" in denied else None

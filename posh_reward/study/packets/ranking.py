@@ -65,11 +65,11 @@ def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranki
          (1 + np.sign(answer.preferences[axis])) / 2, answer.task.item, answer.rater)
         for answer in answers
     ]  # fmt: skip
-    answered = {answer.task.item for answer in answers}
+    items = {answer.task.item for answer in answers}
     games += [
         (place[task.models[0]], place[task.models[1]], 0.5, task.item, "")
         for task in key.identical
-        if task.item in answered
+        if task.item in items
     ]
     strengths = _strengths(games, len(key.models))
     intervals = _intervals(games, strengths)

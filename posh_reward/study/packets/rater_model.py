@@ -109,8 +109,8 @@ class Opinions:
         totals = together.sum(axis=1)
         places = np.cumsum(totals) - totals / 2
         distances = np.square(places[:, None] - places[None, :])
-        observed, expected = (together * distances).sum(), totals @ distances @ totals
-        return float(1 - observed / expected)
+        disagreement, by_chance = (together * distances).sum(), totals @ distances @ totals
+        return float(1 - disagreement / by_chance)
 
 
 def opinions_with(

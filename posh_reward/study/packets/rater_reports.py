@@ -31,9 +31,9 @@ class RaterReport:
     flags: tuple[str, ...]
 
 
-def rater_reports(collected: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
+def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
     """One report for each rater, in the order of the key."""
-    by_name = {sheet.rater: sheet.answers for sheet in collected.sheets}
+    by_name = {sheet.rater: sheet.answers for sheet in collection.sheets}
     return tuple(_report(name, by_name.get(name, ()), key) for name in key.raters)
 
 

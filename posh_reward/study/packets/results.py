@@ -230,12 +230,12 @@ def _comparison(
     )
 
 
-def _unasked_ties(key: PacketKey, models: set[str], answered: int) -> int:
+def _unasked_ties(key: PacketKey, models: set[str], count: int) -> int:
     """Items with equal texts that count, if so many of those asked about are answered."""
     identical = sum(set(task.models) == models for task in key.identical)
     tasks = (task for rater in key.raters.values() for task in rater.tasks)
     items = len({task.item for task in tasks if set(task.models) == models})
-    return round(identical * answered / items)
+    return round(identical * count / items)
 
 
 def _preference(

@@ -28,9 +28,9 @@ class PlanSettings:
     """A study as it is planned."""
 
     difference: float = 0.3
-    """Mean preference that is to be told from none."""
+    """Mean preference that the study is to settle."""
     pairs: int = 40
-    """There are, or could be."""
+    """Number of pairs that there are, or could be."""
     team: int = 7
     """Raters in all."""
     lean: float = 0.3
