@@ -77,7 +77,7 @@ def fetch_images(
             event_hooks={"request": [_check_web]},
         ) as client,
         ThreadPoolExecutor(workers) as pool,
-        tqdm(total=len(missing), desc="images", unit="picture", disable=quiet) as bar,
+        tqdm(total=len(missing), desc="images", unit="image", disable=quiet) as bar,
     ):
         pending = {
             pool.submit(_fetch, client, address, file, max_pixels, wait): file

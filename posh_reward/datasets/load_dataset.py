@@ -104,7 +104,7 @@ def load_images(
 
     Raises:
         ConfigError: the dataset cannot be loaded, or lacks a column.
-        InputError: the split or an option of ``scenes`` is unknown, or a local dataset has a
+        InputError: the split or an option of ``scenes`` is unknown, or a local dataset has an
             image that is missing or broken.
     """
     if is_drawn(name):

@@ -9,7 +9,7 @@
     vision/      the same, for prompts with images
     vllm/        `name: vllm`           in a child process that may die
     server/      `name: server`         over HTTP
-    fake         for tests
+    fake_model   `name: fake-model`     for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
     encoders   texts -> vectors
     prompt_images  files, bytes, PIL images -> images of prompts, in a model's sizes

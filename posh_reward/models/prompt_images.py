@@ -87,11 +87,9 @@ def image_of(given: object) -> PromptImage | Failure:
         source = _source(given)
         if isinstance(source, Failure):
             return source
-        with open_image(source) as prompt_image:
-            prompt_image.draft(
-                "RGB", _capped_size(prompt_image)
-            )  # a JPEG is decoded no larger than needed
-            return _prompt_image(prompt_image)
+        with open_image(source) as image:
+            image.draft("RGB", _capped_size(image))  # a JPEG is decoded no larger than needed
+            return _prompt_image(image)
     # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
     except Exception as error:
         return Failure("text", f"the image cannot be read: {decoding_error(error)}")
@@ -176,7 +174,7 @@ def size_for_model(
 
 
 def resize_for_model(
-    prompt_image: Image.Image, factor: int, min_pixels: int, max_pixels: int
+    image: Image.Image, factor: int, min_pixels: int, max_pixels: int
 ) -> Image.Image:
     """The image in RGB and in its settled size; a processor then leaves it as it is.
 
@@ -185,11 +183,9 @@ def resize_for_model(
     """
     from PIL.Image import Resampling
 
-    size = size_for_model(*prompt_image.size, factor, min_pixels, max_pixels)
-    prompt_image = prompt_image.convert("RGB")
-    return (
-        prompt_image if prompt_image.size == size else prompt_image.resize(size, Resampling.BICUBIC)
-    )
+    size = size_for_model(*image.size, factor, min_pixels, max_pixels)
+    image = image.convert("RGB")
+    return image if image.size == size else image.resize(size, Resampling.BICUBIC)
 
 
 def image_for_model(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image | Failure:

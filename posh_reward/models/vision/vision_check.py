@@ -66,7 +66,7 @@ def _sample(runner: ImageRunner, chat: Chat, word: str) -> ImageTokens:
     [(ids, shared)] = chat.split([prompt])
     tokens = runner.encoder.tokens(prompt, ids, shared)
     if isinstance(tokens, Failure):
-        raise JudgeError(f"{type(runner.model).__name__} cannot be tokens images: {tokens}")
+        raise JudgeError(f"{type(runner.model).__name__} cannot be shown images: {tokens}")
     return tokens
 
 
