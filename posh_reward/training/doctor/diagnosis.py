@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -214,8 +214,8 @@ def try_judge(result: RunCheck, deadline: float) -> Iterator[NodeCheck]:
         return
     settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
     began = time.monotonic()
-    child = start(["judge", json.dumps(settings)], {})
-    failure, answer = answer_of(child, max(deadline - began, 20.0))
+    with trial(["judge", json.dumps(settings)], {}) as child:
+        failure, answer = answer_of(child, max(deadline - began, 20.0))
     if failure is not None:
         yield NodeCheck(
             "judge",
@@ -241,24 +241,38 @@ def run_ranks(
         "WORLD_SIZE": str(own * place.machines),
         "LOCAL_WORLD_SIZE": str(own),
     }
-    children = [
-        start(arguments, {**meeting, "RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)})
-        for rank in range(own)
-    ]
-    deadline = time.monotonic() + seconds
-    answers = [answer_of(child, max(deadline - time.monotonic(), 1.0)) for child in children]
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(
+                trial(
+                    arguments,
+                    {**meeting, "RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)},
+                )
+            )
+            for rank in range(own)
+        ]
+        deadline = time.monotonic() + seconds
+        answers = [answer_of(child, max(deadline - time.monotonic(), 1.0)) for child in children]
     failures = [failure for failure, _ in answers if failure is not None]
     return (failures[0] if failures else None), answers[0][1]
 
 
-def start(arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start a trial, in a session of its own so that all of it can be ended."""
+@contextmanager
+def trial(
+    arguments: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a trial, in a session of its own so that all of it can be ended, be it by Ctrl-C."""
     command = [sys.executable, "-m", "posh_reward.training.doctor.trial", *arguments]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
-    return subprocess.Popen(  # noqa: S603
+    child = subprocess.Popen(  # noqa: S603
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            end_gently(child)
 
 
 def end_gently(child: subprocess.Popen[str]) -> None:
@@ -278,7 +292,6 @@ def answer_of(
     try:
         output, errors = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        end_gently(child)
         return f"no answer in {seconds:.0f} s (--seconds gives it longer)", {}
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])
