@@ -1,5 +1,4 @@
-"""Images with references: a dataset by name (``load_dataset``), and paintings drawn here
-(``scenes``).
+"""Images with references: datasets by name (``load_dataset``), paintings drawn here (``scenes``).
 
 ``image_files`` opens images, which are anybody's.
 """
