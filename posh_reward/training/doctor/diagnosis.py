@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import ConfigError, PoshError
+from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_cards,
@@ -290,9 +291,10 @@ def answer_of(
 ) -> tuple[str | None, Mapping[str, float]]:
     """Wait for a trial: the reason of its failure or None, and its answer."""
     try:
-        output, errors = child.communicate(timeout=seconds)
+        texts = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         return f"no answer in {seconds:.0f} s (--seconds gives it longer)", {}
+    output, errors = (redact(secrets_of(os.environ), text) for text in texts)
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import main
-from posh_reward.training.doctor.diagnosis import NodePlace, diagnose, run_ranks
+from posh_reward.training.doctor.diagnosis import NodePlace, answer_of, diagnose, run_ranks, trial
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_cards,
@@ -180,6 +180,19 @@ def test_ranks_that_talk_and_ranks_that_cannot(monkeypatch: pytest.MonkeyPatch) 
     failure, _ = run_ranks(["ranks"], NodePlace(port=free_port()), 2, 60)
     assert failure is not None
     assert "nowhere0" in failure
+
+
+def test_a_trial_ends_with_the_doctor() -> None:
+    with pytest.raises(KeyboardInterrupt), trial(["judge", "{}"], {}) as child:
+        raise KeyboardInterrupt
+    assert child.poll() is not None
+
+
+def test_no_key_is_in_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_sesame_open")
+    with trial(["hf_sesame_open"], {}) as child:
+        failure, _ = answer_of(child, 60)
+    assert failure == "KeyError: '***'"
 
 
 def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
