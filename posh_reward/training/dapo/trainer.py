@@ -207,7 +207,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             rounds.append(rollouts)
             judged.append(rewards.view(ranks, count, -1))
             scores += self._making.scores
-            spread = self._spreads(torch.cat(judged, dim=1))  # (ranks, groups)
+            all_rewards = torch.cat(judged, dim=1)
+            spread = self._spreads(all_rewards)  # (ranks, groups)
             # All ranks see all rewards, so they agree: as many more as the poorest of them lacks.
             lack = wanted - int((spread >= how.min_spread).sum(1).min())
             count = min(max(lack, 0) * group, len(inputs) - last)
@@ -221,9 +222,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._making.replay = Replay(
             prompts=select(prompts, own),
             rollouts=tuple(select(joined(parts), own) for parts in zip(*rounds, strict=True)),
-            rewards=torch.cat(
-                [of[each] for of, each in zip(torch.cat(judged, dim=1), rows, strict=True)]
-            ),
+            rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
         )
         return [inputs[row] for row in own]
 
