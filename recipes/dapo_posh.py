@@ -21,7 +21,7 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import load_images, prompt
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
-from posh_reward.reward.shaping import Shaping
+from posh_reward.training.combinations import shaping_of
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
@@ -147,18 +147,7 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
     """The reward that the flags describe."""
     return PoshReward(
         load_metric(script.metric, **metric_flags(script)),
-        Shaping(
-            script.objective,  # type: ignore[arg-type]  # Shaping checks it
-            script.precision_weight,
-            script.recall_weight,
-            script.mistake_floor,
-            script.length_limit,
-            script.repetition_limit,
-            script.detail_floor,
-            script.coverage_floor,
-            script.loose_weight,
-            script.image_cap,
-        ),
+        shaping_of(script),
         max_failed_calls=script.max_failed_calls,
     )
 

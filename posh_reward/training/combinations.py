@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import fields as dataclass_fields
+from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import PoshError
@@ -96,8 +96,7 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
         return
 
     def shaping() -> None:
-        fields = {each.name: getattr(script, each.name) for each in dataclass_fields(Shaping)}
-        settle_aggregation(copy(args), Shaping(**fields))
+        settle_aggregation(copy(args), shaping_of(script))
 
     def sampling() -> None:
         if script.oversample != 1:
@@ -114,6 +113,11 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
             settle()
         except PoshError as error:
             yield str(error)
+
+
+def shaping_of(script: Any) -> Shaping:
+    """Make the shaping that a recipe's settings describe, under the names of its fields."""
+    return Shaping(**{each.name: getattr(script, each.name) for each in fields(Shaping)})
 
 
 def remarks(script: Any, args: Any, there: Processes) -> list[str]:
