@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from posh_reward.cli import OK
 from posh_reward.cli.flags import add_dataset, add_format, dataset_of, described, size
 from posh_reward.errors import InputError
-from posh_reward.study.rows.posh_rows import EXPLAINED
+from posh_reward.study.rows.score_axes import EXPLAINED
 
 if TYPE_CHECKING:
     from posh_reward.study.pages.report_page import ReportContents

@@ -28,7 +28,7 @@ from posh_reward.cli.flags import (
     write_text,
 )
 from posh_reward.errors import InputError
-from posh_reward.study.rows.posh_rows import EXPLAINED
+from posh_reward.study.rows.score_axes import EXPLAINED
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh

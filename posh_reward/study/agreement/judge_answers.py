@@ -24,7 +24,7 @@ from posh_reward.study.agreement.agreement_report import (
 from posh_reward.study.agreement.compare import Cell, Figure, MetricLine
 from posh_reward.study.agreement.judgment_files import check_columns, image_in
 from posh_reward.study.agreement.metric_scores import number_in
-from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, bootstrap
 

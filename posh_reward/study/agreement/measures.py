@@ -20,7 +20,7 @@ from posh_reward.study.agreement.metric_scores import (
     TextPair,
     number_in,
 )
-from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import joined_references
-from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure

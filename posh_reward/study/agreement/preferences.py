@@ -30,7 +30,7 @@ from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
 from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman, spearman_p
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
-from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats
 

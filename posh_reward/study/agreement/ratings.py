@@ -43,7 +43,7 @@ from posh_reward.study.agreement.metric_scores import (
     ScoreColumn,
     number_in,
 )
-from posh_reward.study.rows.posh_rows import NAMES
+from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, rows_by_group
 

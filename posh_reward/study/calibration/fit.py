@@ -23,7 +23,7 @@ import numpy as np
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.study.calibration.calibration_set import CalibrationSet
 from posh_reward.study.calibration.graded_texts import GradeSums, overall
-from posh_reward.study.rows.posh_rows import AXES
+from posh_reward.study.rows.score_axes import AXES
 from posh_reward.study.statistics import Floats, Ints, group_numbers
 
 FACTORS: Floats = np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])

@@ -20,7 +20,7 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
 from posh_reward.study.pages.run_plot import INK, MISTAKES, OMISSIONS
-from posh_reward.study.rows.posh_rows import AXES, SCALE
+from posh_reward.study.rows.score_axes import AXES, SCALE
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
 from posh_reward.study.statistics import Interval, bootstrap_mean
 

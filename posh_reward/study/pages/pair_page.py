@@ -13,7 +13,7 @@ from typing import Any
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.element_marks import level_of, question_about, stretches, worst_first
 from posh_reward.study.pages.html import render
-from posh_reward.study.rows.posh_rows import AXES, EXPLAINED, SCALE
+from posh_reward.study.rows.score_axes import AXES, EXPLAINED, SCALE
 from posh_reward.types import Direction, Scores
 
 LEAD = (

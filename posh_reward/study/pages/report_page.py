@@ -19,7 +19,8 @@ from posh_reward.study.pages.html import render, script_json
 from posh_reward.study.pages.pair_page import NAMES, TITLES, witnessed
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.posh_rows import AXES, EXPLAINED, SCALE, elements_in, scores_of, typed
+from posh_reward.study.rows.posh_rows import elements_in, scores_of, typed
+from posh_reward.study.rows.score_axes import AXES, EXPLAINED, SCALE
 from posh_reward.study.rows.standings import (
     GAINS,
     Gain,

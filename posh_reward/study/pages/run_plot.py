@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.study.rows.posh_rows import SCALE
+from posh_reward.study.rows.score_axes import SCALE
 from posh_reward.study.rows.standings import Standing
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from posh_reward.study.pages.element_marks import (
 )
 from posh_reward.study.pages.html import number
 from posh_reward.study.pages.pair_page import NAMES, TITLES
-from posh_reward.study.rows.posh_rows import AXES, MEANINGS, SCALE
+from posh_reward.study.rows.score_axes import AXES, MEANINGS, SCALE
 from posh_reward.types import Direction, Scores
 
 COLORS = {

@@ -6,5 +6,5 @@
     table_items     rows -> items to score              journal        rows that survive a kill
     engine          items -> result rows, resumable     scorers        each metric over items
     posh_rows       POSH's scores <-> rows              dataset_images images by their number
-    standings       scored rows -> means by model, and each model against a baseline
+    score_axes      names of the three scores           standings      means by model, compared
 """

@@ -1,4 +1,4 @@
-"""Scores <-> rows of a file, and the words for the scores.
+"""Scores <-> rows of a file.
 
 A scored row has ``id``, ``model`` and ``image`` if the input has them, ``generation``,
 ``reference``, the scores ``mistakes``, ``omissions`` and ``overall`` (0.2 to 1, higher is better;
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from reprlib import repr as short
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from posh_reward.errors import InputError
+from posh_reward.study.rows.score_axes import AXES, NAMES
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.tables import Row, with_point
 from posh_reward.types import (
@@ -31,29 +32,6 @@ from posh_reward.types import (
     Scores,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One of the three scores, under the names that people and the paper have for it."""
-
-    name: str
-    """Raters' word for it: a column of scored rows."""
-    field: str
-    """The paper's word for it: a field of ``Scores``."""
-    meaning: str
-
-
-AXES = (
-    Axis("mistakes", "precision", "how much of what was written is true"),
-    Axis("omissions", "recall", "how much of the reference was written"),
-    Axis("overall", "f1", "the harmonic mean of the two"),
-)
-NAMES = tuple(axis.name for axis in AXES)
-SCALE = "0.2 to 1, higher is better"
-"""Said wherever scores are shown: without it "mistakes 0.95" reads as many mistakes."""
-MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES)
-EXPLAINED = f"Scores are {SCALE}; {MEANINGS}"
-"""Said once on each page and under each table: 1 in mistakes means that there are none."""
 COUNTS = ("generation_elements", "reference_elements", "unparsed")
 
 

@@ -11,12 +11,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.rows.engine import TableSettings, batches, go_through
-from posh_reward.study.rows.posh_rows import (
-    elements_in,
-    failure_columns,
-    scored_row,
-    scores_of,
-)
+from posh_reward.study.rows.posh_rows import elements_in, failure_columns, scored_row, scores_of
 from posh_reward.study.rows.standings import Board, Tally
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.tables import Row

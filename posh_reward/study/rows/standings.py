@@ -12,7 +12,7 @@ from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.english import is_english
-from posh_reward.study.rows.posh_rows import EXPLAINED, NAMES
+from posh_reward.study.rows.score_axes import EXPLAINED, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE

@@ -1,0 +1,29 @@
+"""The three scores under the names that people and the paper have for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One of the three scores."""
+
+    name: str
+    """Raters' word for it: a column of scored rows."""
+    field: str
+    """The paper's word for it: a field of ``Scores``."""
+    meaning: str
+
+
+AXES = (
+    Axis("mistakes", "precision", "how much of what was written is true"),
+    Axis("omissions", "recall", "how much of the reference was written"),
+    Axis("overall", "f1", "the harmonic mean of the two"),
+)
+NAMES = tuple(axis.name for axis in AXES)
+SCALE = "0.2 to 1, higher is better"
+"""Said wherever scores are shown: without it "mistakes 0.95" reads as many mistakes."""
+MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES)
+EXPLAINED = f"Scores are {SCALE}; {MEANINGS}"
+"""Said once on each page and under each table: 1 in mistakes means that there are none."""
