@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from posh_reward.errors import ConfigError
 from posh_reward.types import Failure, Scores
@@ -12,30 +12,14 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from PIL import Image
 
+    from posh_reward.metrics.posh.posh import PoSh
+
 OTHER_IMAGES = " (other images)"
 """Ends the name of a model that ``recipes/generate.py --shuffle_images`` showed other images."""
 DIGITS = 18
 """Of a row's number at most; Python refuses to read thousands of them."""
 SHOWN = 60
 """Characters of a reference that an error quotes."""
-
-
-class ImageMetric(Protocol):
-    """A metric that looks at images, such as ``PoSh`` with a witness."""
-
-    @property
-    def signature(self) -> str:
-        """Everything that another run needs to reproduce the scores."""
-        ...
-
-    def score(
-        self,
-        generations: Sequence[str | None],
-        references: Sequence[str | None],
-        images: Sequence[object] | None = None,
-    ) -> list[Scores]:
-        """One record for each pair, in order."""
-        ...
 
 
 def number_of(image: object) -> int | None:
@@ -115,16 +99,16 @@ class DatasetImages:
 
 
 class MetricWithDataset:
-    """A metric that looks at images, given those that the images number in a dataset.
+    """POSH with a witness, given the images that rows number in a dataset.
 
     Args:
-        metric: ``PoSh`` with a witness, say.
+        metric: looks at images.
         dataset: where the images are. Each has to have its pair's reference.
     """
 
     wants_images = True
 
-    def __init__(self, metric: ImageMetric, dataset: DatasetImages) -> None:
+    def __init__(self, metric: PoSh, dataset: DatasetImages) -> None:
         self.metric = metric
         self.dataset = dataset
 
