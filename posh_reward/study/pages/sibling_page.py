@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import nan
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field
 
 from posh_reward.errors import InputError
@@ -21,6 +19,7 @@ from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.posh_rows import record_of
+from posh_reward.study.rows.prove_means import average_values
 from posh_reward.study.rows.scorers import HARMONIC_EXPLAINED
 from posh_reward.study.rows.tables import Row, with_point
 from posh_reward.study.statistics import bootstrap_mean
@@ -174,34 +173,6 @@ def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, l
         for model, names in scores.items():
             means[model]["average"] = average_values(names["helpfulness"], names["truthfulness"])
     return means
-
-
-def average_values(
-    helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
-) -> list[float]:
-    """Values whose mean, and its interval, are those of the mean of two means (PROVE, Table 1).
-
-    The rows that have both scores would leave out silence: helpful 0, truthfulness none. Here each
-    row has the average plus its own influence on either mean, so that resampling these values
-    resamples, to first order, both means together.
-
-    Returns:
-        (rows,) values; none if either score is in no row.
-    """
-    columns = [
-        np.array([nan if value is None else value for value in values], dtype=float)
-        for values in (helpfulness, truthfulness)
-    ]  # each (rows,)
-    counts = [int(np.isfinite(column).sum()) for column in columns]
-    if not all(counts):
-        return []
-    means = [float(np.nanmean(column)) for column in columns]
-    influence = [
-        np.nan_to_num(column - mean) * len(column) / count
-        for column, mean, count in zip(columns, means, counts, strict=True)
-    ]
-    values: list[float] = ((sum(means) + influence[0] + influence[1]) / 2).tolist()
-    return values
 
 
 # ---- rows

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from statistics import fmean
+
+import numpy as np
 
 from posh_reward.errors import on_one_line
 from posh_reward.study.rows.standings import Unscored, unscored_lines
@@ -46,6 +49,34 @@ class ProveTotals:
             f"helpfulness {_mean(self.helpfulness)}, truthfulness {_mean(self.truthfulness)}, "
             f"average of the two {average}"
         )
+
+
+def average_values(
+    helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
+) -> list[float]:
+    """Values whose mean, and its interval, are those of the mean of two means (PROVE, Table 1).
+
+    The rows that have both scores would leave out silence: helpful 0, truthfulness none. Here each
+    row has the average plus its own influence on either mean, so that resampling these values
+    resamples, to first order, both means together.
+
+    Returns:
+        (rows,) values; none if either score is in no row.
+    """
+    columns = [
+        np.array([nan if value is None else value for value in values], dtype=float)
+        for values in (helpfulness, truthfulness)
+    ]  # each (rows,)
+    counts = [int(np.isfinite(column).sum()) for column in columns]
+    if not all(counts):
+        return []
+    means = [float(np.nanmean(column)) for column in columns]
+    influence = [
+        np.nan_to_num(column - mean) * len(column) / count
+        for column, mean, count in zip(columns, means, counts, strict=True)
+    ]
+    values: list[float] = ((sum(means) + influence[0] + influence[1]) / 2).tolist()
+    return values
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -15,7 +15,7 @@ from posh_reward.errors import InputError
 from posh_reward.models import load_model
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.study.pages.sibling_page import average_values, sibling_page
+from posh_reward.study.pages.sibling_page import sibling_page
 from posh_reward.study.rows.tables import Row
 from tests.cli.running import rows_in, write_rows
 
@@ -85,14 +85,6 @@ def check_safe(page: str) -> None:
     assert "script" not in read.tags
     assert all(source.startswith("data:image/jpeg;base64,") for source in read.sources)
     assert "default-src 'none'" in page
-
-
-def test_proves_average_does_not_reward_silence() -> None:
-    """One good reply and two empty ones: ((1 + 0 + 0) / 3 + 1) / 2 = 2/3, as in Table 1."""
-    values = average_values([1, 0, 0], [1, None, None])
-    assert sum(values) / 3 == pytest.approx(2 / 3)
-    assert average_values([1, 0], [None, None]) == []
-    assert average_values([0.2, 0.6], [0.4, 1]) == pytest.approx([0.3, 0.8]), "no row is silent"
 
 
 def test_models_are_side_by_side_under_one_image(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.rows.engine import TableSettings
-from posh_reward.study.rows.prove_means import Means
+from posh_reward.study.rows.prove_means import Means, average_values
 from posh_reward.study.rows.prove_rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
@@ -83,6 +83,14 @@ def make(folder: Path, writer: FakeModel, how: TableSettings = QUIET) -> list[Ro
 def scored(helpfulness: float | None, truthfulness: float | None, question: str = "") -> Row:
     return {"id": 1, "failure": None, "question": question, "helpfulness": helpfulness,
             "truthfulness": truthfulness, "average": None}  # fmt: skip
+
+
+def test_proves_average_does_not_reward_silence() -> None:
+    """One good reply and two empty ones: ((1 + 0 + 0) / 3 + 1) / 2 = 2/3, as in Table 1."""
+    values = average_values([1, 0, 0], [1, None, None])
+    assert sum(values) / 3 == pytest.approx(2 / 3)
+    assert average_values([1, 0], [None, None]) == []
+    assert average_values([0.2, 0.6], [0.4, 1]) == pytest.approx([0.3, 0.8]), "no row is silent"
 
 
 def test_silence_is_not_rewarded() -> None:
