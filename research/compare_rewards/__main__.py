@@ -23,6 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from posh_reward import PoSh
+from posh_reward.study.rows.journal import read_journal
 from research.compare_rewards import pays, report, runs
 from research.compare_rewards.tables import write_between
 
@@ -92,7 +93,7 @@ def show_pays(flags: argparse.Namespace) -> None:
 
 def show_runs(flags: argparse.Namespace) -> None:
     """Print the tables of finished runs; write the first and the plots into a page."""
-    rows = runs.read_rows(flags.output / "runs.jsonl")
+    rows = read_journal(flags.output / "runs.jsonl")
     if not rows:
         sys.exit(f"{flags.output / 'runs.jsonl'} has no finished run: train first")
     tables = {

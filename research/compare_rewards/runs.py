@@ -76,7 +76,7 @@ def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
     """Runs what has no line in ``runs.jsonl`` yet; each finished run adds one."""
     output.mkdir(parents=True, exist_ok=True)
     journal = output / "runs.jsonl"
-    finished = {Run(**row["run"]) for row in read_rows(journal)}
+    finished = {Run(**row["run"]) for row in read_journal(journal)}
     for run in runs:
         if run in finished:
             continue
@@ -87,11 +87,6 @@ def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
         with journal.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(row) + "\n")
         print(f"{run.reward} seed {run.seed}: {row['means']}", flush=True)
-
-
-def read_rows(journal: Path) -> list[Row]:
-    """Rows of finished runs; none if there is no file."""
-    return list(read_journal(journal)) if journal.exists() else []
 
 
 def train(model: Path, folder: Path, run: Run) -> None:
@@ -172,7 +167,7 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     score_table(
         PoSh(), str(said), str(scored), TableSettings(Columns(id="id"), quiet=True), elements=True
     )
-    return list(read_journal(scored))
+    return read_journal(scored)
 
 
 def spreads(folder: Path) -> dict[str, list[float]]:
