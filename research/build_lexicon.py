@@ -67,7 +67,7 @@ POINTERS = {
 
 
 def parse_synset(line: str) -> tuple[Key, Synset]:
-    """Reads one line of ``data.*`` (format: wndb(5))."""
+    """Read one line of ``data.*`` (format: wndb(5))."""
     body, _, gloss = line.partition(" | ")
     parts = body.split(" ")
     offset, file, pos, count = int(parts[0]), int(parts[1]), parts[2], int(parts[3], 16)
@@ -131,7 +131,7 @@ def read_senses(folder: Path, synsets: dict[Key, Synset]) -> dict[str, list[tupl
 
 
 def add_genus(synsets: dict[Key, Synset], senses: dict[str, list[tuple[Key, int]]]) -> None:
-    """Makes a compound's head word a parent: ``male_child`` makes a boy a child.
+    """Make a compound's head word a parent: ``male_child`` makes a boy a child.
 
     Only where the head word has a sense in the same lexicographer's file, so that a hot dog does
     not become an animal.
@@ -246,7 +246,7 @@ def little(values: array[int]) -> bytes:
 
 
 def main() -> None:
-    """Reads WordNet's folder and writes the archive."""
+    """Read WordNet's folder and write the archive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("wordnet", type=Path, help="folder of data.noun, index.noun ...")
     parser.add_argument("output", type=Path)

@@ -1,4 +1,4 @@
-"""Fits the embedded judge's weights to people's judgments and to planted mistakes.
+"""Fit the embedded judge's weights to people's judgments and to planted mistakes.
 
     python research/calibrate_judge.py ../shared/data/human research/calibration/artworks.json \
         ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds]
@@ -108,7 +108,7 @@ def shipped() -> dict[Kind, Floats]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the weights and how well they do."""
+    """Print the weights and how well they do."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("people", type=Path)
     parser.add_argument("artworks", type=Path, nargs="+")

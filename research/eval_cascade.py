@@ -131,7 +131,7 @@ def choose(asked: Sequence[GradedQuestion]) -> tuple[float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints both parts."""
+    """Print both parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("goldens", type=Path, help="goldens.jsonl")
     goldens = load(parser.parse_args(arguments).goldens)

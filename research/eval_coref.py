@@ -144,7 +144,7 @@ MATCHES = {"exact spans": exact, "head-matched": head_matched}
 def evaluate(
     coref: Coreferencer, items: Iterator[tuple[str, Doc, Clusters]], verbose: bool
 ) -> None:
-    """Prints the scores over all items."""
+    """Print the scores over all items."""
     totals = {match: dict.fromkeys(METRICS, Ratio()) for match in MATCHES}
     seconds = words = texts = 0.0
     for name, doc, gold in items:
@@ -170,7 +170,7 @@ def evaluate(
 
 
 def show(doc: Doc, gold: Clusters, found: Clusters) -> None:
-    """Prints marked and found clusters that are not the same."""
+    """Print marked and found clusters that are not the same."""
 
     def texts(cluster: Sequence[tuple[int, int]]) -> str:
         return " | ".join(f"{doc[a : b + 1].text} [{a}]" for a, b in sorted(cluster))
@@ -183,7 +183,7 @@ def show(doc: Doc, gold: Clusters, found: Clusters) -> None:
 
 
 def gap(coref: Coreferencer, path: Path, parser: str) -> None:
-    """Prints F1 of "the pronoun means this name", over all rows and by the pronoun's sex."""
+    """Print F1 of "the pronoun means this name", over all rows and by the pronoun's sex."""
     counts: dict[str, list[int]] = {"all": [0, 0, 0], "he": [0, 0, 0], "she": [0, 0, 0]}
     nlp = parser_of(parser)
     with path.open(encoding="utf-8", newline="") as file:

@@ -71,7 +71,7 @@ def rows_with_both(path: Path) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the correlations."""
+    """Print the correlations."""
     from posh_reward import PoSh
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

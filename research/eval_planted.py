@@ -157,7 +157,7 @@ def caught(items: Sequence[Any], texts: Sequence[Marked], threshold: float) -> d
 def report_spans(
     name: str, texts: Sequence[tuple[str, list[Span], Scores]], direction: Direction
 ) -> None:
-    """Prints how well the spans of one direction are found."""
+    """Print how well the spans of one direction are found."""
     found = [marked(*text, direction) for text in texts]
     ceiling = [
         marked(text, spans, knowing(text, spans, scores, direction), direction)
@@ -180,7 +180,7 @@ def report(
     mistaken: Sequence[Scores],
     omitting: Sequence[Scores],
 ) -> None:
-    """Prints the figures."""
+    """Print the figures."""
     precise = sum(
         (f.precision or 0) > (m.precision or 0) for f, m in zip(faithful, mistaken, strict=True)
     )
@@ -204,7 +204,7 @@ def report(
 
 
 def report_blind(metric: Any, references: Sequence[str]) -> None:
-    """Prints f1 of a blind list of nouns, and of single true sentences, against each reference."""
+    """Print f1 of a blind list of nouns, and of single true sentences, against each reference."""
     true = [(s, reference) for reference in references for s in SENTENCE.split(reference)]
     lists = metric.score([blind_list()] * len(references), references)
     singles = metric.score([s for s, _ in true], [r for _, r in true])
@@ -213,7 +213,7 @@ def report_blind(metric: Any, references: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Scores the three versions of every artwork, prints the figures."""
+    """Score the three versions of every artwork, print the figures."""
     from posh_reward import PoSh
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

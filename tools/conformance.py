@@ -1,4 +1,4 @@
-"""Checks graphs, questions and scores against what the public release computed.
+"""Check graphs, questions and scores against what the public release computed.
 
     python -m tools.conformance GOLDENS.jsonl
 
@@ -147,7 +147,7 @@ CLAIMS: tuple[Callable[[Sequence[Golden]], bool], ...] = (
 
 
 def main() -> int:
-    """Checks every claim, also after one has failed."""
+    """Check every claim, also after one has failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("goldens", type=Path, help="goldens.jsonl")
     goldens = load(parser.parse_args().goldens)

@@ -1,4 +1,4 @@
-"""Makes the environment for ``pytest --run-deepspeed``: DeepSpeed's ZeRO-3, on a CPU.
+"""Make the environment for ``pytest --run-deepspeed``: DeepSpeed's ZeRO-3, on a CPU.
 
     python3 -m tools.deepspeed_env .venv-deepspeed
 
@@ -17,7 +17,7 @@ VERSIONS = ("deepspeed==0.19.8", "transformers==5.17.0", "trl==1.16.0", "acceler
 
 
 def main(folder: str) -> int:
-    """Installs; returns an exit status."""
+    """Install; return an exit status."""
     try:
         log, pip = made(Path(folder))
         at_work("installing DeepSpeed", [*pip, "install", TORCH, *VERSIONS, "-e", ".[train]"], log)

@@ -1,4 +1,4 @@
-"""Renders the drawings of docs/drawings with Graphviz.
+"""Render the drawings of docs/drawings with Graphviz.
 
     apt-get install graphviz
     python -m tools.drawings docs/drawings
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Renders every source of the folder."""
+    """Render every source of the folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     for source in sorted(parser.parse_args().folder.glob("*.dot")):

@@ -27,7 +27,7 @@ HEADER = """\
 
 
 def main(argv: list[str]) -> int:
-    """Prints the table, or the report on one configuration; 1 if it does not fit."""
+    """Print the table, or the report on one configuration; 1 if it does not fit."""
     try:
         if argv == ["--table"]:
             print("\n".join(table()))

@@ -42,7 +42,7 @@ COLUMNS = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_st
 
 
 def load(path: Path) -> list[Golden]:
-    """Reads a file of goldens, one JSON object per line."""
+    """Read a file of goldens, one JSON object per line."""
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""Makes the environment, installs the checkout into it, and shows that it is at work.
+"""Make the environment, install the checkout into it, and show that it is at work.
 
     python3 tools/install.py .venv train,study
     python3 tools/install.py .venv-oldest train,study,server,dev --oldest
@@ -34,7 +34,7 @@ class FailedError(Exception):
 
 
 def main(folder: str, extras: str, which: str = "") -> int:
-    """Installs; returns an exit status."""
+    """Install; return an exit status."""
     try:
         (install_oldest if which == OLDEST else install)(Path(folder), extras)
     except FailedError as error:
@@ -47,7 +47,7 @@ def main(folder: str, extras: str, which: str = "") -> int:
 
 
 def install(env: Path, extras: str) -> None:
-    """Makes the environment if it is not there, and installs the checkout with these extras."""
+    """Make the environment if it is not there, and install the checkout with these extras."""
     log, pip = made(env)
     if not list(env.glob("lib/*/site-packages/torch")):
         report = env / "torch.json"
@@ -86,7 +86,7 @@ def with_cuda(version: str, requires: list[str]) -> bool:
 
 
 def at_work(what: str, command: list[str], log: Path) -> None:
-    """Runs a command, showing every few seconds how long it has run and what it said last.
+    """Run a command, showing every few seconds how long it has run and what it said last.
 
     Raises:
         FailedError: it failed; with its last words.
@@ -120,7 +120,7 @@ def last_line(log: Path) -> str:
 
 
 def show(text: str, end: str = "") -> None:
-    """Rewrites the last line on a terminal; elsewhere writes another."""
+    """Rewrite the last line on a terminal; elsewhere write another."""
     if sys.stdout.isatty():
         print(f"\r\033[K{text[:WIDTH]}", end=end, flush=True)
     else:

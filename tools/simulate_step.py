@@ -169,7 +169,7 @@ class Waiting(NotingModel):
 
 
 def work(card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat) -> Work:
-    """Asks about a card's pairs in one way, and counts."""
+    """Ask about a card's pairs in one way, and count."""
     model = Waiting(card, pairs, way)
     judge: Judge = PromptJudge(model, way.preset)
     judge = Cascade(judge) if way.cascade else judge
@@ -218,7 +218,7 @@ def line(way: Way, works: Sequence[Work], rates: Rates) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a line for each way of judging."""
+    """Print a line for each way of judging."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("goldens", type=Path, help="goldens.jsonl")
     parser.add_argument("tokenizer", type=Path, help="folder with vocab.json and merges.txt")

@@ -1,4 +1,4 @@
-"""Brings the worked example of docs/how_a_score_comes_about.md up to date with the metric.
+"""Bring the worked example of docs/how_a_score_comes_about.md up to date with the metric.
 
     python -m tools.worked_example docs
 
@@ -30,7 +30,7 @@ COLOURS = {1: "#fde4e1", 2: "#fdebd3", 3: "#fdf6d8", 4: "#e6f4e6", 5: "#e6f4e6"}
 
 
 def main() -> None:
-    """Scores the pair and rewrites the page's tables and the drawing."""
+    """Score the pair and rewrite the page's tables and the drawing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("docs", type=Path, help="folder of the page")
     folder = parser.parse_args().docs

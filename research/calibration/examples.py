@@ -52,7 +52,7 @@ class Examples:
     """Single sentences of a reference against it."""
 
     def add(self, pair: Pair, group: str) -> int:
-        """Takes in a pair; the same groups fall into the same folds. Returns its number."""
+        """Take in a pair; the same groups fall into the same folds. Return its number."""
         self.pairs.append(pair)
         self.fold.append(fold_of(group))
         return len(self.pairs) - 1
@@ -64,7 +64,7 @@ def fold_of(group: str) -> int:
 
 
 def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) -> Examples:
-    """Reads all sets: three that people judged, and artworks with planted mistakes."""
+    """Read all sets: three that people judged, and artworks with planted mistakes."""
     found = Examples()
     for read in sets.SETS:
         judged = read(people, sample)

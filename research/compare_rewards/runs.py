@@ -73,7 +73,7 @@ class Run:
 
 
 def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
-    """Runs what has no line in ``runs.jsonl`` yet; each finished run adds one."""
+    """Run what has no line in ``runs.jsonl`` yet; each finished run adds one."""
     output.mkdir(parents=True, exist_ok=True)
     journal = output / "runs.jsonl"
     finished = {Run(**row["run"]) for row in read_journal(journal)}

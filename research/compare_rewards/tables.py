@@ -21,7 +21,7 @@ class Table:
 
 
 def write_between(page: Path, mark: str, text: str) -> None:
-    """Replaces what stands between ``<!-- mark -->`` and ``<!-- /mark -->`` of a page.
+    """Replace what stands between ``<!-- mark -->`` and ``<!-- /mark -->`` of a page.
 
     Raises:
         SystemExit: the page lacks the marks.

@@ -53,7 +53,7 @@ Row = Mapping[str, float]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Rewrites the page's tables and draws the figure."""
+    """Rewrite the page's tables and draw the figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("docs", type=Path, help="folder of the page")
     folder = parser.parse_args(argv).docs
@@ -170,7 +170,7 @@ def _table(title: str, rows: Sequence[tuple[str, Row, int]]) -> str:
 
 
 def draw(scores: Table, path: Path) -> None:
-    """Draws the accuracies by both ranges, a panel for each model."""
+    """Draw the accuracies by both ranges, a panel for each model."""
     from matplotlib.figure import Figure
 
     chosen = models(scores)

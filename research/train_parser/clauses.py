@@ -127,7 +127,7 @@ class Clauses(Phrases):
         return self.place_phrase()
 
     def subject(self, verb: Node, noun: Node, passive: bool = False) -> Node:
-        """Puts a subject before a verb."""
+        """Put a subject before a verb."""
         auxiliary = any(node.dep == "auxpass" for node in verb.left)
         verb.left.insert(0, noun.as_("nsubjpass" if auxiliary else "nsubj"))
         return verb

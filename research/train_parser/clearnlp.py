@@ -142,7 +142,7 @@ def prepositions(tree: Tree) -> None:
 
 
 def _take_over(tree: Tree, marker: int, phrase: int, label: str) -> None:
-    """Makes a preposition the head of the phrase that it hung on."""
+    """Make a preposition the head of the phrase that it hung on."""
     old = tree[phrase].head
     for i in children(tree, phrase):
         coordinated = base(tree[i]) == "conj" and any(

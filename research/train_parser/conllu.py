@@ -46,7 +46,7 @@ def text_of(words: tuple[Word, ...] | list[Word]) -> str:
 
 
 def read_conllu(path: Path) -> Iterator[Sentence]:
-    """Yields the sentences of a CoNLL-U file; empty nodes are left out."""
+    """Yield the sentences of a CoNLL-U file; empty nodes are left out."""
     document = ""
     for block in path.read_text(encoding="utf-8").split("\n\n"):
         lines = [line for line in block.split("\n") if line]
@@ -84,7 +84,7 @@ def _words(rows: list[list[str]]) -> Iterator[Word]:
 
 
 def write_conllu(path: Path, sentences: list[Sentence]) -> None:
-    """Writes sentences with their comments."""
+    """Write sentences with their comments."""
     blocks = []
     for sentence in sentences:
         lines = [f"# {name} = {value}" for name, value in sentence.comments]

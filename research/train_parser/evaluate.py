@@ -107,7 +107,7 @@ def line(name: str, values: dict[str, float]) -> str:
 
 
 def main() -> None:
-    """Prints the figures of a pipeline."""
+    """Print the figures of a pipeline."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("data", type=Path, help="folder with ud_ewt")
     options.add_argument("--parser", default="embedded")

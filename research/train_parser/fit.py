@@ -117,7 +117,7 @@ def fit(
     schedule: Schedule,
     report: Callable[[Parameters], str],
 ) -> Parameters:
-    """Trains in place; returns (and leaves in the network) the averaged weights."""
+    """Train in place; return (and leave in the network) the averaged weights."""
     rng = random.Random(schedule.seed)
     counts = Counter(word for example in data for word in example.words)
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.rate, betas=(0.9, 0.98))

@@ -87,7 +87,7 @@ class Network(nn.Module):
         return {_plain(name): value for name, value in named.items()}
 
     def load(self, weights: Parameters) -> None:
-        """Takes arrays named as by ``weights``."""
+        """Take arrays named as by ``weights``."""
         with torch.no_grad():
             for name, value in self.named_parameters():
                 value.copy_(torch.from_numpy(weights[_plain(name)]))

@@ -67,7 +67,7 @@ MODEL = {
 
 
 def add_senter(nlp: Language, docs: Sequence[Doc], epochs: int = 4, seed: int = 0) -> None:
-    """Adds a ``senter`` in front and trains it on gold Docs of several sentences."""
+    """Add a ``senter`` in front and train it on gold Docs of several sentences."""
     fix_random_seed(seed)
     rng = random.Random(seed)
     nlp.add_pipe("senter", first=True, config={"model": MODEL})

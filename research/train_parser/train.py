@@ -63,7 +63,7 @@ META: dict[str, Any] = {
 
 
 def with_parser(nlp: Language, weights: Parameters, outputs: Outputs) -> Language:
-    """Adds the network at the end of the pipeline."""
+    """Add the network at the end of the pipeline."""
     component = nlp.add_pipe("biaffine_parser", name="parser")
     assert isinstance(component, BiaffineParser)
     component.weights = weights
@@ -72,7 +72,7 @@ def with_parser(nlp: Language, weights: Parameters, outputs: Outputs) -> Languag
 
 
 def with_lemmatizer(nlp: Language, lemmas: TableLemmatizer) -> Language:
-    """Adds the lemma tables at the end."""
+    """Add the lemma tables at the end."""
     component = nlp.add_pipe("table_lemmatizer", name="lemmatizer")
     assert isinstance(component, TableLemmatizer)
     component.forms, component.words = lemmas.forms, lemmas.words
@@ -89,7 +89,7 @@ def raw_sentences(nlp: Language, texts: Sequence[str]) -> list[list[str]]:
 
 
 def swapped_in(nlp: Language, target: Path) -> None:
-    """Writes next to ``target``, then renames, so that no reader ever sees half a pipeline."""
+    """Write next to ``target``, then rename, so that no reader ever sees half a pipeline."""
     fresh, old = target.with_name(target.name + ".new"), target.with_name(target.name + ".old")
     for folder in (fresh, old):
         shutil.rmtree(folder, ignore_errors=True)
@@ -122,7 +122,7 @@ def network_for(
 
 
 def main() -> None:
-    """Trains and writes the pipeline."""
+    """Train and write the pipeline."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("data", type=Path, help="folder with ud_ewt, ud_pud, iiw, nga, gap")
     options.add_argument("output", type=Path, help="folder of the pipeline")

@@ -1,4 +1,4 @@
-"""Keeps what models and judges are asked, and counts it in tokens."""
+"""Keep what models and judges are asked, and count it in tokens."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Stages:
         self.description = describe(self.doc, self.clusters)
 
     def examine(self, judge: Judge) -> None:
-        """Looks for all that the text says in the text itself, in both directions."""
+        """Look for all that the text says in the text itself, in both directions."""
         this = self.description
         steps = [examine(this, this, "precision"), examine(this, this, "recall")]
         run_together(steps, judge, Rewriter(judge))
@@ -176,7 +176,7 @@ def row(family: str, stage: str, seconds: Mapping[int, float], lengths: Sequence
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS)

@@ -122,7 +122,7 @@ def measure(
     model: Model, preset: str, goldens: Sequence[Golden], shape: PreTrainedModel, speed: float,
     clock: Clock,
 ) -> tuple[Figures, Forwarding]:  # fmt: skip
-    """Scores the pairs in one batch, the model awake and its cache empty."""
+    """Score the pairs in one batch, the model awake and its cache empty."""
     asked = PromptJudge(model, preset)
     judge = Forwarding(asked, goldens, clock)
     steps = both_ways([described(golden) for golden in goldens])

@@ -68,7 +68,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
-    """Scores one golden pair once, from its parses: milliseconds, without the judge's answers.
+    """Score one golden pair once, from its parses: milliseconds, without the judge's answers.
 
     "rest" is questions, elements, scores, and the bookkeeping between them.
     """
@@ -277,7 +277,7 @@ def commit() -> str:
 
 
 def main() -> None:
-    """Runs one of the four."""
+    """Run one of the four."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     flags = {

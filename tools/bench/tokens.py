@@ -255,7 +255,7 @@ class Step:
 def steps(
     goldens: Sequence[Golden], preset: str, chat: Chat, store: Store | None = None
 ) -> Iterator[Step]:
-    """Scores step after step with one metric."""
+    """Score step after step with one metric."""
     model = NotingModel(lambda each: verdict_of(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
     coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
     posh = PoSh(judge, coref=coref, preset=preset, store=store)
