@@ -202,8 +202,9 @@ def loose_words(scores: Scores) -> LooseWords:
     loose = [each for each in words if not any(covered[each.start() : each.end()])]
     stated = _lemmas_of_text(scores.reference) if loose else frozenset()
     lacking = [each for each in loose if stated.isdisjoint(_lemmas(each[0].lower()))]
-    claims = [any(covered[each.start() : each.end()]) for each in SENTENCE.finditer(text)]
-    ends = [each.end() for each in SENTENCE.finditer(text)]
+    sentences = list(SENTENCE.finditer(text))
+    claims = [any(covered[each.start() : each.end()]) for each in sentences]
+    ends = [each.end() for each in sentences]
     bare = sum(not claims[bisect_right(ends, each.start())] for each in lacking)
     return LooseWords(len(words), len(loose), len(loose) - len(lacking), bare)
 
