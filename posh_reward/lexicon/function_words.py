@@ -113,9 +113,9 @@ def _heads() -> dict[str, frozenset[int]]:
 def genders(term: Term) -> Genders:
     """``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> neither."""
     word, pos = term
-    for words, found in ((MALE, "m"), (FEMALE, "f"), (EITHER, "mf"), (NO_PERSON, "")):
+    for words, letters in ((MALE, "m"), (FEMALE, "f"), (EITHER, "mf"), (NO_PERSON, "")):
         if word in words:
-            return frozenset(found)
+            return frozenset(letters)
     if pos != "n":
         return NOBODY
     net = wordnet()
@@ -123,8 +123,8 @@ def genders(term: Term) -> Genders:
     usual = max(own, key=lambda s: (own[s], -s), default=None)
     if usual is None or net.file[usual] != PERSON_FILE:
         return NOBODY
-    marked = frozenset(g for g, heads in _heads().items() if heads & (own.keys() | genus.keys()))
-    return marked or BOTH
+    synsets = own.keys() | genus.keys()
+    return frozenset(gender for gender, heads in _heads().items() if heads & synsets) or BOTH
 
 
 KINDS = {

@@ -59,19 +59,19 @@ def colours() -> dict[str, frozenset[str]]:
 def _kin_groups() -> dict[Term, frozenset[int]]:
     text = (LEXICON / "kin.txt").read_text(encoding="utf-8")
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    found: dict[Term, set[int]] = {}
+    groups_of: dict[Term, set[int]] = {}
     for group, (pos, *words) in enumerate(lines):
         for word in words:
-            found.setdefault((word, pos), set()).add(group)
-    return {term: frozenset(groups) for term, groups in found.items()}
+            groups_of.setdefault((word, pos), set()).add(group)
+    return {term: frozenset(groups) for term, groups in groups_of.items()}
 
 
 @lru_cache(maxsize=20_000)
 def kin_groups(term: Term) -> frozenset[int]:
     """Groups of ``lexicon/kin.txt`` that a term belongs to, in any of its dictionary forms."""
-    known = _kin_groups()
+    groups_of = _kin_groups()
     forms = dict.fromkeys((term[0], *dictionary_forms(term[0])))
-    return frozenset(group for form in forms for group in known.get((form, term[1]), ()))
+    return frozenset(group for form in forms for group in groups_of.get((form, term[1]), ()))
 
 
 @lru_cache(maxsize=10_000)

@@ -99,7 +99,7 @@ def senses(term: Term) -> dict[int, float]:
     """Synset -> weight, over all dictionary forms of a term."""
     net = wordnet()
     word, pos = term
-    found: dict[int, float] = {}
+    weights: dict[int, float] = {}
     for rank, lemma in enumerate(dictionary_forms(word)):
         of_lemma = net.senses(lemma)
         top = max((w for s, w in of_lemma if synset_pos(net.file[s]) == pos), default=0.0)
@@ -108,8 +108,8 @@ def senses(term: Term) -> dict[int, float]:
                 fits = synset_pos(net.file[synset]) == pos
                 weight = weight / top if fits else weight * OTHER_POS
             weight *= LATER_FORM if rank else 1.0
-            found[synset] = max(found.get(synset, 0.0), weight)
-    return found
+            weights[synset] = max(weights.get(synset, 0.0), weight)
+    return weights
 
 
 @lru_cache(maxsize=20_000)
@@ -157,28 +157,28 @@ def rarity(word: str) -> float:
 def defining(term: Term) -> dict[str, float]:
     """Lemmas in the definitions of a term's usual senses -> strength: ``leafless`` -> leaf."""
     net = wordnet()
-    found: dict[str, float] = {}
+    strengths: dict[str, float] = {}
     for synset, weight in senses(term).items():
         if weight > USUAL:
             for word in net.gloss[synset]:
                 name = net.names[word]
-                found[name] = max(found.get(name, 0.0), weight * DEFINED)
-    return found
+                strengths[name] = max(strengths.get(name, 0.0), weight * DEFINED)
+    return strengths
 
 
 @lru_cache(maxsize=20_000)
 def opposites(term: Term) -> frozenset[int]:
     """Synsets that rule a term out: its antonyms, and what is similar to them."""
     net = wordnet()
-    found: set[int] = set()
+    synsets: set[int] = set()
     for synset, weight in senses(term).items():
         if weight < USUAL or (synset_pos(net.file[synset]) == "n") != (term[1] == "n"):
             continue
         similar = [near for near in net.near[synset] if net.file[near] in ADJECTIVES]
         for opposite in [o for head in [synset, *similar] for o in net.opposite[head]]:
-            found.add(opposite)
-            found.update(n for n in net.near[opposite] if net.file[n] in ADJECTIVES)
-    return frozenset(found)
+            synsets.add(opposite)
+            synsets.update(n for n in net.near[opposite] if net.file[n] in ADJECTIVES)
+    return frozenset(synsets)
 
 
 @lru_cache(maxsize=20_000)

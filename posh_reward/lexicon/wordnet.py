@@ -84,11 +84,11 @@ class WordNet:
 
     def lemmas(self, form: str) -> tuple[str, ...]:
         """Dictionary forms of a lower-case word, likeliest first: ``geese`` -> ``goose``."""
-        found = lemmas(form, self.words, self.exceptions)
-        if not form.endswith(GRADED) or found[:1] != (form,):
-            return found
+        forms = lemmas(form, self.words, self.exceptions)
+        if not form.endswith(GRADED) or forms[:1] != (form,):
+            return forms
         # A ladder is no more of a lad: only adjectives are graded.
-        return tuple(lemma for lemma in found if lemma == form or self._is_adjective(lemma))
+        return tuple(lemma for lemma in forms if lemma == form or self._is_adjective(lemma))
 
     def _is_adjective(self, lemma: str) -> bool:
         return any(self.file[synset] in ADJECTIVES for synset, _ in self.senses(lemma))
@@ -98,17 +98,17 @@ def lemmas(
     form: str, words: Container[str], exceptions: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
     """Dictionary forms of a lower-case word among ``words``, likeliest first."""
-    found = [form] if form in words else []
-    found += exceptions.get(form, ())
+    forms = [form] if form in words else []
+    forms += exceptions.get(form, ())
     for ending, instead in ENDINGS:
         if form.endswith(ending) and len(form) > len(ending) + 1:
             stem = form[: -len(ending)]
             base = stem + instead
             if base in words:
-                found.append(base)
+                forms.append(base)
             if not instead and stem[-2:] in DOUBLED and stem[:-1] in words:
-                found.append(stem[:-1])
-    return tuple(dict.fromkeys(found))
+                forms.append(stem[:-1])
+    return tuple(dict.fromkeys(forms))
 
 
 def _numbers(code: str, data: bytes) -> array[int]:

@@ -77,27 +77,27 @@ class EmbeddedJudge:
 
     def _matching(self, source: Description, target: Description) -> Matching:
         a, b = self._reading(source), self._reading(target)
-        found = self._matchings.get((source.text, target.text))
-        if found is None or found.source is not a or found.target is not b:
-            found = self._matchings[source.text, target.text] = Matching(a, b)
+        matching = self._matchings.get((source.text, target.text))
+        if matching is None or matching.source is not a or matching.target is not b:
+            matching = self._matchings[source.text, target.text] = Matching(a, b)
             self._trim(KEPT)
-        return found
+        return matching
 
     def _reading(self, description: Description) -> Reading:
-        found = self._readings.get(description.text)
-        if found is not None and found[0] is description:
-            return found[1]
+        earlier, reading = self._readings.get(description.text, (None, None))
+        if reading is not None and earlier is description:
+            return reading
         # An equal description that was read anew is the same one; its text alone is not enough.
-        same = found is not None and found[0] == description
-        reading = found[1] if found is not None and same else Reading(description)
+        if reading is None or earlier != description:
+            reading = Reading(description)
         self._readings[description.text] = (description, reading)
         self._trim(KEPT)
         return reading
 
     def _trim(self, most: int) -> None:
-        for kept in (self._readings, self._matchings):
-            while len(kept) > most:
-                kept.popitem(last=False)
+        for cache in (self._readings, self._matchings):
+            while len(cache) > most:
+                cache.popitem(last=False)
 
 
 @lru_cache(maxsize=10_000)

@@ -61,9 +61,9 @@ PART_OF = "part of"
 
 def terms_in(matching: Matching, text: str) -> list[Term]:
     """Content words of a phrase about the source, with the parts of speech they have there."""
-    known = matching.source.by_word
+    by_word = matching.source.by_word
     words = [word for word in words_of(text) if word not in FUNCTION_WORDS]
-    return [known.get(word, (word, "a")) for word in words]
+    return [by_word.get(word, (word, "a")) for word in words]
 
 
 def facts_of(matching: Matching, question: Question) -> Facts:
@@ -123,8 +123,8 @@ def best_namesake(
     agreed = matching.context(entity, alike)
     best, most = None, 0.0
     for thing, name in alike.items():
-        said = [matching.support(term, thing) for term in rest]
-        share = sum(said) / len(said) if said else 1.0
+        support = [matching.support(term, thing) for term in rest]
+        share = sum(support) / len(support) if support else 1.0
         fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreed[thing]))
         value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
         if value > most:
@@ -146,9 +146,9 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
         side = max(place_value(matching, entity, term) for term in places)
         return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
     alike = matching.named(tuple(called))
-    found = best_namesake(matching, entity, alike, rest)
-    facts = {} if found is None else found_facts(matching, entity, found, alike)
-    name = found.name if found else 0.0
+    namesake = best_namesake(matching, entity, alike, rest)
+    facts = {} if namesake is None else namesake_facts(matching, entity, namesake, alike)
+    name = namesake.name if namesake else 0.0
     is_vague = not any(is_concrete(term) or is_settled(term) for term in called)
     facts.update(
         word_only=max(0.0, max(map(matching.anywhere, called)) - name),
@@ -161,18 +161,21 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     return facts
 
 
-def found_facts(matching: Matching, entity: int, found: Namesake, alike: dict[int, float]) -> Facts:
+def namesake_facts(
+    matching: Matching, entity: int, namesake: Namesake, alike: dict[int, float]
+) -> Facts:
     """Facts about the namesake of a thing."""
-    told = sum(matching.target.salience[thing] for thing, name in alike.items() if name >= FOUND)
-    other_number = matching.target.plural[found.thing] != matching.source.plural[entity]
+    target = matching.target
+    salience = sum(target.salience[thing] for thing, name in alike.items() if name >= FOUND)
+    other_number = target.plural[namesake.thing] != matching.source.plural[entity]
     return {
-        "name": found.name,
-        "verbatim": float(found.name >= VERBATIM),
-        "agreement": found.name * max(0.0, found.agreed),
-        "unqualified": found.name * (1 - found.qualified),
-        "other_number": found.name * other_number,
-        "salience": found.name * min(1.0, told),
-        "found_in_scene": found.name * matching.scene,
+        "name": namesake.name,
+        "verbatim": float(namesake.name >= VERBATIM),
+        "agreement": namesake.name * max(0.0, namesake.agreed),
+        "unqualified": namesake.name * (1 - namesake.qualified),
+        "other_number": namesake.name * other_number,
+        "salience": namesake.name * min(1.0, salience),
+        "found_in_scene": namesake.name * matching.scene,
     }
 
 

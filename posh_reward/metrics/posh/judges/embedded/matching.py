@@ -94,28 +94,28 @@ class Matching:
 
     def words(self, term: Term) -> dict[Term, float]:
         """Terms of the target that are like a term -> likeness."""
-        found = self._words.get(term)
-        if found is None:
-            found = self._words[term] = self.target.index.like(term)
-        return found
+        alike = self._words.get(term)
+        if alike is None:
+            alike = self._words[term] = self.target.index.like(term)
+        return alike
 
     def named(self, heads: tuple[Term, ...]) -> dict[int, float]:
         """Things of the target with such a name -> likeness of the names."""
-        found = self._named.get(heads)
-        if found is None:
-            found = self._named[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
-        return found
+        alike = self._named.get(heads)
+        if alike is None:
+            alike = self._named[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
+        return alike
 
     def _namesakes(self, heads: tuple[Term, ...]) -> Iterator[tuple[int, float]]:
         alike: dict[Term, float] = {}
         for head in heads:
             for other, value in self.words(head).items():
                 alike[other] = max(alike.get(other, 0.0), value)
-        seen = set()
+        things = set()
         for other in sorted(alike, key=lambda term: (-alike[term], term)):
             for thing in self.target.by_head.get(other, ()):
-                if thing not in seen:
-                    seen.add(thing)
+                if thing not in things:
+                    things.add(thing)
                     yield thing, alike[other]
 
     def _row(self, thing: int) -> dict[int, float]:
@@ -144,14 +144,14 @@ class Matching:
         heads, who = self.source.heads[thing], self.source.genders[thing]
         anaphor = is_anaphor(heads)
         everyone = range(min(len(self.target.graph.entities), MOST_CANDIDATES))
-        found = {}
+        alike = {}
         for other in everyone if who or stands_in(heads) else self._nameless:
             whom = self.target.genders[other]
             if anaphor or is_anaphor(self.target.heads[other]):
-                found[other] = ANOTHER
+                alike[other] = ANOTHER
             elif who & whom or not (who or whom):
-                found[other] = STAND_IN
-        return found
+                alike[other] = STAND_IN
+        return alike
 
     def context(self, thing: int, others: Iterable[int]) -> dict[int, float]:
         """Other thing -> share of ``thing``'s profile that is said of it, below 0 if they clash."""
@@ -220,17 +220,17 @@ class Matching:
 
     def cast(self, thing: int) -> list[tuple[int, float]]:
         """Things of the target that may be this one, with sureness, the likeliest first with 1."""
-        found = self._cast.get(thing)
-        if found is None:
+        cast = self._cast.get(thing)
+        if cast is None:
             row = self.scores[thing]
             # A thing of the target that fits another thing of the source better counts less: a
             # soft assignment, which needs no search over all pairings.
             fair = {t: s * (s / self._best[t]) for t, s in row.items() if s}
             top = max(fair.values(), default=0.0)
             ranked = sorted(fair.items(), key=lambda item: (-item[1], item[0]))
-            found = [(t, (s / top) ** SHARPNESS) for t, s in ranked if s > top / 3]
-            self._cast[thing] = found
-        return found
+            cast = [(t, (s / top) ** SHARPNESS) for t, s in ranked if s > top / 3]
+            self._cast[thing] = cast
+        return cast
 
     def mixed_up(self, thing: int, term: Term, whom: int) -> bool:
         """True if but for ``term`` the thing would rather be another, which denies the term.
