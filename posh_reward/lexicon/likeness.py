@@ -189,8 +189,11 @@ def likeness(a: Term, b: Term) -> float:
 @lru_cache(maxsize=50_000)
 def conflict(a: Term, b: Term) -> bool:
     """True if one thing cannot be both: two counts, two colours, two stuffs, or opposites."""
-    if likeness(a, b) >= ALIKE:
-        return False
+    # Likeness last, since it costs most: few pairs of words could rule each other out at all.
+    return _are_rivals(a, b) and likeness(a, b) < ALIKE
+
+
+def _are_rivals(a: Term, b: Term) -> bool:
     if number(a[0]) is not None and number(b[0]) is not None:
         return True
     if a[0] in colours() and b[0] in colours():
@@ -198,4 +201,6 @@ def conflict(a: Term, b: Term) -> bool:
     if is_material(a) and is_material(b):
         return True
     against = opposites(a)
-    return any(weight > USUAL_SENSE and s in against for s, weight in senses(b).items())
+    return bool(against) and any(
+        weight > USUAL_SENSE and s in against for s, weight in senses(b).items()
+    )
