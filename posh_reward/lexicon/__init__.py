@@ -6,5 +6,5 @@
     meaning         a word's senses and genera, with strengths
     likeness        how alike two words are, and whether one rules out the other
     function_words  pronouns and persons, places, prepositions
-    english         whether a text is English
+    english         the share of a text's words that are English
 """
