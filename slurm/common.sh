@@ -33,6 +33,21 @@ srun_training() {
     bash slurm/node.sh "$@"
 }
 
+# The ranks of this node: one for each of its cards, or PROCESSES_PER_NODE without cards.
+ranks_here() {
+  echo "${SLURM_GPUS_ON_NODE:-${PROCESSES_PER_NODE:-1}}"
+}
+
+# The node at which the ranks of a step meet.
+first_node() {
+  scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1
+}
+
+# Nodes that share a job share its number, so they agree on a port that other jobs do not have.
+meeting_port() {
+  echo $((20000 + SLURM_JOB_ID % 10000))
+}
+
 # leave STATUS: ends the job with a status; it is queued again if training only stopped early. The
 # launcher reports every status as 1, so the recipe's own is in a file.
 leave() {

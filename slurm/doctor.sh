@@ -9,6 +9,6 @@ if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then
 fi
 exec posh-reward doctor --config "$1" \
   --machines "$SLURM_STEP_NUM_NODES" --machine-rank "$SLURM_NODEID" \
-  --processes "${SLURM_GPUS_ON_NODE:-${PROCESSES_PER_NODE:-1}}" \
-  --address "$(scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1)" \
-  --port "$((20000 + SLURM_JOB_ID % 10000))" -- "${@:2}"
+  --processes "$(ranks_here)" \
+  --address "$(first_node)" \
+  --port "$(meeting_port)" -- "${@:2}"

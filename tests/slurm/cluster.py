@@ -59,7 +59,7 @@ class Cluster:
         self.work = work
         self.environment = {
             **os.environ, "SLURM_CONF": str(settings), "VENV": "venv", "HF_HUB_OFFLINE": "1",
-            "DOCTOR": "0",            "ACCELERATE_CONFIG": "configs/accelerate/cpu_2.yaml",
+            "DOCTOR": "0", "ACCELERATE_CONFIG": "configs/accelerate/cpu_2.yaml",
         }  # fmt: skip
         (work / "venv/bin").mkdir(parents=True)
         (work / "venv/bin/activate").write_text(
