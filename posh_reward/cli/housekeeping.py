@@ -112,14 +112,14 @@ def add_fetch(command: argparse.ArgumentParser) -> None:
 
 def fetch(flags: argparse.Namespace) -> int:
     """Download what a run needs; print one line for each thing."""
-    from posh_reward.training.fetch import assets_of, fetch_all
+    from posh_reward.training.fetch import STATES, assets_of, fetch_all
 
     assets = assets_of(flags.config)
     complete = True
     for asset, state in fetch_all(assets, dry_run=flags.dry_run):
         complete &= state in ("here", "fetched")
-        state = state if len(state) < 10 else f"failed: {state}"
-        print(safe(f"{asset}: {state}"), file=sys.stderr, flush=True)
+        words = state if state in STATES else f"failed: {state}"
+        print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
     if not assets:
         print("nothing to fetch: all of it is local, or comes with the package", file=sys.stderr)
     elif complete:

@@ -28,6 +28,9 @@ MAVERICK_ENCODER = "microsoft/deberta-v3-large"
 """The encoder of Maverick's weights, which it loads from the hub as well."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
+STATES = ("here", "missing", "fetched")
+"""Of an asset; "missing" only in a dry run."""
+
 Kind = Literal["model", "dataset", "spacy", "environment"]
 
 
@@ -196,7 +199,7 @@ def _judge_assets(which: object, role: str) -> Iterator[Asset]:
 
 
 def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, str]]:
-    """Each asset with "here", "missing" (``dry_run``), "fetched", or the reason why it is not."""
+    """Each asset with one of ``STATES``, or the reason why it could not be fetched."""
     offline = None if dry_run else offline_reason()
     for asset in assets:
         if is_here(asset):
