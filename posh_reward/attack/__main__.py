@@ -13,7 +13,6 @@ command goes on. Writes OUTPUT/finds.md, finds.html and a journal.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from hashlib import sha256
@@ -23,10 +22,10 @@ from typing import Any
 from posh_reward.attack.climb import Target, attack
 from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
 from posh_reward.attack.grammars import GRAMMARS, WordStock
-from posh_reward.datasets.load_dataset import load_rows
 from posh_reward.errors import InputError, PoshError
 from posh_reward.reward.instance import make_reward
 from posh_reward.settings import check_settings, read_settings
+from posh_reward.study.agreement.judgment_files import read_rows
 from posh_reward.types import Description
 
 UNSEEN = 12
@@ -41,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     add = parser.add_argument
-    add("data", help="a .json or .jsonl file with the column reference, or a dataset's name")
+    add("data", help="a table with the column reference, or a dataset's name")
     add("--split", default="test", help="of a dataset; default: test")
     add("--reward", type=Path, metavar="YAML", help="settings as of posh_reward.reward.instance")
     add("--output", type=Path, required=True, metavar="DIR")
@@ -95,19 +94,10 @@ def read_references(name: str, split: str) -> list[dict[str, Any]]:
 
     Raises:
         InputError: the file cannot be read, or no row has one.
+        ConfigError: the dataset cannot be loaded.
     """
-    path = Path(name)
-    try:
-        if path.suffix == ".jsonl":
-            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        elif path.suffix == ".json":
-            rows = json.loads(path.read_text(encoding="utf-8"))
-        else:
-            rows = load_rows(name, split)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name} cannot be read as rows: {error}") from None
-    objects = [row for row in rows if isinstance(row, dict)]
-    usable = [row for row in objects if isinstance(row.get("reference"), str) and row["reference"]]
+    rows = read_rows(name, split=split)
+    usable = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
     if not usable:
         raise InputError(f"{name} has no row with a text in the column reference")
     return usable
