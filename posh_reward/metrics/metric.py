@@ -123,7 +123,9 @@ def usable(text: object, what: str) -> str | Failure:
 
 
 def joined_references(references: Sequence[str]) -> str:
-    """Several references of one image as one text, each as a sentence."""
+    """Several references of one image as one text, each as a sentence; a sole one as it is."""
+    if len(references) == 1:
+        return references[0]
     return " ".join(each.strip().rstrip(" .") + "." for each in references)
 
 

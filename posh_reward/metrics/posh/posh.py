@@ -79,8 +79,8 @@ def pair_tasks(
     tasks = []
     for generation, reference, image in zip(generations, references, prompt_images, strict=True):
         if isinstance(reference, list | tuple) and {str} == set(map(type, reference)):
-            whole = reference[0] if len(reference) == 1 else joined_references(reference)
-            tasks.append(PairTask(generation, whole, image, len(reference) > 1))
+            joined = len(reference) > 1
+            tasks.append(PairTask(generation, joined_references(reference), image, joined))
         else:  # what is no text fails in the reader, with its reason
             tasks.append(PairTask(generation, reference, image))  # type: ignore[arg-type]
     return tasks

@@ -52,8 +52,6 @@ class TextPair:
     @property
     def reference(self) -> str:
         """The references as one text, for metrics that take only one."""
-        if len(self.references) == 1:
-            return self.references[0]
         return joined_references(self.references)
 
 

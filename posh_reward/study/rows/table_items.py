@@ -60,7 +60,7 @@ class TableItem:
 def _written(value: object) -> str | None:
     """A text as a scored row repeats it; several references are one text there."""
     if isinstance(value, list) and value and {str} == set(map(type, value)):
-        return value[0] if len(value) == 1 else joined_references(value)
+        return joined_references(value)
     return value if isinstance(value, str) else None
 
 
