@@ -12,7 +12,7 @@ Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Question`` -> 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from operator import mul
 from typing import Literal
@@ -57,6 +57,10 @@ class Failure:
 
     def __str__(self) -> str:
         return self.detail
+
+    def about(self, subject: str) -> Failure:
+        """The same of a subject: "the caption is missing" of "is missing"."""
+        return replace(self, detail=f"{subject} {self.detail}")
 
 
 LABELS = ("1", "2", "3", "4", "5")

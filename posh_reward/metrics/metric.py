@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
@@ -117,9 +116,7 @@ def usable(text: object, what: str) -> str | Failure:
     from posh_reward.graph.reader import stripped_text  # loads the rules of the graph
 
     stripped = stripped_text(text)
-    if isinstance(stripped, Failure):
-        return replace(stripped, detail=f"{what} {stripped}")
-    return stripped
+    return stripped.about(what) if isinstance(stripped, Failure) else stripped
 
 
 def joined_references(references: Sequence[str]) -> str:

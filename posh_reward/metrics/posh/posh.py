@@ -92,7 +92,7 @@ def description_pair(
     """The pair, or the reason why it cannot be examined."""
     for name, text in (("reference", reference), ("generation", generation)):
         if isinstance(text, Failure):
-            return replace(text, detail=f"the {name} {text.detail}")
+            return text.about(f"the {name}")
     if isinstance(task.image, Failure):
         return task.image
     assert isinstance(generation, Description)

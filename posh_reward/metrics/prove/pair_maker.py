@@ -180,7 +180,7 @@ class PairMaker:
 
     def _draft(self, nodes: Nodes | Failure, reply: Reply | None) -> CaptionQuestions:
         if isinstance(nodes, Failure):
-            return CaptionQuestions((), replace(nodes, detail=f"the caption {nodes}"))
+            return CaptionQuestions((), nodes.about("the caption"))
         if reply is None:
             return CaptionQuestions((), NOTHING_THERE)
         if reply.text is None:
@@ -259,7 +259,7 @@ class PairVerifier:
         self, question: object, answer: object, program: object, nodes: Nodes | Failure
     ) -> QuestionPair | Failure:
         if isinstance(nodes, Failure):
-            return replace(nodes, detail=f"the caption {nodes}")
+            return nodes.about("the caption")
         candidate = read_candidate({"question": question, "answer": answer, "program": program})
         # One pair at a time: each has the processor time of its own.
         [pair] = worded(verified([candidate], nodes, self.programs), frozenset())

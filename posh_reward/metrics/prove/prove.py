@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -177,7 +176,7 @@ class Prove:
 
 def _said_of(name: str, read: Read) -> Read:
     """Put the text's name into a failure to read it."""
-    return replace(read, detail=f"the {name} {read}") if isinstance(read, Failure) else read
+    return read.about(f"the {name}") if isinstance(read, Failure) else read
 
 
 def _looked_at(
