@@ -246,9 +246,9 @@ def expletive(words: Words, token: int) -> bool:
     if words.dep[token] != "nsubj" or not words.same_sentence(verb, verb + 1):
         return False
     clause = words.lower[verb + 1] in ("that", "as")
-    judged = words.lemma[verb] == "be" and lexicon.has("judging", words.lower[verb + 1])
+    judgment = words.lemma[verb] == "be" and lexicon.has("judging", words.lower[verb + 1])
     return (
-        judged
+        judgment
         or words.lemma[verb] in ("rain", "snow")
         or (clause and words.lemma[verb] in ("seem", "appear"))
     )

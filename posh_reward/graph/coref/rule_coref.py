@@ -117,8 +117,8 @@ class Resolution:
         recent = [r for r in reversed(self.discourse.active) if r.last.form != "group"]
         if mention.form == "indefinite":
             return recent[0] if recent else None
-        counted = (r for r in recent if r.count or r.members)
-        return next(counted, None) or next((r for r in recent if "p" in r.number), None)
+        groups = (r for r in recent if r.count or r.members)
+        return next(groups, None) or next((r for r in recent if "p" in r.number), None)
 
     def owner_inside(self, mention: Mention) -> Referent | None:
         """The referent of the "of" phrase: the awnings of "one of the awnings in front"."""

@@ -106,28 +106,28 @@ COLUMNS = ("precision", "recall", "f1")
 
 def figures(scores: Sequence[Scores]) -> dict[str, float]:
     """The figures of one call, under the names of ``FIGURES`` and in their order."""
-    judged = [score for score in scores if score.f1 is not None]
+    sound = [score for score in scores if score.f1 is not None]
     values = {
         "precision": mean([score.precision for score in scores]),
         "recall": mean([score.recall for score in scores]),
         "f1": mean([score.f1 for score in scores]),
-        "generation_elements": mean([score.count("precision") for score in judged]),
-        "reference_elements": mean([score.count("recall") for score in judged]),
-        "elements_per_100_words": mean([density(score) for score in judged]),
-        "length_ratio": mean([length_ratio(score) for score in judged]),
-        "coverage": mean([coverage(score) for score in judged]),
+        "generation_elements": mean([score.count("precision") for score in sound]),
+        "reference_elements": mean([score.count("recall") for score in sound]),
+        "elements_per_100_words": mean([density(score) for score in sound]),
+        "length_ratio": mean([length_ratio(score) for score in sound]),
+        "coverage": mean([coverage(score) for score in sound]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
     for direction in DIRECTIONS:
         for kind in KINDS:
-            values[f"{direction}_{kind}"] = mean([_sub(each, direction, kind) for each in judged])
+            values[f"{direction}_{kind}"] = mean([_sub(each, direction, kind) for each in sound])
     return {name: values[name] for name in FIGURES}
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     """The image's part in one call, under the names of ``WITNESS`` and in their order."""
-    judged = [score for score in scores if score.f1 is not None]
-    by_score = [[e for e in score.elements if e.image_grade is not None] for score in judged]
+    sound = [score for score in scores if score.f1 is not None]
+    by_score = [[e for e in score.elements if e.image_grade is not None] for score in sound]
     elements = [element for some in by_score for element in some]
     values = (
         mean([len(some) for some in by_score]),
@@ -200,8 +200,8 @@ def loose_words(scores: Scores) -> LooseWords:
                 covered[start:end] = b"\1" * len(covered[start:end])
     words = [each for each in WORD.finditer(text) if each[0].lower() not in LIGHT]
     loose = [each for each in words if not any(covered[each.start() : each.end()])]
-    stated = _lemmas_of_text(scores.reference) if loose else frozenset()
-    lacking = [each for each in loose if stated.isdisjoint(_lemmas(each[0].lower()))]
+    lemmas = _lemmas_of_text(scores.reference) if loose else frozenset()
+    lacking = [each for each in loose if lemmas.isdisjoint(_lemmas(each[0].lower()))]
     sentences = list(SENTENCE.finditer(text))
     claims = [any(covered[each.start() : each.end()]) for each in sentences]
     ends = [each.end() for each in sentences]
