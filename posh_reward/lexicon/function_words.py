@@ -35,7 +35,7 @@ PLACES = frozenset(
 )
 """Nouns for places, which say nothing without what is there."""
 DEPICTION = frozenset(
-    "hue hues tint tints tone tones shade shades colour colours color colors palette image image "
+    "hue hues tint tints tone tones shade shades colour colours color colors palette image picture "
     "photo photograph painting scene view depiction composition stroke strokes brushstroke "
     "brushstrokes brushwork style atmosphere mood sense feeling contrast".split()
 )
