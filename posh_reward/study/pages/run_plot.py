@@ -61,16 +61,20 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     return content.getvalue()
 
 
+def _points(
+    key: str, steps: Sequence[float], lines: Sequence[Mapping[str, Any]]
+) -> list[tuple[float, float]]:
+    """Steps at which a figure was logged, with its values."""
+    pairs = zip(steps, lines, strict=True)
+    return [(step, line[key]) for step, line in pairs if line.get(key) is not None]
+
+
 def _watched(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
     steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
     for key, name in WATCHED.items():
-        known = [
-            (step, line[key])
-            for step, line in zip(steps, lines, strict=True)
-            if line.get(key) is not None
-        ]
-        if known:
-            axes.plot(*zip(*known, strict=True), linewidth=1.4, label=name)
+        points = _points(key, steps, lines)
+        if points:
+            axes.plot(*zip(*points, strict=True), linewidth=1.4, label=name)
     axes.set_title("What to watch", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("step")
     axes.locator_params(axis="x", integer=True)
@@ -104,9 +108,9 @@ def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
         ("posh/recall", "omissions (recall)", OMISSIONS, 1.2),
         ("posh/f1", "overall (f1)", REWARD, 2.4) if two else ("reward", "reward", REWARD, 2.4),
     ):
-        known = [(s, line[key]) for s, line in zip(steps, lines, strict=True) if line.get(key)]
-        if known:
-            axes.plot(*zip(*known, strict=True), color=color, linewidth=width, label=name)
+        points = _points(key, steps, lines)
+        if points:
+            axes.plot(*zip(*points, strict=True), color=color, linewidth=width, label=name)
     axes.set_title("Reward while training", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("step")
     axes.locator_params(axis="x", integer=True)
