@@ -131,7 +131,7 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 def explain(flags: argparse.Namespace) -> int:
     """Show one pair with its mistakes and omissions marked."""
-    from posh_reward.lexicon.english import is_english
+    from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH
 

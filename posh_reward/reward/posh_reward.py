@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.lexicon.english import is_english
+from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.lexicon.english import is_english
+from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.posh.aggregate import EQUAL, Weights, length_ratio, loose_words, mean_score
 from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import repeated_share, says_nothing

@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Any
 
-from posh_reward.lexicon.english import KNOWN_SHARE, is_english, known_share, words
+from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)

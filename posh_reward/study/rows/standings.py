@@ -11,7 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
-from posh_reward.lexicon.english import is_english
+from posh_reward.lexicon.wordnet import is_english
 from posh_reward.study.rows.score_axes import EXPLAINED, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from spacy.lang.en.stop_words import STOP_WORDS
 
-from posh_reward.lexicon.english import is_english, known_share
+from posh_reward.lexicon.wordnet import is_english, known_share
 
 
 @pytest.mark.parametrize(
