@@ -11,8 +11,8 @@ from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check
 from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.metric import sections
 from posh_reward.reward.shaping import WORST
-from posh_reward.reward.texts import is_blank
-from posh_reward.reward.trl import MetricReward, column_of, images_of
+from posh_reward.reward.texts import column_of, images_of, is_blank
+from posh_reward.reward.trl import MetricReward
 from posh_reward.types import HIGHEST_GRADE, Failure
 
 SIDE = 64

@@ -13,7 +13,8 @@ from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
-from posh_reward.reward.trl import MetricReward, column_of, images_of
+from posh_reward.reward.texts import column_of, images_of
+from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores
 

@@ -1,6 +1,6 @@
-"""The text of a completion, made safe for a judge's prompt; and texts that describe nothing.
+"""A call's columns, and its completions' texts: made safe for a judge's prompt, or worth nothing.
 
-This belongs to the reward and not to the metric. The metric scores texts as published, whoever
+Safety belongs to the reward and not to the metric. The metric scores texts as published, whoever
 wrote them; a policy is paid for what it writes, and so finds out what scores without describing.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from posh_reward.errors import InputError
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -217,3 +219,62 @@ def repeated_share(text: str) -> float:
     parts = words(text)
     grams = [tuple(parts[i : i + GRAM]) for i in range(len(parts) - GRAM + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
+    """A column that a reward cannot do without.
+
+    Args:
+        columns: all that reached the reward.
+        name: of the column.
+        expected: the number of completions.
+        setting: the reward's argument that names the column, for messages.
+
+    Raises:
+        InputError: it is missing or of another length.
+    """
+    if name not in columns:
+        there = ", ".join(sorted(columns)) or "none"
+        raise InputError(
+            f"no column {name!r} reached the reward (columns: {there}): name it with {setting}, "
+            "and keep it in the dataset (remove_unused_columns=False)"
+        )
+    values = list(columns[name])
+    if len(values) != expected:
+        raise InputError(
+            f"{expected} completions but {len(values)} values in column {name!r}: TRL passes one "
+            "for each completion"
+        )
+    return values
+
+
+def images_of(
+    columns: Mapping[str, Any], expected: int, name: str | None = None
+) -> list[Any] | None:
+    """The image of each completion; None if the dataset has none.
+
+    TRL takes images from a column ``images``, with a list in each row, or else from ``image``,
+    with one (``grpo_trainer.py:2400``), and passes either on as it is.
+
+    Args:
+        columns: all that reached the reward.
+        expected: the number of completions.
+        name: another column, which then has to be there.
+
+    Returns:
+        One value a completion, for ``prompt_images.image_of`` to read. A list of one image is
+        that image; one of several is left as it is, which ``image_of`` refuses.
+
+    Raises:
+        InputError: the column ``name`` is missing, or the column is of another length.
+    """
+    column = name or next((each for each in ("images", "image") if each in columns), None)
+    if column is None:
+        return None
+    return [_only(each) for each in column_of(columns, column, expected, "image_column")]
+
+
+def _only(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) < 2:
+        return value[0] if value else None
+    return value

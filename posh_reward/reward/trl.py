@@ -8,12 +8,13 @@ and leaves out those for which every function gave ``None`` (``grpo_trainer.py:2
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
@@ -26,21 +27,60 @@ from posh_reward.reward.objectives import (
     together,
     trainer_of,
 )
-from posh_reward.reward.reward_log import CallCost, extras, metrics
 from posh_reward.reward.texts import (
     completion_text,
     labels_of,
+    repeated_share,
     unjoined,
     unlabelled,
     without_thoughts,
 )
-from posh_reward.types import Failure
+from posh_reward.types import Failure, Usage
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Scored)
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
+
+
+CALL = (
+    "words",
+    "repeated_share",
+    "failed_share",
+    "seconds",
+    "judge_requests",
+    "judge_cached_share",
+    "judge_doubtful_share",
+)
+"""Logged for each call after the metric's own figures: mean words of a text, mean share of its
+four-word sequences that repeat an earlier one, the share of completions without a score, how long
+scoring took, how many questions and rewrites it needed, the share of them that was answered
+without asking, and the share whose reply was mostly not a grade."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """Time and questions of one call."""
+
+    seconds: float
+    """Wall time, parsing included."""
+    requests: int
+    """Questions and rewrites."""
+    cached: int
+    """Of these, those answered without asking."""
+    doubtful: int
+    """Of these, those whose reply was mostly not a label."""
+
+    @classmethod
+    def between(cls, before: Usage, after: Usage, seconds: float) -> CallCost:
+        """The difference of two readings of a judge's running total."""
+        return cls(
+            seconds,
+            after.requests + after.rewrites - before.requests - before.rewrites,
+            after.cache_hits - before.cache_hits,
+            after.doubtful - before.doubtful,
+        )
 
 
 class FailureLimit:
@@ -202,8 +242,8 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
             completions: strings, or conversations whose assistant turns are the text.
                 Thoughts in ``<think>`` tags are not scored.
             log_metric: TRL's; gets the same names on every rank at every call
-                (``reward_log.metrics``).
-            log_extra: TRL's; likewise (``reward_log.extras``).
+                (``metrics``).
+            log_extra: TRL's; likewise (``extras``).
             columns: the dataset's columns, of which the metric's own are used.
 
         Raises:
@@ -294,60 +334,32 @@ def _answer(completion: object, labels: re.Pattern[str] | None) -> Any:
     return without_thoughts(unlabelled(unjoined(text), labels))
 
 
-def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
-    """A column that a reward cannot do without.
-
-    Args:
-        columns: all that reached the reward.
-        name: of the column.
-        expected: the number of completions.
-        setting: the reward's argument that names the column, for messages.
-
-    Raises:
-        InputError: it is missing or of another length.
-    """
-    if name not in columns:
-        there = ", ".join(sorted(columns)) or "none"
-        raise InputError(
-            f"no column {name!r} reached the reward (columns: {there}): name it with {setting}, "
-            "and keep it in the dataset (remove_unused_columns=False)"
-        )
-    values = list(columns[name])
-    if len(values) != expected:
-        raise InputError(
-            f"{expected} completions but {len(values)} values in column {name!r}: TRL passes one "
-            "for each completion"
-        )
-    return values
+def metrics(
+    metric: Figures[T], scores: Sequence[T], texts: Sequence[object], cost: CallCost
+) -> dict[str, float]:
+    """The figures of one call, such as ``posh/precision``: the same names at every call."""
+    written = [text for text in texts if isinstance(text, str)]
+    failed = sum(score.failure is not None for score in scores)
+    of_the_call = (
+        share(sum(len(text.split()) for text in written), len(written)),
+        share(sum(map(repeated_share, written)), len(written)),
+        share(failed, len(scores)),
+        cost.seconds,
+        float(cost.requests),
+        share(cost.cached, cost.requests),
+        share(cost.doubtful, cost.requests),
+    )
+    values = {**metric.figures(scores), **dict(zip(CALL, of_the_call, strict=True))}
+    return {f"{metric.name}/{name}": value for name, value in values.items()}
 
 
-def images_of(
-    columns: Mapping[str, Any], expected: int, name: str | None = None
-) -> list[Any] | None:
-    """The image of each completion; None if the dataset has none.
-
-    TRL takes images from a column ``images``, with a list in each row, or else from ``image``,
-    with one (``grpo_trainer.py:2400``), and passes either on as it is.
-
-    Args:
-        columns: all that reached the reward.
-        expected: the number of completions.
-        name: another column, which then has to be there.
-
-    Returns:
-        One value a completion, for ``prompt_images.image_of`` to read. A list of one image is
-        that image; one of several is left as it is, which ``image_of`` refuses.
-
-    Raises:
-        InputError: the column ``name`` is missing, or the column is of another length.
-    """
-    column = name or next((each for each in ("images", "image") if each in columns), None)
-    if column is None:
-        return None
-    return [_only(each) for each in column_of(columns, column, expected, "image_column")]
+def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
+    """One value per completion, such as ``posh_f1``; ``posh_failure`` is "" where there is none."""
+    columns: dict[str, list[Any]] = {**metric.columns(scores)}
+    columns["failure"] = [str(score.failure or "") for score in scores]
+    return {f"{metric.name}_{name}": values for name, values in columns.items()}
 
 
-def _only(value: Any) -> Any:
-    if isinstance(value, list | tuple) and len(value) < 2:
-        return value[0] if value else None
-    return value
+def share(part: float, whole: int) -> float:
+    """``part`` of ``whole``; NaN if that is nothing."""
+    return part / whole if whole else math.nan

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from posh_reward.metrics.posh.aggregate import FIGURES
-from posh_reward.reward.reward_log import CALL
+from posh_reward.reward.trl import CALL
 from recipes import tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,7 @@ import pytest
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
 from posh_reward.reward.shaping import WORST, Shaping
-from posh_reward.reward.texts import completion_text
-from posh_reward.reward.trl import images_of
+from posh_reward.reward.texts import completion_text, images_of
 from posh_reward.types import Failure, PromptImage, Question
 
 REFERENCE = "A tall woman in a red dress holds a basket."

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from posh_reward import JudgeError
-from posh_reward.reward.reward_log import CALL, CallCost, extras, metrics
-from posh_reward.reward.trl import MetricReward
+from posh_reward.reward.trl import CALL, CallCost, MetricReward, extras, metrics
 from posh_reward.types import Failure, Usage
 
 GONE = Failure("engine", "gone")

@@ -1,19 +1,29 @@
-"""The protocol of coreference resolvers, and the table of those that come with the package."""
+"""Coreference resolvers: their protocol, those that come with the package, and the embedded one.
+
+The embedded resolver goes through a text once, mention by mention.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from posh_reward.errors import InputError
+from posh_reward.graph.coref import lexicon
+from posh_reward.graph.coref.antecedents import antecedent_of_nominal, antecedent_of_pronoun
+from posh_reward.graph.coref.discourse import Discourse, Referent
+from posh_reward.graph.coref.lexicon import SPEAKER, THING, gender_of
+from posh_reward.graph.coref.mentions import Mention, find_mentions
+from posh_reward.graph.coref.noun_phrases import SIDES, Words, read_words
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 RESOLVERS = {
-    "rules": "posh_reward.graph.coref.rule_coref:RuleCoreferencer",
+    "rules": "posh_reward.graph.coref.coreferencer:RuleCoreferencer",
     "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
     "none": "posh_reward.graph.coref.coreferencer:NoCoref",
 }
@@ -71,3 +81,228 @@ def load_coref(name: str = "rules") -> Coreferencer:
     module, _, attribute = path.partition(":")
     resolver: Coreferencer = getattr(import_module(module), attribute)()
     return resolver
+
+
+class RuleCoreferencer:
+    """Coreference by agreement, modifiers, binding and prominence. No model, no download."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, for signatures; the version changes with any rule or word."""
+        return "rules-1"
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        """Clusters of each text, by first mention, each with two mentions or more."""
+        return [Resolution(read_words(doc)).clusters() for doc in docs]
+
+
+class Resolution:
+    """One pass over one text, from left to right."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.discourse = Discourse()
+        self.speakers: dict[str, Referent] = {}
+
+    def clusters(self) -> Clusters:
+        """Reads the text and gives its clusters."""
+        for mention in find_mentions(self.words):
+            self.resolve(mention)
+        spans = (
+            tuple(sorted({mention.span for mention in referent.mentions}))
+            for referent in self.discourse.referents
+        )
+        return tuple(sorted(cluster for cluster in spans if len(cluster) > 1))
+
+    def resolve(self, mention: Mention) -> None:
+        """Links one mention to the referent that it resumes, or introduces a new one."""
+        if mention.elliptical:
+            mention = self.complete(mention)
+        referent = self.antecedent(mention)
+        if referent is None:
+            if self.describes_subject(mention):
+                return
+            referent = self.discourse.introduce(mention)
+            self.place(referent, mention)
+        else:
+            # "The man with a hat" of a man without one so far: the mention ends at "man".
+            extends = any(f[0] == "+" and f not in referent.facts for f in mention.modifiers)
+            if extends and mention.form == "definite":
+                mention = replace(mention, end=mention.head)
+            self.discourse.resume(referent, mention)
+        if mention.form not in ("pronoun", "group"):
+            referent.facts |= facts_of(self.words, mention)
+
+    def antecedent(self, mention: Mention) -> Referent | None:
+        """The referent that a mention resumes, by the rules for its form."""
+        speaker = speaker_of(mention)
+        if speaker:
+            return self.speakers.get(speaker)
+        if mention.form == "pronoun":
+            return antecedent_of_pronoun(self.words, self.discourse, mention)
+        if mention.count == "two" and self.words.lower[mention.start] == "both":
+            return self.pair(mention)
+        antecedent = antecedent_of_nominal(self.discourse, mention, self.possessor(mention))
+        return antecedent or self.cataphor(mention)
+
+    def possessor(self, mention: Mention) -> Referent | None:
+        """The owner: the referent of "his" in "his head"."""
+        if mention.possessor is None:
+            return None
+        return self.discourse.owner.get(mention.possessor)
+
+    def place(self, referent: Referent, mention: Mention) -> None:
+        """Links a new referent to its owner, its group and its members."""
+        speaker = speaker_of(mention)
+        if speaker:
+            self.speakers[speaker] = referent
+        referent.possessor = self.possessor(mention)
+        referent.members = [
+            self.discourse.owner[part] for part in mention.parts if part in self.discourse.owner
+        ]
+        if mention.form == "definite" and "p" not in mention.number and mention.modifiers:
+            whole = next(
+                (r for r in self.discourse.of_noun(mention.lemma) if "p" in r.number), None
+            )
+            if whole is not None:
+                whole.members.append(referent)
+
+    def complete(self, mention: Mention) -> Mention:
+        """An elliptical phrase with the noun that it omits: "ship" for "the third" of three."""
+        source = self.ellipsis(mention)
+        if source is None:
+            return mention
+        noun = next((m for m in source.mentions if m.lemma and m.form != "pronoun"), None)
+        return replace(mention, lemma=noun.lemma if noun else "", gender=source.gender)
+
+    def ellipsis(self, mention: Mention) -> Referent | None:
+        """The referent whose noun an elliptical phrase omits."""
+        if mention.end > mention.head and self.words.lower[mention.head + 1] == "of":
+            return self.discourse.owner.get(mention.end) or self.owner_inside(mention)
+        recent = [r for r in reversed(self.discourse.active) if r.last.form != "group"]
+        if mention.form == "indefinite":
+            return recent[0] if recent else None
+        groups = (r for r in recent if r.count or r.members)
+        return next(groups, None) or next((r for r in recent if "p" in r.number), None)
+
+    def owner_inside(self, mention: Mention) -> Referent | None:
+        """The referent of the "of" phrase: the awnings of "one of the awnings in front"."""
+        owner = self.discourse.owner
+        return next(
+            (owner[i] for i in range(mention.head + 2, mention.end + 1) if i in owner), None
+        )
+
+    def pair(self, mention: Mention) -> Referent | None:
+        """The referent that "both" resumes: the latest pair."""
+        for referent in reversed(self.discourse.active):
+            two = referent.count == "two" or len(referent.members) == 2
+            if two and (not mention.lemma or mention.lemma in referent.lemmas):
+                return referent
+        return None
+
+    def cataphor(self, mention: Mention) -> Referent | None:
+        """The referent of a pronoun before its noun: "In her hands, a woman holds a bowl"."""
+        if mention.role != "subject" or mention.form == "group":
+            return None
+        for referent in reversed(self.discourse.active[-6:]):
+            first = referent.mentions[0]
+            orphan = all(m.form == "pronoun" for m in referent.mentions) and not speaker_of(first)
+            if orphan and first.sentence == mention.sentence and agreeing(first, mention):
+                return referent
+        return None
+
+    def describes_subject(self, mention: Mention) -> bool:
+        """Test for a predicate noun that describes the subject, to which it may refer later."""
+        subject = predicate_noun_of(self.words, mention)
+        referent = self.discourse.owner.get(subject) if subject is not None else None
+        if referent is None or (referent.last.form == "pronoun" and referent.gender == THING):
+            return False
+        if mention.lemma and gender_of(mention.lemma) not in (None, THING):
+            referent.lemmas.add(mention.lemma)
+            self.discourse.call(referent, mention.lemma)
+            referent.facts |= mention.modifiers
+            return True
+        return False
+
+
+def speaker_of(mention: Mention) -> str:
+    """Whom a mention of the viewer, writer or reader means ("we", "i", "you"); else empty."""
+    if mention.form == "pronoun":
+        return SPEAKER.get(mention.lemma, "")
+    return "we" if mention.form == "definite" and mention.lemma == "viewer" else ""
+
+
+def agreeing(pronoun: Mention, noun: Mention) -> bool:
+    """Test whether a pronoun and a noun after it agree in number and sex."""
+    if not pronoun.number & noun.number or noun.gender is None or pronoun.gender is None:
+        return False
+    return bool(pronoun.gender & noun.gender)
+
+
+HAVING = frozenset("wear have hold carry".split())
+
+
+def facts_of(words: Words, mention: Mention) -> set[str]:
+    """Facts that are stated outside of the phrase: {"old"} of the man in "The man is old".
+
+    "=sleep" says that it is the subject of this verb; "+hat" that it wears, has, holds or carries
+    one, which a later phrase may express as "with a hat".
+    """
+    facts = loose_adjectives(words, mention.end + 1) | fronted_side(words, mention)
+    verb = words.head[mention.head]
+    if words.dep[mention.head] not in ("nsubj", "nsubjpass") or verb == mention.head:
+        return facts
+    facts.add(f"={words.lemma[verb]}")
+    for child in words.children[verb]:
+        dep = words.dep[child]
+        if dep in ("acomp", "oprd") or (dep == "attr" and words.pos[child] == "ADJ"):
+            facts.add(words.lower[child])
+        elif dep in ("dobj", "obj") and words.lemma[verb] in HAVING:
+            facts.add(f"+{words.lemma[child]}")
+        elif dep == "prep" and words.lower[child] in ("in", "with"):
+            facts |= {f"+{words.lemma[i]}" for i in words.children[child] if words.dep[i] == "pobj"}
+    return facts
+
+
+def loose_adjectives(words: Words, token: int) -> set[str]:
+    """{"taller", "thinner"} of "the woman, taller and thinner, has"."""
+    facts: set[str] = set()
+    if token >= len(words) or words.lower[token] != ",":
+        return facts
+    sentence, token = words.sentence[token], token + 1
+    while token < len(words) and words.sentence[token] == sentence:
+        if words.pos[token] == "ADJ":
+            facts.add(words.lower[token])
+        elif words.pos[token] not in ("ADV", "CCONJ", "PUNCT") or words.lower[token] == ";":
+            break
+        token += 1
+    ends_phrase = token < len(words) and words.pos[token] in ("VERB", "AUX", "ADP", "PUNCT", "NOUN")
+    return facts if ends_phrase and words.pos[token] != "NOUN" else set()
+
+
+def fronted_side(words: Words, mention: Mention) -> set[str]:
+    """{"+left"} of the book in "To our left, a small book ..."."""
+    start = mention.start
+    fronted = start >= 4 and words.lower[start - 1] == "," and words.lower[start - 2] in SIDES
+    if not fronted or words.lower[start - 3] not in ("our", "the"):
+        return set()
+    return {f"+{words.lower[start - 2]}"}
+
+
+def predicate_noun_of(words: Words, mention: Mention) -> int | None:
+    """The subject that a predicate noun describes: "man" for "shepherd", "The man is a shepherd".
+
+    None for inversions ("Behind the women are three stalls"), which introduce something new.
+    """
+    if words.dep[mention.head] != "attr" or mention.form not in ("indefinite", "bare"):
+        return None
+    verb = words.head[mention.head]
+    subject = words.child(verb, "nsubj")
+    if subject is None or not subject < verb < mention.head or words.lemma[verb] != "be":
+        return None
+    first = next((i for i in range(subject, -1, -1) if words.pos[i] in ("ADP", "DET")), subject)
+    inverted = words.pos[first] == "ADP" or (first > 0 and words.pos[first - 1] == "ADP")
+    same_number = lexicon.has("pair", mention.lemma) or (
+        (words.tag[subject] in ("NNS", "NNPS")) == ("p" in mention.number)
+    )
+    return subject if same_number and not inverted else None
