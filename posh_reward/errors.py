@@ -24,6 +24,10 @@ class JudgeError(PoshError, RuntimeError):
     """A judge cannot work at all (as opposed to one judgment that failed)."""
 
 
+class BusyError(PoshError, RuntimeError):
+    """So much waits already that no more is taken; later it may be."""
+
+
 class ForkError(PoshError, RuntimeError):
     """A fork, made while another thread was scoring, would wait for ever for its locks."""
 

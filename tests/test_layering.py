@@ -24,7 +24,8 @@ FLOORS = [
     {"metrics"},
     {"reward", "study"},
     {"training", "attack"},
-    {"adapters", "serve"},
+    {"serve"},
+    {"adapters"},
     {"cli"},
 ]
 """From the ground up. A room imports from lower floors and from itself."""
