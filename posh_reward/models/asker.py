@@ -1,4 +1,4 @@
-"""Asks a model each distinct prompt once, keeps what it said in a store, and counts."""
+"""Each distinct prompt to a model once; answers kept in a store, and counted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -45,7 +45,7 @@ class Sleeper(Protocol):
 
 @contextmanager
 def awake(*sleepers: Sleeper) -> Iterator[None]:
-    """All are awake meanwhile, and asleep afterwards, also if one of them cannot wake."""
+    """Keep all awake in this context; those that woke sleep again if another one cannot."""
     with ExitStack() as stack:
         for each in sleepers:
             each.wake()
@@ -71,7 +71,7 @@ class AnswerKind(Generic[A]):
 
 
 class Asker:
-    """Stands between a metric, which has prompts, and a model, which answers them.
+    """The way from a metric, which has prompts, to a model, which answers them.
 
     Without a store nothing is kept between calls: of the twelve thousand questions of a training
     step, one or two have been asked before (``tools.bench.tokens training``).
@@ -88,7 +88,7 @@ class Asker:
 
     @contextmanager
     def awake(self, prompts: Sequence[object]) -> Iterator[None]:
-        """The model is awake meanwhile, if there is anything to ask it."""
+        """Keep the model awake in this context, if there is anything to ask it."""
         with awake(*[self.model] if prompts else ()):
             yield
 
@@ -124,25 +124,25 @@ class Asker:
         return replies
 
     def _answers(self, prompts: Sequence[Prompt], asking: AnswerKind[A]) -> list[A]:
-        """Answers from the store or the model; equal prompts share one, failures are not kept.
-
-        Prompts go to the model by their images, then in alphabetical order: those with equal
-        beginnings are neighbours, and the order of the requests does not matter.
-        """
+        """Answers from the store or the model; equal prompts share one, failures are not kept."""
+        # Sorted, because a model's cache of prefixes holds little: prompts with the same images
+        # and beginning must be neighbours to profit from it.
         distinct = sorted(set(prompts), key=lambda prompt: (prompt.images, prompt))
-        known = self._recall(distinct, asking)
+        answer_of = self._recall(distinct, asking)
         blind = [] if self.model.sees else [each for each in distinct if each.images]
-        known |= dict.fromkeys(blind, asking.failed(BLIND))
-        new = [each for each in distinct if each not in known]
+        answer_of |= dict.fromkeys(blind, asking.failed(BLIND))
+        new = [each for each in distinct if each not in answer_of]
         if new:
             started = time.perf_counter()
             with at_work():
                 fresh = dict(zip(new, map(asking.check, asking.ask(new)), strict=True))
             self.model.usage.seconds += time.perf_counter() - started
-            self._keep(fresh, asking)
-            known.update(fresh)
+            answer_of.update(fresh)
+            if self.store is not None:
+                sound = {p.key: asking.write(a) for p, a in fresh.items() if a.failure is None}
+                self.store.put(asking.kind, asking.space, sound)
         self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
-        answers = [known[each] for each in prompts]
+        answers = [answer_of[each] for each in prompts]
         failures = self.model.usage.failures
         reasons = Counter(str(answer.failure) for answer in answers if answer.failure is not None)
         for reason, count in reasons.items():
@@ -154,18 +154,13 @@ class Asker:
         if self.store is None:
             return {}
         keys = {each.key: each for each in prompts}
-        known: dict[Prompt, A] = {}
-        for key, written in self.store.get(asking.kind, asking.space, list(keys)).items():
+        answers: dict[Prompt, A] = {}
+        for key, row in self.store.get(asking.kind, asking.space, list(keys)).items():
             with suppress(ValueError, TypeError):
-                answer = asking.check(asking.read(written))
+                answer = asking.check(asking.read(row))
                 if answer.failure is None:
-                    known[keys[key]] = answer
-        return known
-
-    def _keep(self, answers: Mapping[Prompt, A], asking: AnswerKind[A]) -> None:
-        if self.store is not None:
-            items = {p.key: asking.write(a) for p, a in answers.items() if a.failure is None}
-            self.store.put(asking.kind, asking.space, items)
+                    answers[keys[key]] = answer
+        return answers
 
     def _note(self, verdicts: Sequence[Verdict]) -> None:
         """Count replies without a label, and warn once if most are."""
@@ -190,9 +185,9 @@ def write_verdict(verdict: Verdict) -> str:
     return json.dumps([verdict.probabilities, verdict.unparsed, verdict.mass])
 
 
-def read_verdict(written: str) -> Verdict:
+def read_verdict(row: str) -> Verdict:
     """Undo ``write_verdict``."""
-    probabilities, unparsed, mass = json.loads(written)
+    probabilities, unparsed, mass = json.loads(row)
     return Verdict(tuple(probabilities), unparsed=unparsed, mass=mass)
 
 
@@ -208,13 +203,13 @@ def write_reply(reply: Reply) -> str:
     return json.dumps(reply.text)
 
 
-def read_reply(written: str) -> Reply:
+def read_reply(row: str) -> Reply:
     """Undo ``write_reply``.
 
     Raises:
         ValueError: the row was not written by it.
     """
-    text = json.loads(written)
+    text = json.loads(row)
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"not a reply: {written[:40]!r}")
+        raise ValueError(f"not a reply: {row[:40]!r}")
     return Reply(text)

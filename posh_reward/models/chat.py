@@ -55,14 +55,16 @@ class Chat:
 
         Where the tokenizer would join prefix and suffix, only the template's are counted.
         """
+        # Tokenising dominates the host's time, and thousands of questions share a description: so
+        # each prefix is tokenised once, and only the short rests anew.
         starts = self._prefixes(prompts)
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
-        found = []
+        splits = []
         for prompt, rest in zip(prompts, rests, strict=True):
             before, after = self._frame(len(prompt.images))
             head = before + (starts[prompt.prefix] or [])
-            found.append((head + rest + after, len(head)))
-        return found
+            splits.append((head + rest + after, len(head)))
+        return splits
 
     def _frame(self, images: int) -> tuple[list[int], list[int]]:
         """Ids of what the template puts before and after a message with so many images."""
@@ -86,6 +88,8 @@ class Chat:
 
     def _start(self, first: Prompt) -> list[int] | None:
         """Ids of a prefix; None if they depend on what follows it."""
+        # One prompt stands for all with its prefix: tokenizers join only within a word, and a
+        # metric's suffixes begin with the same one.
         start = self._ids(first.prefix)
         whole = self._ids(first.text)
         return start if start + self._ids(first.suffix) == whole else None

@@ -81,9 +81,9 @@ def load_encoder(name: str) -> Encoder:
     return encode
 
 
-def encoder_of(given: str | Encoder) -> Encoder:
-    """The encoder that was passed in, or the one of a name."""
-    return load_encoder(given) if isinstance(given, str) else given
+def encoder_of(encoder: str | Encoder) -> Encoder:
+    """The encoder itself, or the one of that name."""
+    return load_encoder(encoder) if isinstance(encoder, str) else encoder
 
 
 def name_of(encoder: str | Encoder) -> str:
@@ -105,26 +105,26 @@ def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> Floats:
     """
     if not texts:
         return np.zeros((0, 1))
-    found = np.asarray(encoder(list(texts)), dtype=np.float64)
-    if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+    vectors = np.asarray(encoder(list(texts)), dtype=np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
         raise ValueError(f"the encoder gave no finite vector for each of {len(texts)} texts")
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    unit: Floats = found / np.where(lengths > 0, lengths, 1)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Floats = vectors / np.where(lengths > 0, lengths, 1)
     return unit
 
 
 def embedded(texts: Sequence[str]) -> Floats:
-    """(texts, 2048): words without inflection, their spelling, and their order, hashed.
+    """Hashed vectors (texts, 2048) of words without inflection, their spelling and their order.
 
     It sees that "red dress" and "the dresses are red" share two words. It does not know that a
     frock is a dress, that crimson is a red, or that "no hat" is not a hat.
     """
-    found = np.zeros((len(texts), DIMENSIONS))
-    for row, text in zip(found, texts, strict=True):
+    vectors = np.zeros((len(texts), DIMENSIONS))
+    for row, text in zip(vectors, texts, strict=True):
         for feature, weight in features(text):
             places, signs = _place(feature)
             np.add.at(row, list(places), np.multiply(signs, weight))
-    return found
+    return vectors
 
 
 def features(text: str) -> Iterator[tuple[str, float]]:

@@ -1,7 +1,6 @@
 """A language model that does not think: for our tests and for our users'.
 
-Its answers depend on the prompt alone, so they are the same in any order, batch or process. It
-can be told to fail.
+Its answers depend on the prompt alone, so they are the same in any order, batch or process.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ Writer = Callable[[Prompt], "str | Failure"]
 
 def quoted_words(prompt: Prompt) -> float:
     """1 plus 4 times the share of the suffix's quoted words that the prefix's first line has."""
-    asked = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', prompt.suffix)).lower()))
+    quotation = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', prompt.suffix)).lower()))
     there = set(re.findall(r"\w+", prompt.prefix.partition("\n")[0].lower()))
-    return 1 + 4 * len(asked & there) / len(asked) if asked else 1.0
+    return 1 + 4 * len(quotation & there) / len(quotation) if quotation else 1.0
 
 
 def quoted(prompt: Prompt) -> str:
     """The suffix's first quotation, after "the"."""
-    found = re.search('"([^"]*)"', prompt.suffix)
-    return f"the {found[1] if found else ''}"
+    match = re.search('"([^"]*)"', prompt.suffix)
+    return f"the {match[1] if match else ''}"
 
 
 class Recorder:
@@ -41,23 +40,23 @@ class Recorder:
         """Calls of ``sleep``, ``wake`` and ``close``, in order."""
 
     def sleep(self) -> None:
-        """Do nothing but record the call."""
+        """Record the call."""
         self.events.append("sleep")
 
     def wake(self) -> None:
-        """Do nothing but record the call."""
+        """Record the call."""
         self.events.append("wake")
 
     def close(self) -> None:
-        """Do nothing but record the call."""
+        """Record the call."""
         self.events.append("close")
 
 
 class FakeModel(Recorder):
-    """Answers by pure functions of the prompt, and records every prompt.
+    """A model that answers by pure functions of the prompt, and records every prompt.
 
     Args:
-        grader: what it chooses; by default the share of quoted words found.
+        grader: what it chooses; by default the share of quoted words that the prefix has.
         writer: what it writes; by default "the" and what is quoted.
         name: what signatures and stores say.
         sees: whether it takes prompts with images.

@@ -18,9 +18,9 @@ def commit(model: str, revision: str | None) -> str:
     from huggingface_hub import model_info, try_to_load_from_cache
 
     try:
-        found = model_info(model, revision=revision, timeout=10).sha
-        assert found is not None, "a model has a commit"
-        return found
+        sha = model_info(model, revision=revision, timeout=10).sha
+        assert sha is not None, "a model has a commit"
+        return sha
     except Exception:
         cached = try_to_load_from_cache(model, "config.json", revision=revision)
         if not isinstance(cached, str):
@@ -36,9 +36,9 @@ def model_file(model: str, commit: str, name: str) -> Path:
 
 
 def model_type(config: Path) -> str:
-    """The ``model_type`` of a model, from its ``config.json``; empty if it says none."""
-    said = json.loads(config.read_text(encoding="utf-8"))
-    return str(said.get("model_type", "")) if isinstance(said, dict) else ""
+    """The ``model_type`` in a model's ``config.json``; empty if there is none."""
+    fields = json.loads(config.read_text(encoding="utf-8"))
+    return str(fields.get("model_type", "")) if isinstance(fields, dict) else ""
 
 
 def fingerprint(folder: Path) -> str:

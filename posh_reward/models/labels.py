@@ -42,7 +42,7 @@ def check_reading(reading: str) -> None:
 def label_tokens(
     tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], reading: LabelReading = "labels"
 ) -> tuple[tuple[int, ...], ...]:
-    """For each label the ids of all tokens that say it under a reading (``says``).
+    """Ids, for each label, of all tokens that say it under a reading (``says``).
 
     ``"1"`` may be there as itself, with a blank (``"Ġ1"``, ``"▁1"``) and as a byte (``"<0x31>"``).
     """

@@ -23,27 +23,27 @@ SHIPPED = ("transformers", "vllm")
 be shipped."""
 
 
-def model_settings(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
+def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
     """``settings_of``, with the shipped ones for a language model's name on its own."""
     if isinstance(which, str) and which in SHIPPED:
         return read_settings(shipped(f"configs/judge/{which}.yaml"))
-    return settings_of(which, known, what)
+    return settings_of(which, names, what)
 
 
-def model_of(given: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
+def model_of(which: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
     """The model that was passed in, or the one of a name or of settings.
 
     Args:
-        given: a name, a settings file or a mapping, as for ``load_model``, or a ``Model``.
+        which: a name, a settings file or a mapping, as for ``load_model``, or a ``Model``.
         sees: whether it has to take images.
 
     Raises:
         InputError: it is not a model, or does not take images and has to.
         ConfigError: the settings have a value that cannot be used.
     """
-    model: Model = load_model(given) if isinstance(given, str | Mapping) else given
+    model: Model = load_model(which) if isinstance(which, str | Mapping) else which
     if not (hasattr(model, "choose") and hasattr(model, "write")):
-        raise InputError(f"model is {given!r}: give a name, a settings file or a Model")
+        raise InputError(f"model is {which!r}: give a name, a settings file or a Model")
     if sees and not model.sees:
         raise InputError(f"{model.name} does not take images: name a model that sees")
     return model

@@ -44,7 +44,7 @@ class Prompt(NamedTuple):
 
 
 class Model(Protocol):
-    """Answers user messages, thinking off. Listed in ``models/load_model.py``.
+    """A language model that answers user messages, thinking off; see ``models/load_model.py``.
 
     One bad prompt never spoils its neighbours.
     """
@@ -106,44 +106,44 @@ class Model(Protocol):
         ...
 
 
-def sound_verdict(given: object, labels: int) -> Verdict:
-    """A verdict that can be relied on: the given one, or a failure in its place.
+def sound_verdict(verdict: object, labels: int) -> Verdict:
+    """The verdict if it can be relied on, else a failure in its place.
 
     Judges and models are anybody's code. One NaN among a hundred grades would be the mean.
 
     Args:
-        given: what a judge or a model gave for one question.
+        verdict: a judge's or a model's answer to one question.
         labels: how many labels it chose among.
     """
-    if not isinstance(given, Verdict):
+    if not isinstance(verdict, Verdict):
         return Verdict(None, NOT_A_VERDICT)
-    if given.failure is not None or given.probabilities is None:
-        return Verdict(None, _reason(given.failure))
+    if verdict.failure is not None or verdict.probabilities is None:
+        return Verdict(None, _reason(verdict.failure))
     try:
-        shares, mass = given.probabilities, given.mass
+        shares, mass = verdict.probabilities, verdict.mass
         if len(shares) != labels or min(shares) < 0 or not 0 <= mass <= 1 + ROUNDING:
             return UNSOUND
         if not abs(sum(shares) - 1) <= ROUNDING:  # nor is NaN
             return UNSOUND
         if type(shares) is tuple and {float}.issuperset(map(type, (*shares, mass))):
-            return given
+            return verdict
         # numpy's numbers cannot be written as JSON.
-        return Verdict(tuple(map(float, shares)), None, bool(given.unparsed), float(mass))
-    except Exception:  # comparing and adding whatever was given may raise anything
+        return Verdict(tuple(map(float, shares)), None, bool(verdict.unparsed), float(mass))
+    except Exception:  # comparing and adding foreign objects may raise anything
         return UNSOUND
 
 
-def sound_reply(given: object) -> Reply:
-    """A reply whose text can be used: the given one, or a failure in its place."""
-    if not isinstance(given, Reply):
+def sound_reply(reply: object) -> Reply:
+    """The reply if its text can be used, else a failure in its place."""
+    if not isinstance(reply, Reply):
         return Reply(None, NOT_A_REPLY)
-    if given.failure is not None or given.text is None:
-        return Reply(None, _reason(given.failure))
+    if reply.failure is not None or reply.text is None:
+        return Reply(None, _reason(reply.failure))
     try:
-        given.text.encode("utf-8")  # half of a surrogate pair cannot be printed or saved
+        reply.text.encode("utf-8")  # half of a surrogate pair cannot be printed or saved
     except (AttributeError, UnicodeEncodeError):
         return Reply(None, NOT_A_REPLY)
-    return given
+    return reply
 
 
 def savable(text: str) -> str:

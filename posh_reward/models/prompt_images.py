@@ -67,24 +67,24 @@ def check_max_pixels(max_pixels: int, factor: int) -> None:
         )
 
 
-def image_of(given: object) -> PromptImage | Failure:
+def image_of(source: object) -> PromptImage | Failure:
     """The image, turned upright and in RGB; a failure if it cannot be read.
 
     Args:
-        given: a ``PromptImage``, a PIL image, a path, the bytes of a file, or a mapping with
+        source: a ``PromptImage``, a PIL image, a path, the bytes of a file, or a mapping with
             ``bytes`` or ``path`` as in a column of Hugging Face datasets. Nothing is ever
             fetched. A failure to find it stays what it is.
     """
-    if isinstance(given, PromptImage | Failure):
-        return given
+    if isinstance(source, PromptImage | Failure):
+        return source
     try:
         from PIL import Image
     except ImportError:
         return NO_PILLOW
     try:
-        if isinstance(given, Image.Image):
-            return _prompt_image(given)
-        source = _source(given)
+        if isinstance(source, Image.Image):
+            return _prompt_image(source)
+        source = _source(source)
         if isinstance(source, Failure):
             return source
         with open_image(source) as image:
@@ -97,32 +97,31 @@ def image_of(given: object) -> PromptImage | Failure:
 
 def images_of(images: Iterable[object]) -> list[PromptImage | Failure]:
     """Each image, in order; one that comes several times is read and held in memory once."""
-    known: dict[object, PromptImage | Failure] = {}
-    given = list(images)  # whose ids are their own only while all of them live
-    keys = [image if isinstance(image, str | Path) else id(image) for image in given]
-    for key, image in zip(keys, given, strict=True):
-        if key not in known:
-            known[key] = image_of(image)
-    return [known[key] for key in keys]
+    by_key: dict[object, PromptImage | Failure] = {}
+    sources = list(images)  # whose ids are their own only while all of them live
+    keys = [image if isinstance(image, str | Path) else id(image) for image in sources]
+    for key, image in zip(keys, sources, strict=True):
+        if key not in by_key:
+            by_key[key] = image_of(image)
+    return [by_key[key] for key in keys]
 
 
-def _source(given: object) -> bytes | str | Path | Failure:
-    if isinstance(given, Mapping):
-        held = given.get("bytes")
-        given = held if held is not None else given.get("path")
-    if given is None or given == "":
+def _source(value: object) -> bytes | str | Path | Failure:
+    if isinstance(value, Mapping):
+        content = value.get("bytes")
+        value = content if content is not None else value.get("path")
+    if value is None or value == "":
         return MISSING
-    if isinstance(given, int) or (
-        isinstance(given, str) and given.isdecimal() and not path_exists(given)
+    # A table that was scored from a dataset names its images by row: "17" is hardly a path.
+    if isinstance(value, int) or (
+        isinstance(value, str) and value.isdecimal() and not path_exists(value)
     ):
-        return Failure("text", NUMBERED.format(given))
-    if isinstance(given, bytes | str):
-        return given
-    return (
-        Path(given)
-        if isinstance(given, PathLike)
-        else Failure("text", f"{type(given).__name__} is not an image")
-    )
+        return Failure("text", NUMBERED.format(value))
+    if isinstance(value, PathLike):
+        return Path(value)
+    if isinstance(value, bytes | str):
+        return value
+    return Failure("text", f"{type(value).__name__} is not an image")
 
 
 def _prompt_image(image: Image.Image) -> PromptImage | Failure:
@@ -161,6 +160,8 @@ def size_for_model(
             f"an image of {width} x {height} pixels is too long and thin: crop it to less than "
             f"{LONGEST_SIDE} times its shorter side"
         )
+    # As ``smart_resize`` of transformers, to the pixel: the order of rounding decides how many
+    # tokens an image takes, and a processor that disagrees would resize it once more.
     sides = [round(side / factor) * factor for side in (width, height)]
     if math.prod(sides) > max_pixels:
         shrunk = math.sqrt(width * height / max_pixels)
@@ -176,7 +177,7 @@ def size_for_model(
 def resize_for_model(
     image: Image.Image, factor: int, min_pixels: int, max_pixels: int
 ) -> Image.Image:
-    """The image in RGB and in its settled size; a processor then leaves it as it is.
+    """The image in RGB and in its model's size; a processor then leaves it as it is.
 
     Raises:
         InputError: it is too long and thin.

@@ -275,7 +275,7 @@ def test_little_room_costs_time_but_no_accuracy() -> None:
         assert_as_alone(small.choose(prompts, DIGITS), model, prompts)
         assert small._loaded is not None
         assert small._loaded.images is not None
-        kept = small._loaded.images.kept
+        kept = small._loaded.images.cache
         assert kept._tokens() <= kept.room
     assert small.usage.prompt_tokens_computed > 2 * judge.usage.prompt_tokens_computed - 1000
     tiny = model_of(model, memory_gb=2 * 5 * per_token / 2**30)
@@ -317,7 +317,7 @@ def test_images_kept_for_later_make_way_when_memory_runs_out() -> None:
     assert runner is not None
 
     def check(_module: object, _inputs: object) -> None:
-        if runner.kept:
+        if runner.cache:
             raise torch.OutOfMemoryError("what is kept leaves no room")
 
     hook = model.model.language_model.register_forward_pre_hook(check)

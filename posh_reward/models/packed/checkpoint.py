@@ -1,4 +1,4 @@
-"""Loads a language model, or says what is missing. Reads safetensors only, and runs no code."""
+"""Loading of a language model, from safetensors only; no code of a checkpoint is run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ SPARE = 1.1
 
 
 def require_libraries() -> None:
-    """Check that torch and transformers can be imported.
-
-    Raises:
-        MissingDependencyError: one of them cannot.
-    """
+    """Raise ``MissingDependencyError`` unless torch and transformers can be imported."""
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401
@@ -49,14 +45,14 @@ def device_of(device: str) -> torch.device:
         # A trainer makes its card the current one; a launcher only says which rank this is.
         return torch.device("cuda", current or (rank if rank < torch.cuda.device_count() else 0))
     try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
+        torch_device = torch.device(device)
+        torch.empty(1, device=torch_device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"the judge cannot use the device {device!r} ({str(error).splitlines()[0]}): "
             'choose "auto", "cpu" or "cuda"'
         ) from None
-    return chosen
+    return torch_device
 
 
 def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
@@ -70,12 +66,12 @@ def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torc
     if dtype == "auto":
         stored = getattr(config, "dtype", None) or torch.float32
         return torch.float32 if device.type == "cpu" else stored
-    chosen = getattr(torch, dtype, None)
-    if not isinstance(chosen, torch.dtype) or not chosen.is_floating_point:
+    torch_dtype = getattr(torch, dtype, None)
+    if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
         raise ConfigError(
             f'the judge cannot have dtype {dtype!r}: choose "auto", "bfloat16" or "float32"'
         )
-    return chosen
+    return torch_dtype
 
 
 def load_config(model: str, revision: str | None) -> PretrainedConfig:
@@ -167,7 +163,7 @@ def check_room(
 
 @contextmanager
 def whole_weights() -> Iterator[None]:
-    """In this context each process loads a whole model, however the trainer divides its own.
+    """Load whole models in this context, however the trainer divides its own.
 
     Otherwise transformers would divide every model that is loaded under ZeRO-3, and leave it
     empty on all ranks but one under FSDP.
@@ -175,14 +171,16 @@ def whole_weights() -> Iterator[None]:
     from transformers.integrations import deepspeed
 
     reference = getattr(deepspeed, "_hf_deepspeed_config_weak_ref", None)
-    divided = reference() if reference is not None else None
+    # transformers holds the trainer's DeepSpeed settings by a weak reference: take the settings
+    # themselves, so that they live until they are put back.
+    zero3 = reference() if reference is not None else None
     fsdp = os.environ.pop("ACCELERATE_USE_FSDP", None)
     deepspeed.unset_hf_deepspeed_config()
     try:
         yield
     finally:
-        if divided is not None:
-            deepspeed.set_hf_deepspeed_config(divided)
+        if zero3 is not None:
+            deepspeed.set_hf_deepspeed_config(zero3)
         if fsdp is not None:
             os.environ["ACCELERATE_USE_FSDP"] = fsdp
 

@@ -1,4 +1,4 @@
-"""Everything that exists once a model is loaded."""
+"""A loaded model with its tokenizer, its runners, and its room for states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PromptTokens = TextTokens | ImageTokens
 
 @dataclass(frozen=True, slots=True)
 class PackedModel:
-    """A model, and what asks it."""
+    """Everything that exists once a model is loaded."""
 
     chat: Chat
     runner: TextRunner
@@ -47,15 +47,15 @@ class PackedModel:
     @property
     def stops(self) -> set[int]:
         """Tokens that end a reply."""
-        said = getattr(self.runner.model.generation_config, "eos_token_id", None)
-        several = said if isinstance(said, list) else [said]
+        ends = getattr(self.runner.model.generation_config, "eos_token_id", None)
+        several = ends if isinstance(ends, list) else [ends]
         stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}
         return {token for token in stops if token is not None}
 
     @property
     def is_empty(self) -> bool:
-        """True if no states are kept."""
-        return not (self.runner.states.layers or (self.images and self.images.kept))
+        """True if there are no states."""
+        return not (self.runner.states.layers or (self.images and self.images.cache))
 
     def clear(self, room: int) -> None:
         """Give up all states; from now on there is room for those of so many tokens."""
@@ -67,12 +67,14 @@ class PackedModel:
         too_long = Failure(
             "prompt", f"the prompt is longer than the model's context of {self.context} tokens"
         )
-        found: list[PromptTokens | Failure] = []
-        for prompt, (ids, shared) in zip(prompts, self._split(prompts), strict=True):
+        encoded: list[PromptTokens | Failure] = []
+        # A blind model's template has no place for images; prompts with images fail below.
+        texts = prompts if self.images else [each._replace(images=()) for each in prompts]
+        for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
             each = self._tokens(prompt, ids, shared)
             long = not isinstance(each, Failure) and len(each) + reply > self.context
-            found.append(too_long if long else each)
-        return found
+            encoded.append(too_long if long else each)
+        return encoded
 
     def ask(
         self, encoded: Mapping[int, PromptTokens], ask: Callable[[Any, list[Any]], list[Any]]
@@ -92,12 +94,6 @@ class PackedModel:
         text: str = self.chat.tokenizer.decode(reply, skip_special_tokens=True).strip()
         return Reply(text)
 
-    def _split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
-        """Tokens of the prompts; of the text alone where there is nothing to see with."""
-        if self.images is None:
-            prompts = [prompt._replace(images=()) for prompt in prompts]
-        return self.chat.split(prompts)
-
     def _tokens(self, prompt: Prompt, ids: list[int], shared: int) -> PromptTokens | Failure:
         if not prompt.images:
             return TextTokens.of(ids, shared)
@@ -107,7 +103,7 @@ class PackedModel:
 def ready_model(
     model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
 ) -> PackedModel:
-    """A model that has been checked to give each prompt the answer that it would get alone.
+    """Make a model ready, and check that each prompt gets the answer that it would get alone.
 
     Args:
         model: on its device; put into evaluation mode.

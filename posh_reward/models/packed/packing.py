@@ -60,8 +60,9 @@ def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
 
 def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
     """Indices of rows, in groups that need little padding and fit into memory."""
-    # Short questions that continue long prefixes and long prefixes themselves would pad each other:
-    # first by length of path, in steps that keep few groups, then by length of the row.
+    # A group costs rows x (longest row) queries over (longest path) keys. Short questions that
+    # continue long prefixes, and long prefixes themselves, would pad each other: sort by length of
+    # path first, in coarse steps lest each group be one row, then by length of the row.
     group: list[int] = []
     longest = 0
     for index in sorted(
@@ -70,7 +71,7 @@ def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
         length, path = len(rows[index].ids), len(rows[index].path)
         if group and (
             (len(group) + 1) * max(longest, path) > GROUP_KEYS
-            or length > len(rows[group[0]].ids) * 1.25 + 16
+            or length > len(rows[group[0]].ids) * 1.25 + 16  # rows ascend: the first is shortest
         ):
             yield group
             group, longest = [], 0
@@ -131,7 +132,7 @@ class RowGroup:
         # Padding repeats a token of the same row: no prompt ever touches another's states. A
         # repeated query is computed for nothing and dropped by ``real``; a repeated key lies
         # beyond every query's position, so the causal mask hides it.
-        column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]
+        column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]  # (width,) each
         query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
         # A position is an index into the row's own path, whatever slots the path runs through.
         starts = [len(row.path) - len(row.ids) for row in rows]
@@ -182,6 +183,8 @@ class Pack:
     """
 
     def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
+        # All rows lie end to end in one sequence without padding: linear layers, which take most of
+        # the time, see no wasted token. Only ``groups`` pad, and only for attention.
         lengths = [len(row.ids) for row in rows]
         ends = np.cumsum(lengths)
         offsets = (ends - lengths).tolist()
@@ -205,7 +208,9 @@ class Pack:
 
     def run(self, model: PreTrainedModel) -> torch.Tensor:
         """Logits (prompts, vocabulary) after the prompts that end here, in their order."""
-        with torch.autocast(model.device.type, enabled=False):  # the trainer's, if it has any
+        # The trainer's autocast, if it has one, would round a float32 judge to bfloat16. The cache
+        # of transformers is off: ``attend`` reads and writes ``states`` in its place.
+        with torch.autocast(model.device.type, enabled=False):
             logits: torch.Tensor = model(
                 input_ids=self.ids[None],
                 position_ids=self.positions[None],
@@ -298,12 +303,12 @@ def attention(
     Raises:
         JudgeError: the layer wants something that packed attention does not have.
     """
-    wanted = [
+    extras = [
         name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None
     ]
-    if pack is None or wanted:
+    if pack is None or extras:
         raise JudgeError(
-            f"{type(module).__name__} needs {wanted[0] if wanted else 'its own way to attend'}, "
+            f"{type(module).__name__} needs {extras[0] if extras else 'its own way to attend'}, "
             "which packed prompts do not have: serve the model with vLLM, judge 'server'"
         )
     layer = module.layer_idx
@@ -314,7 +319,7 @@ def attention(
 
 @contextmanager
 def packed_attention(model: PreTrainedModel) -> Iterator[None]:
-    """In this context the model attends along paths."""
+    """Have the model attend along paths in this context."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attention)

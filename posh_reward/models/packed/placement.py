@@ -1,4 +1,4 @@
-"""A language model's weights on a device, and the room left there for states."""
+"""A language model's weights on a device, the room left there, and a check of packing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def states_room(device: torch.device, per_token: int, memory_gb: float | None) -
 
 @torch.inference_mode()
 def check_packing(model: PreTrainedModel, chat: Chat) -> int:
-    """Compare two prompts in one pass with each alone.
+    """Compare two packed prompts with a plain pass for each.
 
     Returns:
         Bytes of a token's states.
@@ -130,6 +130,8 @@ def _packed(
     model: PreTrainedModel, first: TextTokens, second: TextTokens
 ) -> tuple[torch.Tensor, SlotStates]:
     """Logits after both prompts, with what they share computed once."""
+    # Slots 0..len(first)-1 are the first prompt's; the second runs through the shared ones of
+    # these, then through slots of its own.
     shared = common(first.key, second.key)
     own = np.arange(len(first), len(first) + len(second) - shared)
     paths = np.arange(len(first)), np.concatenate([np.arange(shared), own])

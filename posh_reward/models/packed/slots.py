@@ -1,6 +1,8 @@
 """Slots for the states of tokens: one per token, shared by prompts that begin alike.
 
 This is only the bookkeeping, in slot numbers; the states themselves are tensors in ``packing``.
+Slots are of one token each, not pages of several: prefixes then share up to their last common
+token, and a slot is an index that a gather takes as it is.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ class TextTokens:
 
 
 class Slots:
-    """Hands out slots, counts the users of each, and keeps prefixes that were computed.
+    """Free slots, the number of users of each, and a cache of prefixes.
 
-    When slots run out, kept prefixes are given up, least recently used first.
+    When slots run out, prefixes are given up, least recently used first.
 
     Args:
         capacity: how many slots there are.
@@ -56,21 +58,21 @@ class Slots:
         self._users = np.zeros(capacity, np.int32)
         self._free: Ints = np.arange(capacity, dtype=np.int64)[::-1].copy()
         self._left = capacity
-        self._kept: OrderedDict[bytes, Ints] = OrderedDict()
+        self._prefixes: OrderedDict[bytes, Ints] = OrderedDict()
         self._keys: list[bytes] = []
 
     def take(self, count: int) -> Ints | None:
         """Unused slots, which now have one user; None if there are not enough."""
-        while self._left < count and self._kept:
+        while self._left < count and self._prefixes:
             self._give_up()
         if self._left < count:
             return None
         # A stack, lowest slots on top: paths run through neighbouring rows of the tensors, which
         # are then gathered from few pages.
-        taken: Ints = self._free[self._left - count : self._left][::-1].copy()
+        slots: Ints = self._free[self._left - count : self._left][::-1].copy()
         self._left -= count
-        self._users[taken] = 1
-        return taken
+        self._users[slots] = 1
+        return slots
 
     def hold(self, path: Ints) -> None:
         """One more user of each slot; none is in ``path`` twice."""
@@ -78,7 +80,7 @@ class Slots:
 
     def release(self, path: Ints) -> None:
         """One user fewer of each slot; unused ones are free."""
-        # A slot may serve a kept prefix and many prompts at once; it is free with its last user.
+        # A slot may serve a cached prefix and many prompts at once; its last user frees it.
         self._users[path] -= 1
         idle = path[self._users[path] == 0]
         self._free[self._left : self._left + len(idle)] = idle
@@ -86,30 +88,30 @@ class Slots:
 
     def keep(self, key: bytes, path: Ints) -> None:
         """Keep the states of these tokens for prompts to come."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
+        if key in self._prefixes:
+            self._prefixes.move_to_end(key)
             return
         self.hold(path)
-        self._kept[key] = path
+        self._prefixes[key] = path
         self._keys.insert(bisect_left(self._keys, key), key)
 
     def prefix(self, key: bytes) -> Ints:
-        """Slots of the longest kept beginning of these tokens."""
+        """Slots of the longest cached beginning of these tokens."""
         nearest = self.nearest(key)
         if not nearest:
             return NO_SLOTS
-        self._kept.move_to_end(nearest)
-        return self._kept[nearest][: common(nearest, key)]
+        self._prefixes.move_to_end(nearest)
+        return self._prefixes[nearest][: common(nearest, key)]
 
     def nearest(self, key: bytes) -> bytes:
-        """The kept key that shares the longest beginning with this one; empty if none is kept."""
+        """The cached key that shares the longest beginning with this one; empty without any."""
         # Among sorted sequences, one of the two neighbours shares the longest beginning.
         at = bisect_left(self._keys, key)
         near = self._keys[max(at - 1, 0) : at + 1]
         return max(near, key=lambda each: common(each, key), default=b"")
 
     def _give_up(self) -> None:
-        key, path = self._kept.popitem(last=False)
+        key, path = self._prefixes.popitem(last=False)
         del self._keys[bisect_left(self._keys, key)]
         self.release(path)
 

@@ -1,4 +1,4 @@
-"""Runs a causal language model, computing what prompts share once, within and across calls."""
+"""A causal language model in passes: what prompts share is computed once, also across calls."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TextRunner:
         """Prompt tokens computed so far."""
         self.decoded = 0
         """Tokens of replies so far."""
-        self._wanted = budget
+        self._full_budget = budget
         self._last: tuple[bytes, Ints] = (b"", NO_SLOTS)
         self.clear(0)
 
@@ -75,7 +75,7 @@ class TextRunner:
             capacity: from now on, how many tokens' states there is room for; longer prompts fail.
         """
         self.states = SlotStates(capacity)
-        self._budget = self._wanted
+        self._budget = self._full_budget
         self._capacity = capacity
         self._forget()
 
@@ -100,15 +100,15 @@ class TextRunner:
         with packed_attention(self.model), self._sound():
             for group in self._groups(sorted(left, key=lambda i: prompts[i].key), needs):
                 self._forget_last()
-                written = self._reply([prompts[i] for i in group], max_tokens, stops)
-                replies.update(zip(group, written, strict=True))
+                group_replies = self._reply([prompts[i] for i in group], max_tokens, stops)
+                replies.update(zip(group, group_replies, strict=True))
         return [replies[index] for index in range(len(prompts))]
 
     def _prefill(
         self, prompts: Sequence[TextTokens], read: Read, *, hold: bool
     ) -> tuple[list[PromptValues], dict[int, Ints]]:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
-        done: list[PassValues] = []
+        passes: list[PassValues] = []
         paths: dict[int, Ints] = {}
         rows: list[Segment] = []
         failures: dict[int, Failure] = {}
@@ -117,7 +117,7 @@ class TextRunner:
             for index in self._order(prompts):
                 placed = self._place(prompts[index], index)
                 if placed is None:  # computing what waits frees slots
-                    self._compute(rows, paths, read, done, hold)
+                    self._compute(rows, paths, read, passes, hold)
                     waiting = 0
                     self._forget_last()
                     placed = self._place(prompts[index], index)
@@ -128,36 +128,38 @@ class TextRunner:
                 rows.extend(placed)
                 waiting += sum(len(row.ids) for row in placed)
                 if waiting >= self._budget:
-                    self._compute(rows, paths, read, done, hold)
+                    self._compute(rows, paths, read, passes, hold)
                     waiting = 0
-            self._compute(rows, paths, read, done, hold)
+            self._compute(rows, paths, read, passes, hold)
         except torch.OutOfMemoryError:
             self._forget()
             paths = {}
-        known = {i: values for which, tensor in done for i, values in each_of(which, tensor)}
-        found: dict[int, PromptValues] = {**known, **failures}
-        return [found.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
+        # Values stay on the device until here: reading them waits for it, pass after pass.
+        results: dict[int, PromptValues] = {**failures}
+        for ended, values in passes:
+            results.update(each_of(ended, values))
+        return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
     def _compute(
         self,
         rows: list[Segment],
         paths: dict[int, Ints],
         read: Read,
-        done: list[PassValues],
+        passes: list[PassValues],
         hold: bool,
     ) -> None:
         """Compute the waiting rows and, without ``hold``, free the slots of prompts now read."""
         if not rows:
             return
         for prompts, values in self._passes(rows, read):
-            done.append((prompts, values))
+            passes.append((prompts, values))
             for prompt in () if hold else prompts:
                 self._slots.release(paths.pop(prompt))
         self.computed += sum(len(row.ids) for row in rows)
         rows.clear()
 
     def _order(self, prompts: Sequence[TextTokens]) -> list[int]:
-        """Prompts whose prefix is kept first, before it makes room for others; then by tokens."""
+        """Prompts whose prefix is cached first, before it makes room for others; then by tokens."""
 
         def place(index: int) -> tuple[bool, bytes]:
             each = prompts[index]
@@ -169,21 +171,21 @@ class TextRunner:
     def _place(self, prompt: TextTokens, index: int) -> list[Segment] | None:
         """Find slots for a prompt's tokens; return the rows to compute, None without room."""
         key, last = self._last
-        known = max(last[: common(key, prompt.key)], self._slots.prefix(prompt.key), key=len)
-        known = known[: len(prompt) - 1]  # the last token must be computed: it is read
-        self._slots.hold(known)  # else ``take`` might give up the very prefix that is shared
-        new = self._slots.take(len(prompt) - len(known))
+        prefix = max(last[: common(key, prompt.key)], self._slots.prefix(prompt.key), key=len)
+        prefix = prefix[: len(prompt) - 1]  # the last token must be computed: it is read
+        self._slots.hold(prefix)  # else ``take`` might give up the very prefix that is shared
+        new = self._slots.take(len(prompt) - len(prefix))
         if new is None:
-            self._slots.release(known)
+            self._slots.release(prefix)
             return None
-        path = np.concatenate([known, new])
+        path = np.concatenate([prefix, new])
         # The prompt before stays until now: in sorted order the next one shares most with it, also
-        # beyond the prefix that is kept.
+        # beyond the prefix that is cached.
         self._slots.hold(path)
         self._slots.release(last)
         self._last = (prompt.key, path)
         self._slots.keep(prompt.key[: prompt.shared * TOKEN.itemsize], path[: prompt.shared])
-        return segments(prompt.ids, path, len(known), index)
+        return segments(prompt.ids, path, len(prefix), index)
 
     def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
         """Compute rows in one pass, or in more if memory is too small.
@@ -192,17 +194,18 @@ class TextRunner:
             torch.OutOfMemoryError: it is too small for a single row.
         """
         try:
-            done = self._pass(rows, read)
+            result = self._pass(rows, read)
         except torch.OutOfMemoryError:
             if len(rows) == 1:
                 raise
         else:
-            yield done
+            yield result
             return
         torch.cuda.empty_cache()  # does nothing without CUDA
         tokens = sum(len(row.ids) for row in rows)
         self._budget = max(min(self._budget, tokens) // 2, 1)
         logger.warning("the judge is out of memory: passes of %d tokens from now", self._budget)
+        # In order, as a row may continue one of the first half; its states are then in their slots.
         half = len(rows) // 2
         yield from self._passes(rows[:half], read)
         yield from self._passes(rows[half:], read)
@@ -212,7 +215,7 @@ class TextRunner:
         return pack.prompts, read(pack.run(self.model))
 
     def _groups(self, indices: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-        """Prompts whose replies can be written together, in their order.
+        """Groups of prompts whose replies can be written together, in their order.
 
         Args:
             indices: of the prompts.
@@ -257,6 +260,7 @@ class TextRunner:
 
     def _step(self, replies: list[Any], paths: dict[int, Ints], going: Sequence[int]) -> None:
         """One more token of each reply that has not ended."""
+        # A row of a decoding step is one token long: the reply's last, at the end of its path.
         slots = self._slots.take(len(going))
         assert slots is not None, "groups are only as large as there is room"
         for index, slot in zip(going, slots, strict=True):
@@ -266,8 +270,8 @@ class TextRunner:
             for index in going
         ]
         for start in range(0, len(rows), self._budget):
-            for done in self._passes(rows[start : start + self._budget], likeliest):
-                for index, values in each_of(*done):
+            for result in self._passes(rows[start : start + self._budget], likeliest):
+                for index, values in each_of(*result):
                     replies[index].extend(values)
 
     @contextmanager
@@ -302,13 +306,13 @@ def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0)
         top: if not 0, only this many of the likeliest tokens count; others get minus infinity.
     """
     logits = logits.float()
-    chosen = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))
-    wanted = chosen - logits.logsumexp(-1, keepdim=True)
+    token_logits = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))
+    logprobs = token_logits - logits.logsumexp(-1, keepdim=True)
     if not top:
-        return wanted
+        return logprobs
     least = logits.topk(min(top, logits.shape[-1])).values[:, -1:]
     # A comparison with NaN is false, so NaN is not masked and stays NaN.
-    return wanted.masked_fill(chosen < least, float("-inf"))
+    return logprobs.masked_fill(token_logits < least, float("-inf"))
 
 
 def likeliest(logits: torch.Tensor) -> torch.Tensor:
@@ -319,7 +323,7 @@ def likeliest(logits: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def float32_head(model: PreTrainedModel) -> Iterator[None]:
-    """In this context logits are computed in float32, whatever the weights are stored in.
+    """Compute logits in float32 in this context, whatever the weights are stored in.
 
     In bfloat16 a logit between 16 and 32 is a multiple of 1/8: too coarse for a mean of five.
     """
@@ -329,7 +333,8 @@ def float32_head(model: PreTrainedModel) -> Iterator[None]:
         return
 
     def in_float32(module: torch.nn.Linear, inputs: tuple[torch.Tensor], _: Any) -> torch.Tensor:
-        hidden = inputs[0].float()
+        hidden = inputs[0].float()  # (1, prompts, size)
+        # In chunks: a vocabulary of 150,000 in float32 would take as much memory as some layers.
         chunks = torch.split(module.weight, HEAD_CHUNK)
         logits = torch.cat([hidden @ chunk.float().T for chunk in chunks], dim=-1)
         return logits if module.bias is None else logits + module.bias

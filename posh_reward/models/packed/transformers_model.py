@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class TransformersModel:
-    """Compute what prompts share once; read only the probabilities of the labels.
+    """A model in this process; what prompts share is computed once.
 
     All prompts of a call, whichever pair they are about, are packed into passes of up to
     ``max_batch_tokens`` without padding (``packing``). What precedes the questions is kept for
@@ -92,7 +92,7 @@ class TransformersModel:
         self._max_pixels = max_pixels
         self._sleep = sleep
         self._from_memory = False
-        self._given: ModelParts | None = None
+        self._parts: ModelParts | None = None
         self._loaded: PackedModel | None = None
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
@@ -115,11 +115,11 @@ class TransformersModel:
             images: its image processor; without one it does not see.
             **options: the class's, except ``revision``, ``device`` and ``dtype``.
         """
-        made = cls(name, **options)
-        made._from_memory = True
-        made._given = (model, tokenizer, images)
-        made.sees = images is not None
-        return made
+        wrapper = cls(name, **options)
+        wrapper._from_memory = True
+        wrapper._parts = (model, tokenizer, images)
+        wrapper.sees = images is not None
+        return wrapper
 
     @cached_property
     def sees(self) -> bool:
@@ -134,7 +134,7 @@ class TransformersModel:
     @cached_property
     def few_calls(self) -> bool:
         """On a card, where a decoding step takes as long for one phrase as for hundreds."""
-        device = self._given[0].device if self._given else checkpoint.device_of(self._device)
+        device = self._parts[0].device if self._parts else checkpoint.device_of(self._device)
         return bool(device.type != "cpu")
 
     @cached_property
@@ -148,15 +148,15 @@ class TransformersModel:
         """
         checkpoint.require_libraries()
         version = f"transformers-{metadata.version('transformers')}"
-        how = f"{self._reading}:pixels-{self._max_pixels}" if self.sees else self._reading
+        options = f"{self._reading}:pixels-{self._max_pixels}" if self.sees else self._reading
         if self._from_memory:
-            return f"{version}:{self._model}:{how}"
+            return f"{version}:{self._model}:{options}"
         device = checkpoint.device_of(self._device)
         config = checkpoint.load_config(self._model, self._commit)
         dtype = str(checkpoint.dtype_of(self._dtype, config, device)).removeprefix("torch.")
         folder = Path(self._model)
-        called = folder.resolve().name if folder.is_dir() else self._model
-        return f"{version}:{called}@{self._identity}:{dtype}:{how}"
+        model = folder.resolve().name if folder.is_dir() else self._model
+        return f"{version}:{model}@{self._identity}:{dtype}:{options}"
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
@@ -205,7 +205,7 @@ class TransformersModel:
 
     def close(self) -> None:
         """Let go of the model."""
-        self._given = self._loaded = None
+        self._parts = self._loaded = None
 
     def _ready(self) -> PackedModel:
         from posh_reward.models.packed.placement import states_room
@@ -223,7 +223,7 @@ class TransformersModel:
         checkpoint.require_libraries()
         from posh_reward.models.packed.packed_model import ready_model
 
-        model, tokenizer, images = self._given or self._from_checkpoint()
+        model, tokenizer, images = self._parts or self._from_checkpoint()
         return ready_model(model, Chat(tokenizer), images, self._budget, self._max_pixels)
 
     def _from_checkpoint(self) -> ModelParts:
@@ -247,16 +247,16 @@ class TransformersModel:
         return None if Path(self._model).is_dir() else self._identity
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"usage": Usage(), "_given": None, "_loaded": None, "_tokens": {}}
+        fresh: dict[str, Any] = {"usage": Usage(), "_parts": None, "_loaded": None, "_tokens": {}}
         return {**self.__dict__, **fresh}
 
     def _encode(
         self, loaded: PackedModel, prompts: Sequence[Prompt], reply: int
     ) -> tuple[dict[int, PromptTokens], dict[int, Any]]:
         """By index: prompts in tokens, and failures of those that cannot be asked."""
-        found = dict(enumerate(loaded.encode(prompts, reply)))
-        failures = {i: each for i, each in found.items() if isinstance(each, Failure)}
-        encoded = {i: each for i, each in found.items() if not isinstance(each, Failure)}
+        outcomes = dict(enumerate(loaded.encode(prompts, reply)))
+        failures = {i: each for i, each in outcomes.items() if isinstance(each, Failure)}
+        encoded = {i: each for i, each in outcomes.items() if not isinstance(each, Failure)}
         self.usage.prompt_tokens_submitted += sum(map(len, encoded.values()))
         return encoded, failures
 
@@ -273,8 +273,8 @@ class TransformersModel:
         if isinstance(answer, Failure):
             return Verdict(None, answer)
         self.usage.tokens_decoded += 1
-        known = dict(zip(flat, answer, strict=True))
-        return verdict(label_masses(known, tokens), self._reading)
+        logprobs = dict(zip(flat, answer, strict=True))
+        return verdict(label_masses(logprobs, tokens), self._reading)
 
     def _count(self, loaded: PackedModel) -> None:
         for runner in loaded.runners:

@@ -75,7 +75,7 @@ def is_local(url: str) -> bool:
 
 
 def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
-    """A client that heeds the environment's proxies, except for this machine's own servers.
+    """An HTTP client with the environment's proxies, except for this machine's own servers.
 
     Args:
         urls: all addresses that it will be asked for.
@@ -100,7 +100,7 @@ def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
                 "write it as http://host:port, or unset it"
             )
     secure = any(url.startswith("https:") for url in urls)
-    named = ", ".join(f"{name} is {_in_message(value)}" for name, value in used.items())
+    variables = ", ".join(f"{name} is {_in_message(value)}" for name, value in used.items())
     try:
         return httpx.AsyncClient(
             trust_env=remote,
@@ -110,12 +110,12 @@ def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
         )
     except ImportError:
         error: Exception = MissingDependencyError(
-            f"{named}: a SOCKS proxy needs another package: pip install 'httpx[socks]'"
+            f"{variables}: a SOCKS proxy needs another package: pip install 'httpx[socks]'"
         )
     except ConfigError:
         raise
     except (ValueError, httpx.InvalidURL):
-        error = ConfigError(f"{named}: the HTTP client cannot use this; unset or correct it")
+        error = ConfigError(f"{variables}: the HTTP client cannot use this; unset or correct it")
     raise error  # outside the handlers: httpx's errors may hold a proxy's password
 
 
@@ -167,8 +167,8 @@ def _certificates() -> ssl.SSLContext:
     try:
         return httpx.create_ssl_context()
     except OSError as error:
-        named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        path = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
         raise ConfigError(
-            f"SSL_CERT_FILE is {named!r}, which cannot be read as certificates "
+            f"SSL_CERT_FILE is {path!r}, which cannot be read as certificates "
             f"({error.strerror}): name a PEM file, or unset it"
         ) from None

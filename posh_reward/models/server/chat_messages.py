@@ -29,7 +29,6 @@ IMPOSSIBLE = -9000.0
 ROUNDING = 1e-2
 """By how much half-precision log-probabilities may add up to more than 1."""
 
-
 REMEMBERED = 64
 """Images whose data URIs are remembered: of a megapixel each, up to 250 MB."""
 FASTEST = 1
@@ -39,7 +38,7 @@ Content = str | list[dict[str, Any]]
 
 
 class ChatMessages:
-    """Prompts -> the content of user messages, with images as data URIs.
+    """Contents of user messages, with images as data URIs.
 
     Args:
         max_pixels: larger images are shrunk to this; None if images must not be sent.
@@ -69,9 +68,9 @@ class ChatMessages:
             image = image_for_model(prompt_image, self._sizes)
             if isinstance(image, Failure):
                 return image
-            written = BytesIO()
-            image.save(written, "PNG", compress_level=FASTEST)
-            encoded = b64encode(written.getvalue()).decode()
+            png = BytesIO()
+            image.save(png, "PNG", compress_level=FASTEST)
+            encoded = b64encode(png.getvalue()).decode()
             self._uris[prompt_image] = f"data:image/png;base64,{encoded}"
             while len(self._uris) > REMEMBERED:
                 self._uris.popitem(last=False)
@@ -92,10 +91,10 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
     listed = _dict(content[0], NO_LOG_PROBABILITIES).get("top_logprobs")
     if not isinstance(listed, list) or not listed:
         raise ExchangeError(NO_LOG_PROBABILITIES)
-    found = [_alternative(each) for each in listed]
-    if math.fsum(math.exp(each) for _, each in found) > 1 + ROUNDING:
+    alternatives = [_alternative(each) for each in listed]
+    if math.fsum(math.exp(each) for _, each in alternatives) > 1 + ROUNDING:
         raise ExchangeError(NO_NUMBERS)
-    return sorted(found, key=lambda each: -each[1])
+    return sorted(alternatives, key=lambda each: -each[1])
 
 
 def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
@@ -104,13 +103,13 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
     Raises:
         ExchangeError: log-probabilities are missing, too few, or not numbers.
     """
-    found = top(reply)[:TOP]
-    if len(found) < TOP:  # fewer would be another metric, unnoticed
+    alternatives = top(reply)[:TOP]
+    if len(alternatives) < TOP:  # fewer would be another metric, unnoticed
         raise ExchangeError(FEWER)
-    if any(token.startswith(TOKEN_ID) for token, _ in found):
+    if any(token.startswith(TOKEN_ID) for token, _ in alternatives):
         raise ExchangeError("the server gives tokens as ids: start it without that option")
     masses = [
-        math.fsum(math.exp(p) for text, p in found if says(text, label, "top-20"))
+        math.fsum(math.exp(p) for text, p in alternatives if says(text, label, "top-20"))
         for label in labels
     ]
     return verdict(masses, "top-20")
@@ -122,12 +121,12 @@ def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Ver
     Raises:
         ExchangeError: log-probabilities are missing, if only one label's, or not numbers.
     """
-    found = dict(top(reply))
-    by_id = {i: found.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
-    known = {i: value for i, value in by_id.items() if value is not None}
-    if len(known) < len(by_id):
+    by_token = dict(top(reply))
+    by_id = {i: by_token.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
+    logprobs = {i: value for i, value in by_id.items() if value is not None}
+    if len(logprobs) < len(by_id):
         raise ExchangeError(INCOMPLETE)
-    return verdict(label_masses(known, tokens))
+    return verdict(label_masses(logprobs, tokens))
 
 
 def read_text(reply: Mapping[str, Any]) -> Reply:
@@ -144,15 +143,15 @@ def read_text(reply: Mapping[str, Any]) -> Reply:
 
 def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
     """Add the tokens that a reply says it cost; those it does not mention count as 0."""
-    said = reply.get("usage")
-    if not isinstance(said, dict):
+    counts = reply.get("usage")
+    if not isinstance(counts, dict):
         return
-    details = said.get("prompt_tokens_details")
-    submitted = _count(said.get("prompt_tokens"))
+    details = counts.get("prompt_tokens_details")
+    submitted = _count(counts.get("prompt_tokens"))
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
     usage.prompt_tokens_submitted += submitted
     usage.prompt_tokens_computed += max(submitted - cached, 0)
-    usage.tokens_decoded += _count(said.get("completion_tokens"))
+    usage.tokens_decoded += _count(counts.get("completion_tokens"))
 
 
 def token_ids(reply: Mapping[str, Any]) -> list[int]:
@@ -176,8 +175,8 @@ def _choice(reply: Mapping[str, Any]) -> dict[str, Any]:
     raise ExchangeError(FORM)
 
 
-def _alternative(given: object) -> tuple[str, float]:
-    each = _dict(given, NO_LOG_PROBABILITIES)
+def _alternative(entry: object) -> tuple[str, float]:
+    each = _dict(entry, NO_LOG_PROBABILITIES)
     token, value = each.get("token"), each.get("logprob")
     if not isinstance(token, str):
         raise ExchangeError(NO_LOG_PROBABILITIES)

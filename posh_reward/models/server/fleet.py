@@ -1,4 +1,4 @@
-"""Several servers of one model: which one is asked, how often, and which rest for a while."""
+"""Several servers of one model: whose turn it is, retries, and rest for those that fail."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Patience:
     retries: int
     backoff: float
 
-    def pause(self, time: int, wanted: float) -> float:
+    def pause(self, time: int, after: float) -> float:
         """Seconds to wait after a number of rounds, if the servers want ``wanted``."""
         grown = self.backoff * 2.0 ** min(time, 16) * random.uniform(1, 1.5)
-        return min(max(grown, wanted), LONGEST_PAUSE)
+        return min(max(grown, after), LONGEST_PAUSE)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,12 +66,9 @@ class Server:
     warned: bool = False
     """A first timeout was logged."""
 
-    def note_answer(self) -> None:
-        """It works."""
-        self.strikes, self.rests_until = 0, 0.0
-
     def note_failure(self, reason: str, timeout: float) -> None:
         """Count a failure; from the third in a row on the server rests."""
+        # Logged at the third strike only, not at each: a run asks thousands of questions.
         self.strikes += 1
         if self.strikes == STRIKES:
             logger.warning(
@@ -87,12 +84,13 @@ class Server:
         self.note_try()
 
     def note_try(self) -> None:
-        """It is asked: after a rest other prompts stay away until the answer is there."""
+        """Note that it is asked: after a rest, others stay away until the answer is there."""
+        # Else, the moment a rest ends, all waiting prompts would run into the same dead server.
         if self.strikes >= STRIKES:
             self.rests_until = time.monotonic() + REST
 
     def leave_alone(self) -> None:
-        """It was down at the start, so it rests at once."""
+        """Let a server that was down at the start rest at once."""
         self.strikes = STRIKES
         self.note_try()
 
@@ -123,7 +121,7 @@ class Fleet:
 
 
 class ServerBatch:
-    """Ask one batch of prompts; give up if no server answers any of them.
+    """One batch of prompts, which is given up if no server answers any of them.
 
     Args:
         http: the client.
@@ -147,7 +145,7 @@ class ServerBatch:
         self._patience = patience
         self._sign_of_life = sign_of_life
         self._timeouts = timeouts
-        self._answered = 0.0
+        self._last_answer = 0.0
         self._given_up: str | None = None
         self._looking = asyncio.Lock()
 
@@ -156,12 +154,12 @@ class ServerBatch:
 
         Otherwise every batch would wait, with all its patience, for a judge that is down.
         """
-        known = self._fleet.given_up
-        if known is None:
+        reason = self._fleet.given_up
+        if reason is None:
             return
         signs = await self._signs()
         if all(isinstance(sign, TransientError) and sign.status != 429 for sign in signs):
-            self._given_up = known
+            self._given_up = reason
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
         """The reply of the first server that gives one, beginning with the prompt's own.
@@ -175,14 +173,16 @@ class ServerBatch:
         for tries in range(self._patience.retries + 1):
             if tries:
                 await asyncio.sleep(self._patience.pause(tries - 1, failure.after))
+            # All servers in turn before a pause: one that is down costs a prompt no waiting while
+            # another works. The order is made anew, as servers may have begun or ended a rest.
             for server in self._fleet.order(home):
                 if self._given_up is not None:
                     raise TransientError(self._given_up)
                 try:
                     return await self._ask_one(server, body)
-                except TransientError as passing:
-                    failure = passing
-                    timeouts += passing.reason == TIMEOUT
+                except TransientError as error:
+                    failure = error
+                    timeouts += error.reason == TIMEOUT
             if timeouts >= self._timeouts:
                 break
         if self._sign_of_life is not None:
@@ -193,20 +193,20 @@ class ServerBatch:
         server.note_try()
         try:
             reply = await self._http.post(server.url + CHAT, body)
-        except TransientError as passing:
-            if passing.status != 429:  # a busy server works
-                server.note_failure(passing.reason, self._patience.timeout)
+        except TransientError as error:
+            if error.status != 429:  # a busy server works
+                server.note_failure(error.reason, self._patience.timeout)
             raise
-        except ExchangeError:
+        except ExchangeError:  # a refusal is an answer, too: the server works
             self._note_answer(server)
             raise
         self._note_answer(server)
         return reply
 
     def _note_answer(self, server: Server) -> None:
-        server.note_answer()
+        server.strikes, server.rests_until = 0, 0.0
         self._fleet.given_up = None
-        self._answered = time.monotonic()
+        self._last_answer = time.monotonic()
 
     async def _look(self, began: float, failure: ExchangeError) -> None:
         """Give up the batch if no server has answered meanwhile, nor answers a simple question.
@@ -214,8 +214,9 @@ class ServerBatch:
         Otherwise every prompt in turn would wait for a judge that is down, for hours. The simple
         question tells that from a run of prompts that the server cannot cope with.
         """
+        # One prompt at a time looks: the others find what it found, instead of asking again.
         async with self._looking:
-            if self._given_up is not None or self._answered > began:
+            if self._given_up is not None or self._last_answer > began:
                 return
             signs = await self._signs()
             if all(isinstance(sign, TransientError) for sign in signs):
@@ -227,8 +228,8 @@ class ServerBatch:
         async def sign(server: Server) -> ExchangeError | None:
             try:
                 await self._ask_one(server, self._sign_of_life or {})
-            except ExchangeError as failed:
-                return failed
+            except ExchangeError as error:
+                return error
             return None
 
         return list(await asyncio.gather(*map(sign, self._fleet.servers)))

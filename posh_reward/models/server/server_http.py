@@ -1,4 +1,4 @@
-"""One exchange with a server: bounded in time and size, and every fault under a name.
+"""One exchange with a server: bounded in time and size, with a name for every fault.
 
 Reasons are counted by their text, so they are few and hold no numbers that vary. A server's own
 words go to ``ExchangeError.detail``, cleaned.
@@ -107,7 +107,7 @@ class TransientError(ExchangeError):
 
 
 class ServerClient:
-    """Exchanges JSON with servers.
+    """JSON to servers and back.
 
     Args:
         client: httpx's.
@@ -295,9 +295,11 @@ def _dots_for_base64(match: re.Match[str]) -> str:
 
 def _echoes(text: str, key: str) -> bool:
     """True if a stretch of the key is there, be it escaped, spaced out or partly masked."""
-    for said, secret in ((text, key), (_letters(text), _letters(key))):
+    # Gateways echo keys as "sk-abc...wxyz", in HTML or in JSON within JSON; a prefix that many keys
+    # share ("sk-proj-") suppresses words in vain, which costs less than a key in a log.
+    for words, secret in ((text, key), (_letters(text), _letters(key))):
         starts = range(max(len(secret) - STRETCH, 0) + 1)
-        if secret and any(secret[start : start + STRETCH] in said for start in starts):
+        if secret and any(secret[start : start + STRETCH] in words for start in starts):
             return True
     return False
 

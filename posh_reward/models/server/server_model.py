@@ -46,9 +46,9 @@ A = TypeVar("A", Verdict, Reply)
 
 
 class ServerModel:
-    """Answers come over HTTP, many at once. Descriptions leave this machine; see ``base_urls``.
+    """A model behind HTTP, many prompts at once. Descriptions leave this machine (``base_urls``).
 
-    Prompts are sent in the given order, those of one prefix, or about the same images, to one
+    Prompts are sent in their order, those of one prefix, or about the same images, to one
     server, so that its prefix cache serves them. A server that fails is asked again, later than the
     others. The object pickles; the key is read from the environment wherever it is used, and stays
     there.
@@ -107,8 +107,8 @@ class ServerModel:
         read = reading if labels else "text"
         self._name = f"server:{model}{f'@{revision}' if revision else ''}:{read}"
         if self._extra != THINKING_OFF:
-            written = json.dumps(self._extra, sort_keys=True)
-            self._name += f":{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+            fields = json.dumps(self._extra, sort_keys=True)
+            self._name += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
         self._name += f":pixels-{max_pixels}" if images else ""
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
@@ -116,7 +116,7 @@ class ServerModel:
         self._specials = SpecialTokens(model)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
         self._checked = False
-        self._said: set[str] = set()
+        self._reasons: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), **self._arguments), ()
@@ -162,7 +162,7 @@ class ServerModel:
         return run_apart(write)
 
     def sleep(self) -> None:
-        """Do nothing: others use the server too."""
+        """Nothing to free: others use the server, too."""
 
     def wake(self) -> None:
         """Check once that the servers are there, have the model, and give log-probabilities.
@@ -182,7 +182,7 @@ class ServerModel:
             self._checked = True
 
     def close(self) -> None:
-        """Do nothing: no connection is open between two batches."""
+        """Nothing to close: no connection is open between two batches."""
 
     async def _choose(
         self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
@@ -190,9 +190,9 @@ class ServerModel:
         async with self._client() as client:
             try:
                 how, read = await self._question(client, self._fleet.order(0)[0].url, labels)
-            except ExchangeError as failed:
-                self._say(failed)
-                return [Verdict(None, failed.failure) for _ in prompts]
+            except ExchangeError as error:
+                self._say(error)
+                return [Verdict(None, error.failure) for _ in prompts]
             return await self._all(
                 client, prompts, homes, how, read, lambda why: Verdict(None, why)
             )
@@ -211,8 +211,8 @@ class ServerModel:
         if labels not in self._tokens:
             self._tokens[labels] = await startup.label_tokens(client, url, self._model, labels)
         tokens = self._tokens[labels]
-        wanted = [i for ids in tokens for i in ids]
-        how = {**how, "logprob_token_ids": wanted, "return_tokens_as_token_ids": True}
+        label_ids = [i for ids in tokens for i in ids]
+        how = {**how, "logprob_token_ids": label_ids, "return_tokens_as_token_ids": True}
         return how, partial(chat_messages.read_ids, tokens=tokens)
 
     async def _all(
@@ -233,6 +233,8 @@ class ServerModel:
         await self._specials.learn(client, self._fleet.order(0)[0].url, texts)
         answers: dict[int, A] = {}
 
+        # The workers of a server share one iterator, so its prompts start in order and those of one
+        # prefix are close together in time: its prefix cache still has them.
         async def work(queue: Any, home: int) -> None:
             for index in queue:
                 unfit = self._specials.failure(texts[index])
@@ -244,9 +246,9 @@ class ServerModel:
                     reply = await batch.ask(home, self._body(content, how))
                     chat_messages.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
-                except ExchangeError as failed:
-                    self._say(failed)
-                    answers[index] = fail(failed.failure)
+                except ExchangeError as error:
+                    self._say(error)
+                    answers[index] = fail(error.failure)
 
         workers: list[Awaitable[None]] = []
         for home in range(len(self._fleet.servers)):
@@ -264,17 +266,17 @@ class ServerModel:
         urls = [server.url for server in self._fleet.servers]
         return server_client(read_key(self._key_env), self._patience.timeout, urls)
 
-    def _say(self, failed: ExchangeError) -> None:
+    def _say(self, error: ExchangeError) -> None:
         """Log each reason once, with the server's own words."""
-        if failed.reason not in self._said:
-            self._said.add(failed.reason)
-            logger.warning("%s: %s", self._name, failed)
+        if error.reason not in self._reasons:
+            self._reasons.add(error.reason)
+            logger.warning("%s: %s", self._name, error)
 
     async def _faults(self) -> list[ExchangeError | None]:
         """Each server's fault; None if it has none."""
         urls = [server.url for server in self._fleet.servers]
 
-        async def say_what_is_waited_for() -> None:
+        async def log_wait() -> None:
             await asyncio.sleep(startup.QUIET_SECONDS)
             logger.warning(
                 "waiting for a first answer of the judge at %s: %g s at most (`timeout`)",
@@ -282,7 +284,7 @@ class ServerModel:
             )
 
         async with self._client() as client:
-            waiting = asyncio.create_task(say_what_is_waited_for())
+            waiting = asyncio.create_task(log_wait())
             try:
                 return list(await asyncio.gather(*(self._fault(client, url) for url in urls)))
             finally:
@@ -295,17 +297,17 @@ class ServerModel:
             read: Callable[[Mapping[str, Any]], object] = chat_messages.read_text
             if self._labels:
                 how, read = await self._question(client, url, LABELS)
-            asked = self._body(startup.PROBE, how)
+            body = self._body(startup.PROBE, how)
             # Two timeouts are enough here: three, and a sign of life, would be four minutes.
             batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)
-            read(await batch.ask(0, asked))
+            read(await batch.ask(0, body))
             if self.sees:
                 content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content
                 await startup.check_sight(batch.ask(0, self._body(content, how)))
-        except ExchangeError as failed:
+        except ExchangeError as error:
             # A scale without tokens fails its own judgments only.
-            return None if failed.reason == startup.NO_TOKEN else failed
+            return None if error.reason == startup.NO_TOKEN else error
         return None
 
 

@@ -38,7 +38,7 @@ REMEMBERED = 100_000
 
 
 class SpecialTokens:
-    """Knows which bracketed strings are special tokens; asks the server where it can tell (vLLM).
+    """Bracketed strings that are special tokens, by the server's word where it can tell (vLLM).
 
     Args:
         model: its name at the server.
@@ -46,17 +46,17 @@ class SpecialTokens:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._known: dict[str, bool] = {}
+        self._special: dict[str, bool] = {}
 
     async def learn(self, client: ServerClient, url: str, texts: Iterable[str]) -> None:
         """Ask about the bracketed strings in some texts that are not known yet.
 
         Where the server does not answer, they count as special if they look like the usual ones.
         """
-        if len(self._known) > REMEMBERED:
-            self._known.clear()
-        met = dict.fromkeys(each for text in texts for each in bracketed(text))
-        for some in _portions([each for each in met if each not in self._known]):
+        if len(self._special) > REMEMBERED:
+            self._special.clear()
+        strings = dict.fromkeys(each for text in texts for each in bracketed(text))
+        for some in _portions([each for each in strings if each not in self._special]):
             body = {
                 "model": self._model,
                 "prompt": "\n".join(some),
@@ -70,12 +70,12 @@ class SpecialTokens:
             tokens = _strings(reply)
             if tokens is None:
                 return
-            self._known.update((each, each in tokens) for each in some)
+            self._special.update((each, each in tokens) for each in some)
 
     def failure(self, text: str) -> Failure | None:
         """The reason why a text cannot be sent; None if it can."""
         for each in bracketed(text):
-            if self._known.get(each, USUAL.fullmatch(each) is not None):
+            if self._special.get(each, USUAL.fullmatch(each) is not None):
                 why = f"the text holds {each!r}, which the server would read as a special token"
                 return Failure("prompt", f"{why}: remove it, or use a judge in this process")
         return None
@@ -85,7 +85,7 @@ def bracketed(text: str) -> Iterator[str]:
     """The strings in a text that could be special tokens: ``<|im_end|>``, ``</s>``, ``[INST]``."""
     for opening, pattern in zip("<[", BRACKETED, strict=True):
         if opening in text:
-            yield from (found[0] for found in pattern.finditer(text))
+            yield from (match[0] for match in pattern.finditer(text))
 
 
 def _portions(strings: Iterable[str]) -> Iterator[list[str]]:

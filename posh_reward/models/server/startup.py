@@ -1,4 +1,4 @@
-"""Before the first question: is each server there, with this model, and can it be read?"""
+"""Checks before the first question: each server is there, with this model, and readable."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def refuse_unusable(
         if fault is None:
             continue
         remedy = _remedy(fault, reading)
-        said = f"{fault}; {remedy}" if remedy else str(fault)
+        message = f"{fault}; {remedy}" if remedy else str(fault)
         if all_down or not isinstance(fault, TransientError):
-            raise JudgeError(f"judge server {server.url}: {said}")
-        logger.warning("judge server %s is left out for now: %s", server.url, said)
+            raise JudgeError(f"judge server {server.url}: {message}")
+        logger.warning("judge server %s is left out for now: %s", server.url, message)
         server.leave_alone()
 
 
@@ -85,14 +85,14 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
     """
     try:
         listed = (await client.get(f"{url}/models", LIST_SECONDS)).get("data")
-    except ExchangeError as failed:
-        hangs = failed.reason == server_http.TIMEOUT  # and would let each question wait
-        if (isinstance(failed, TransientError) and not hangs) or failed.status in (404, 405):
+    except ExchangeError as error:
+        hangs = error.reason == server_http.TIMEOUT  # and would let each question wait
+        if (isinstance(error, TransientError) and not hangs) or error.status in (404, 405):
             return
         raise
     entries = listed if isinstance(listed, list) else []
-    named = [each.get("id") for each in entries if isinstance(each, dict)]
-    names = [name for name in named if isinstance(name, str)]
+    ids = [each.get("id") for each in entries if isinstance(each, dict)]
+    names = [name for name in ids if isinstance(name, str)]
     if names and model not in names:
         # Each name is cut before they are joined: one may have megabytes.
         listed_names = client.clean(", ".join(name[:100] for name in names[:5]))
@@ -115,46 +115,45 @@ def image_probe() -> Prompt:
     return Prompt("", PROBE, (image,))
 
 
-async def check_sight(asked: Awaitable[object]) -> None:
+async def check_sight(answer: Awaitable[object]) -> None:
     """Check that a question about an image is answered.
 
     Raises:
         ExchangeError: it is not.
     """
     try:
-        await asked
-    except ExchangeError as failed:
-        raise ExchangeError(NO_SIGHT, failed.detail or failed.reason, failed.status) from None
+        await answer
+    except ExchangeError as error:
+        raise ExchangeError(NO_SIGHT, error.detail or error.reason, error.status) from None
 
 
 async def label_tokens(
     client: ServerClient, url: str, model: str, labels: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """For each label the ids of its tokens: alone, after a blank, after a letter (vLLM).
+    """Ids of each label's tokens: alone, after a blank, after a letter (vLLM).
 
     Raises:
         ExchangeError: the server does not say.
     """
     root = url.removesuffix("/v1")
 
-    async def last_token(text: str) -> list[int]:
-        asked = {"model": model, "prompt": text, "add_special_tokens": False}
-        return chat_messages.token_ids(await client.post(f"{root}/tokenize", asked))[-1:]
-
     async def ids_of(label: str) -> tuple[int, ...]:
+        # A tokenizer has a token for "1" at the start of a word and another one within it; each
+        # candidate counts only if it reads as the label alone, not as "x1".
         ids: set[int] = set()
         for text in (label, f" {label}", f"x{label}"):
-            last = await last_token(text)
+            body = {"model": model, "prompt": text, "add_special_tokens": False}
+            last = chat_messages.token_ids(await client.post(f"{root}/tokenize", body))[-1:]
             back = await client.post(f"{root}/detokenize", {"model": model, "tokens": last})
             ids.update(last if str(back.get("prompt")).strip() == label else ())
         return tuple(sorted(ids))
 
     try:
-        found = tuple([await ids_of(label) for label in labels])
-    except ExchangeError as failed:
-        if isinstance(failed, TransientError):
+        tokens = tuple([await ids_of(label) for label in labels])
+    except ExchangeError as error:
+        if isinstance(error, TransientError):
             raise
-        raise ExchangeError(NO_TOKENIZE, failed.detail, failed.status) from None
-    if not all(found):
+        raise ExchangeError(NO_TOKENIZE, error.detail, error.status) from None
+    if not all(tokens):
         raise ExchangeError(NO_TOKEN)
-    return found
+    return tokens

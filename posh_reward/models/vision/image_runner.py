@@ -1,4 +1,4 @@
-"""Runs a model that sees: each image is computed once, whatever is asked about it."""
+"""A model that sees, in passes: each image is computed once, whatever is asked about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Row = tuple[int, Ids]
 """Index of a prompt, and its tokens after those with states."""
 Answer = Callable[[ImageStates, Sequence[Ids]], list[Any]]
-"""Known states and rows that continue them -> an answer for each row."""
+"""States of what precedes, and rows that continue them -> an answer for each row."""
 
 
 class ImageRunner:
@@ -54,7 +54,7 @@ class ImageRunner:
         """Prompt tokens computed so far, without padding."""
         self.decoded = 0
         """Tokens of replies so far."""
-        self.kept = StatesCache(0)
+        self.cache = StatesCache(0)
         self._budget = budget
 
     def clear(self, room: int) -> None:
@@ -63,16 +63,16 @@ class ImageRunner:
         Args:
             room: from now on, how many tokens' states may be kept.
         """
-        self.kept = StatesCache(room)
+        self.cache = StatesCache(room)
 
     @torch.inference_mode()
     def read(self, prompts: Sequence[ImageTokens], read: Read) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or why there are none."""
 
-        def answer(known: ImageStates, rows: Sequence[Ids]) -> list[PromptValues]:
-            logits, _ = self.ends(ImageStates(known), rows)
-            found: list[PromptValues] = read(logits).tolist()
-            return found
+        def answer(before: ImageStates, rows: Sequence[Ids]) -> list[PromptValues]:
+            logits, _ = self.ends(ImageStates(before), rows)
+            values: list[PromptValues] = read(logits).tolist()
+            return values
 
         with float32_head(self.model):
             return self._answers(prompts, 0, answer)
@@ -89,12 +89,12 @@ class ImageRunner:
         answers: dict[int, Any] = {}
         with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
             for together in by_image(prompts):
-                for known, rows in self._states(prompts, together):
-                    if isinstance(known, Failure):
-                        answers.update((index, known) for index, _ in rows)
+                for before, rows in self._states(prompts, together):
+                    if isinstance(before, Failure):
+                        answers.update((index, before) for index, _ in rows)
                         continue
-                    for batch in self._batches(known, rows, reply):
-                        answers.update(self._batch_answers(known, batch, answer))
+                    for batch in self._batches(before, rows, reply):
+                        answers.update(self._batch_answers(before, batch, answer))
         return [answers[index] for index in range(len(prompts))]
 
     def _states(
@@ -114,44 +114,43 @@ class ImageRunner:
             by_prefix.setdefault(prompts[index].prefix, []).append(index)
         unshared: list[Row] = []
         for prefix, indices in by_prefix.items():
-            known = stem if not prefix else self.kept.find((first.images, first.stem), prefix)
-            if known is None and len(indices) > 1:
-                known = self._prefix(first, stem, prefix)
-            if known is None:
+            states = stem if not prefix else self.cache.find((first.images, first.stem), prefix)
+            if states is None and len(indices) > 1:
+                states = self._prefix(first, stem, prefix)
+            if states is None:
                 unshared += [(index, prefix + prompts[index].own) for index in indices]
             else:
-                yield known, [(index, prompts[index].own) for index in indices]
+                yield states, [(index, prompts[index].own) for index in indices]
         if unshared:
             yield stem, unshared
 
     def _stem(self, prompt: ImageTokens) -> ImageStates | Failure:
         """The states of a prompt's images."""
         key = (prompt.images, prompt.stem)
-        known = self.kept.find(key)
-        if known is not None:
-            return known
-        if not self.kept.make_room(key, len(prompt.stem)):
+        if (states := self.cache.find(key)) is not None:
+            return states
+        if not self.cache.make_room(key, len(prompt.stem)):
             return NO_ROOM
         with suppress(torch.OutOfMemoryError):
-            states = self.look(prompt)
-            if isinstance(states, ImageStates):
-                self.kept.add(key, (), states)
-            return states
+            stem = self.look(prompt)
+            if isinstance(stem, ImageStates):
+                self.cache.add(key, (), stem)
+            return stem
         return self._stem(prompt) if self._gave_up() else OUT_OF_MEMORY
 
     def _gave_up(self) -> bool:
         """Free the memory of all cached images; False if there were none."""
-        kept = bool(self.kept)
-        self.clear(self.kept.room)
+        had_any = bool(self.cache)
+        self.clear(self.cache.room)
         torch.cuda.empty_cache()  # does nothing without CUDA
-        return kept
+        return had_any
 
     def look(self, prompt: ImageTokens) -> ImageStates | Failure:
         """Compute a prompt up to the last of its images."""
-        seen = self.encoder.patches(prompt.images)
-        if isinstance(seen, Failure):
-            return seen
-        pixels, grid = seen
+        patches = self.encoder.patches(prompt.images)
+        if isinstance(patches, Failure):
+            return patches
+        pixels, grid = patches
         ids = torch.tensor([prompt.stem])
         kinds = (ids == self.encoder.placeholder).int()
         core: Any = self.model.base_model
@@ -161,6 +160,8 @@ class ImageRunner:
         states = ImageStates()
         real = torch.ones_like(ids, dtype=torch.bool)
         self._pass(states, ids, positions, real, pixel_values=pixels, image_grid_thw=grid)
+        # Text after an image goes on from the largest of its three coordinates, not from its number
+        # of tokens; ``shift`` is the difference, 0 or less.
         states.position = len(prompt.stem) + int(shift)
         self.computed += len(prompt.stem)
         return states
@@ -168,7 +169,7 @@ class ImageRunner:
     def _prefix(self, prompt: ImageTokens, stem: ImageStates, prefix: Ids) -> ImageStates | None:
         """The states of a text after images; None if there is no room for them."""
         key = (prompt.images, prompt.stem)
-        if not self.kept.make_room(key, len(prefix)):
+        if not self.cache.make_room(key, len(prefix)):
             return None
         states = ImageStates(stem)
         try:
@@ -176,16 +177,16 @@ class ImageRunner:
         except torch.OutOfMemoryError:
             return None
         states.position = stem.position + len(prefix)
-        self.kept.add(key, prefix, states)
+        self.cache.add(key, prefix, states)
         return states
 
-    def _batches(self, known: ImageStates, rows: Sequence[Row], reply: int) -> Iterator[list[Row]]:
+    def _batches(self, before: ImageStates, rows: Sequence[Row], reply: int) -> Iterator[list[Row]]:
         """Rows of similar lengths, few enough for the budget and for memory."""
         batch: list[Row] = []
         for row in sorted(rows, key=lambda row: (len(row[1]), row[1])):
             longest = len(row[1])
-            keys = known.total + longest + reply
-            fits = (len(batch) + 1) * longest <= self._budget
+            keys = before.total + longest + reply
+            fits = (len(batch) + 1) * longest <= self._budget  # rows ascend: this is the longest
             if batch and not (fits and (len(batch) + 1) * keys <= GROUP_KEYS):
                 yield batch
                 batch = []
@@ -194,21 +195,21 @@ class ImageRunner:
             yield batch
 
     def _batch_answers(
-        self, known: ImageStates, batch: Sequence[Row], answer: Answer
+        self, before: ImageStates, batch: Sequence[Row], answer: Answer
     ) -> list[tuple[int, Any]]:
         """The answers to a batch; in halves if memory is too small for all of it."""
         with suppress(torch.OutOfMemoryError):
-            answers = answer(known, [ids for _, ids in batch])
+            answers = answer(before, [ids for _, ids in batch])
             return [(index, each) for (index, _), each in zip(batch, answers, strict=True)]
         if len(batch) == 1:
             if not self._gave_up():
                 return [(batch[0][0], OUT_OF_MEMORY)]
-            return self._batch_answers(known, batch, answer)
+            return self._batch_answers(before, batch, answer)
         torch.cuda.empty_cache()
         half = len(batch) // 2
         return [
-            *self._batch_answers(known, batch[:half], answer),
-            *self._batch_answers(known, batch[half:], answer),
+            *self._batch_answers(before, batch[:half], answer),
+            *self._batch_answers(before, batch[half:], answer),
         ]
 
     def ends(self, states: ImageStates, rows: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,6 +219,7 @@ class ImageRunner:
         real = torch.arange(longest) < lengths[:, None]
         # Padding repeats the row's last token: no row ever touches another's states.
         ids = torch.tensor([[*row, *row[-1:] * (longest - len(row))] for row in rows])
+        # Text has one position in time, height and width: (3, rows, longest), all alike.
         positions = torch.arange(longest).expand(3, len(rows), -1) + states.position
         hidden = self._pass(states, ids, positions, real)
         last = hidden[torch.arange(len(rows)), lengths - 1]
@@ -227,10 +229,10 @@ class ImageRunner:
         return logits, real
 
     def _replies(
-        self, known: ImageStates, rows: Sequence[Ids], max_tokens: int, stops: frozenset[int]
+        self, before: ImageStates, rows: Sequence[Ids], max_tokens: int, stops: frozenset[int]
     ) -> list[list[int] | Failure]:
         """The greedy reply to each row."""
-        states = ImageStates(known)
+        states = ImageStates(before)
         logits, real = self.ends(states, rows)
         replies: list[list[int]] = likeliest(logits).tolist()
         going = list(range(len(rows)))
@@ -239,13 +241,13 @@ class ImageRunner:
             left = [at for at, row in enumerate(going) if replies[row][-1] not in {*stops, NOTHING}]
             if not left:
                 break
-            if len(left) < len(going):
+            if len(left) < len(going):  # rows that ended take no more time
                 states.keep(left)
                 real, going = real[left], [going[at] for at in left]
             real = torch.cat([real, real.new_ones(len(going), 1)], 1)
             ids = torch.tensor([replies[row][-1:] for row in going])
             lengths = torch.tensor([[len(rows[row])] for row in going])
-            positions = (known.position + lengths + step).expand(3, -1, -1)
+            positions = (before.position + lengths + step).expand(3, -1, -1)
             hidden = self._pass(states, ids, positions, real)
             for row, token in zip(going, likeliest(head(hidden[:, -1])).tolist(), strict=True):
                 replies[row] += token
@@ -258,7 +260,7 @@ class ImageRunner:
         ids: torch.Tensor,
         positions: torch.Tensor,
         real: torch.Tensor,
-        **seen: torch.Tensor,
+        **images: torch.Tensor,
     ) -> torch.Tensor:
         """Hidden states (rows, tokens, size) of tokens that follow ``states``, which grow by them.
 
@@ -267,8 +269,9 @@ class ImageRunner:
             ids: (rows, tokens).
             positions: (3, rows, tokens) in time, height and width.
             real: (rows, all tokens of ``states`` and these) which are not padding.
-            **seen: patches and grids of the images whose placeholders are among the tokens.
+            **images: patches and grids of the images whose placeholders are among the tokens.
         """
+        # The model takes ``states`` for its cache: it appends, and gets all that precedes back.
         device = self.model.device
         before = states.total - states.length
         mask = visible(before, real.to(device), ids.shape[1], self.model.dtype)
@@ -279,7 +282,7 @@ class ImageRunner:
             attention_mask=mask,
             past_key_values=states,
             use_cache=True,
-            **{name: each.to(device) for name, each in seen.items()},
+            **{name: each.to(device) for name, each in images.items()},
         ).last_hidden_state
         return hidden
 

@@ -1,4 +1,4 @@
-"""Keys and values of tokens that were computed once and are attended to by many rows."""
+"""Keys and values of tokens, computed once and attended to by many rows."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ class ImageStates:
             All of the layer, from the beginning of the prompt.
         """
         if layer < len(self._layers):
-            known_keys, known_values = self._layers[layer]
-            key, value = torch.cat([known_keys, key], 2), torch.cat([known_values, value], 2)
+            earlier_key, earlier_value = self._layers[layer]
+            key, value = torch.cat([earlier_key, key], 2), torch.cat([earlier_value, value], 2)
             self._layers[layer] = (key, value)
         else:
             self._layers.append((key, value))
+        # The image's states have one row; expanding it is a view, and only this concatenation,
+        # which lives for one layer's attention, lays it out for all rows.
         pairs = [*self._earlier(layer, len(key)), (key, value)]
         return torch.cat([k for k, _ in pairs], 2), torch.cat([v for _, v in pairs], 2)
 
@@ -86,7 +88,7 @@ class StatesCache:
         return bool(self._stems)
 
     def find(self, key: Key, prefix: Ids = ()) -> ImageStates | None:
-        """The states after a stem and a prefix, if they are kept."""
+        """The states after a stem and a prefix, if they are cached."""
         if key not in self._stems:
             return None
         self._stems.move_to_end(key)
@@ -98,6 +100,8 @@ class StatesCache:
 
     def make_room(self, key: Key, tokens: int) -> bool:
         """Give up others until so many more tokens fit; False if they never do."""
+        # Whole images go first, oldest first; of the image at hand only the texts after it can go,
+        # since its own states are about to be continued.
         while self._stems and self._tokens() + tokens > self.room:
             oldest = next(iter(self._stems))
             if oldest != key:

@@ -64,7 +64,7 @@ class ImageEncoder:
             max_pixels,
         )
         self._processor = processor
-        self._known: dict[Ids, Ids] = {}
+        self._unique: dict[Ids, Ids] = {}
 
     def tokens(self, prompt: Prompt, ids: Sequence[int], shared: int) -> ImageTokens | Failure:
         """A prompt in tokens; a failure if one of its images cannot be shown.
@@ -96,14 +96,14 @@ class ImageEncoder:
             if isinstance(image, Failure):
                 return image
             images.append(image)
-        made = self._processor(images, do_resize=False, return_tensors="pt")
-        return made["pixel_values"], made["image_grid_thw"]
+        batch = self._processor(images, do_resize=False, return_tensors="pt")
+        return batch["pixel_values"], batch["image_grid_thw"]
 
     def _one(self, ids: Ids) -> Ids:
-        """The same object for equal tokens: thousands of questions share a thousand of them."""
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        return self._known.setdefault(ids, ids)
+        """The one object for equal tokens: thousands of questions share a thousand of them."""
+        if len(self._unique) >= REMEMBERED:
+            self._unique.clear()
+        return self._unique.setdefault(ids, ids)
 
 
 def expand(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:

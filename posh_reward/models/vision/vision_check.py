@@ -1,4 +1,4 @@
-"""Check that shared states give each prompt about an image the answer it would get alone."""
+"""A check that shared states give each prompt about an image the answer it would get alone."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
     try:
         with torch.autocast(model.device.type, enabled=False):
             plain = torch.cat([_plain(runner, prompt) for prompt in prompts])
-            known = runner.look(prompts[0])
-            assert isinstance(known, ImageStates), known
+            states = runner.look(prompts[0])
+            assert isinstance(states, ImageStates), states
             logits, _ = runner.ends(
-                ImageStates(known), [prompt.prefix + prompt.own for prompt in prompts]
+                ImageStates(states), [prompt.prefix + prompt.own for prompt in prompts]
             )
     except torch.OutOfMemoryError as error:
         raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
@@ -72,9 +72,9 @@ def _sample(runner: ImageRunner, chat: Chat, word: str) -> ImageTokens:
 
 def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
     """Logits (1, vocabulary) after a prompt, as transformers computes them."""
-    seen = runner.encoder.patches(prompt.images)
-    assert not isinstance(seen, Failure), seen
-    pixels, grid = seen
+    patches = runner.encoder.patches(prompt.images)
+    assert not isinstance(patches, Failure), patches
+    pixels, grid = patches
     device = runner.model.device
     ids = torch.tensor([prompt.stem + prompt.prefix + prompt.own], device=device)
     model: Any = runner.model

@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def about(model: str, revision: str | None) -> dict[str, str]:
-    """``{"vllm": version, "revision": commit, "kind": model_type}``, or ``{"fatal": why}``."""
+    """Facts as ``{"vllm": version, "revision": commit, "kind": model_type}``, or a ``"fatal"``."""
     from posh_reward.models.hub import commit, fingerprint, model_file, model_type
 
     if find_spec("vllm") is None:

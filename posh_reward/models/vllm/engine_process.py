@@ -113,7 +113,7 @@ class EngineProcess:
         """Tell it to "sleep" or "wake", which have no answer.
 
         Raises:
-            ChildFailureError: it did not.
+            ChildFailureError: it died, hung or talked nonsense.
         """
         for message in self._replies({"do": what}):
             raise self._child.failed(f"answered something else: {str(message)[:200]}")
@@ -126,13 +126,15 @@ class EngineProcess:
         """Its messages about a request until it is done, without the signs of life."""
         number = next(self._ids)
         silence = min(SILENCE, self._timeout)
-        last, said = time.monotonic(), False
+        # Two limits: silence, without even a beat, is a process that is stopped or stuck in a call
+        # that holds the interpreter; beats without an answer are an engine that makes no progress.
+        last, warned = time.monotonic(), False
         message = self._child.exchange({**request, "id": number}, silence)
         while not (message.get("id") == number and "done" in message):
             now = time.monotonic()
             if "beat" in message:
-                if now - last > PATIENT_SECONDS and not said:
-                    said = True
+                if now - last > PATIENT_SECONDS and not warned:
+                    warned = True
                     logger.warning(
                         "vLLM is alive but has answered nothing for %g s: it is given up after "
                         "%g s (`timeout`)",

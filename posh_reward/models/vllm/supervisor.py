@@ -28,12 +28,12 @@ ENDED = Failure("engine", "vLLM failed too often in one batch")
 GIVEN_UP = Failure("engine", "the judge has given up: vLLM failed too often in two batches")
 
 Part = tuple[list[int], int]
-"""Places of prompts that are asked together, and how strongly they are suspected: 0 at first,
-1 after a death, 2 once divided, 3 alone."""
+"""Places of prompts that are asked together, and suspicion of them: 0 at first, 1 after a death,
+2 once divided, 3 alone."""
 
 
 class Supervisor:
-    """Keep a child at work. It starts when first needed.
+    """A child at work, which starts when first needed.
 
     What a child answered before it died is kept. The rest is asked again: all of it once (not
     after a child that hung, which costs its whole timeout), then in parts, then the prompts of a
@@ -68,6 +68,8 @@ class Supervisor:
             for place, prompt in enumerate(prompts)
             if prompt in self._deadly
         }
+        # A queue: parts under more suspicion go to its end, so that a child that dies of one of
+        # them has answered all that are above suspicion.
         waiting: list[Part] = parts(
             [place for place in range(len(prompts)) if place not in answers], 0
         )
@@ -78,9 +80,12 @@ class Supervisor:
                 self._ask(prompts, places, what, answers)
             except ChildFailureError as failure:
                 self._count(failure, len(answers))
+                # The culprit is among the unanswered, but several were in flight: only a prompt
+                # that was alone in its part, and not for the first time, is convicted.
                 left = [place for place in places if place not in answers]
                 if len(left) == 1 and suspicion:
-                    answers[left[0]] = self._convict(prompts[left[0]], failure)
+                    verdict = self._deadly[prompts[left[0]]] = STICKING if failure.slow else DEADLY
+                    answers[left[0]] = EngineReply(failure=verdict)
                 else:
                     waiting += parts(left, max(suspicion + 1, 2 if failure.slow else 1))
             except BaseException:  # an interrupt: nobody waits for these answers any more
@@ -131,10 +136,9 @@ class Supervisor:
 
     @property
     def _given_up(self) -> bool:
-        """For good."""
         return self._lost > 1
 
-    def _ready(self, answered: int = 0) -> bool:
+    def _ready(self, answers: int = 0) -> bool:
         """True if a child runs; starts one, if need be and if it may."""
         while self._process is None and not self._ended and not self._given_up:
             try:
@@ -142,36 +146,32 @@ class Supervisor:
                 self._worked = True
             except ChildFailureError as failure:
                 if not self._worked:
-                    told = f"vLLM's process {failure.reason}. {REMEDY}. Its last words:"
-                    raise JudgeError(f"{told}\n{failure.last_words}") from None
-                self._count(failure, answered)
+                    message = f"vLLM's process {failure.reason}. {REMEDY}. Its last words:"
+                    raise JudgeError(f"{message}\n{failure.last_words}") from None
+                self._count(failure, answers)
         return self._process is not None
 
-    def _convict(self, prompt: Prompt, failure: ChildFailureError) -> EngineReply:
-        self._deadly[prompt] = STICKING if failure.slow else DEADLY
-        return EngineReply(failure=self._deadly[prompt])
-
-    def _count(self, failure: ChildFailureError, answered: int) -> None:
+    def _count(self, failure: ChildFailureError, answers: int) -> None:
         """End the child that failed, and the batch if that was one failure too many."""
         logger.warning("vLLM's process failed: %s", failure)
         self.end()
         self._failures += 1
         self._slow += failure.slow
-        allowed = self._max_restarts + answered // PAYING
+        allowed = self._max_restarts + answers // PAYING
         self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
 
-    def _note_end(self, answered: int, asked: int) -> None:
-        """Note whether the batch was lost; the second in a row is the last."""
-        if self._given_up or not asked:
+    def _note_end(self, answers: int, prompts: int) -> None:
+        """Count lost batches in a row; the second is the last."""
+        if self._given_up or not prompts:
             return
-        self._lost = self._lost + 1 if self._ended and answered < asked / 2 else 0
-        if answered < asked:
+        self._lost = self._lost + 1 if self._ended and answers < prompts / 2 else 0
+        if answers < prompts:
             logger.error(
                 "%s; it failed %d times, and %d of %d prompts have no answer",
                 GIVEN_UP if self._given_up else ENDED,
                 self._failures,
-                asked - answered,
-                asked,
+                prompts - answers,
+                prompts,
             )
 
 

@@ -89,12 +89,12 @@ class VllmEngine:
         tokens = label_tokens(self._tokenizer, labels, self._reading)
         unreadable = no_token(labels, tokens)
         if unreadable is not None:
-            return iter(
-                [[(place, EngineReply(failure=unreadable)) for place in range(len(prompts))]]
-            )
-        wanted = [i for ids in tokens for i in ids]
-        asked = {"logprob_token_ids": wanted} if self._reading == "labels" else {"logprobs": TOP}
-        params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **asked)
+            failure = EngineReply(failure=unreadable)
+            return iter([[(place, failure) for place in range(len(prompts))]])
+        label_ids = [i for ids in tokens for i in ids]
+        exact = self._reading == "labels"
+        scoring = {"logprob_token_ids": label_ids} if exact else {"logprobs": TOP}
+        params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **scoring)
 
         def read(output: Any) -> EngineReply:
             if self._reading == "labels":
@@ -120,7 +120,7 @@ class VllmEngine:
         return self._answers(prompts, params, text)
 
     def sleep(self) -> None:
-        """Weights to the host's memory, the cache dropped; nothing where vLLM cannot."""
+        """Move the weights to the host's memory and drop the cache, where vLLM can."""
         if self._sleeps and not self._asleep:
             self._llm.sleep(level=1)
             self._asleep = True
@@ -205,10 +205,10 @@ def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) ->
 
     A token that is missing, or minus infinity (vllm#51789), was not computed; it may be likely.
     """
-    found = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
-    if not all(i in found for ids in tokens for i in ids):
+    values = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
+    if not all(i in values for ids in tokens for i in ids):
         return EngineReply(failure=INCOMPLETE)
-    return EngineReply(masses=tuple(label_masses(found, tokens)))
+    return EngineReply(masses=tuple(label_masses(values, tokens)))
 
 
 def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:
@@ -244,7 +244,7 @@ class ImageInputs:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments of the engine. It leaves images as they are, since they are settled."""
+        """Arguments of the engine, which leaves images as they are: they have their size."""
         least, most = self.sizes.factor**2, self.sizes.max_pixels
         return {
             "limit_mm_per_prompt": {"image": MOST_IMAGES, "video": 0},
@@ -260,21 +260,21 @@ class ImageInputs:
         return None if places == len(prompt.images) else NO_PLACE
 
     def tokens(self, prompt: Prompt) -> int:
-        """Tokens that its images, which are settled, add to the placeholder of each."""
+        """Tokens that its images, which have their size, add to the placeholder of each."""
         pixels = (math.prod(size_of(each)) for each in prompt.images)
         return sum(each // self.sizes.factor**2 - 1 for each in pixels)
 
 
 def image_inputs(model: str, revision: str | None, max_pixels: int) -> ImageInputs:
-    """Read from a checkpoint, with transformers."""
+    """The inputs that a checkpoint's processor wants, read with transformers."""
     from transformers import AutoConfig
     from transformers.image_processing_base import ImageProcessingMixin
 
     where = {"revision": revision, "trust_remote_code": False}
     config = AutoConfig.from_pretrained(model, **where)
-    said, _ = ImageProcessingMixin.get_image_processor_dict(model, revision=revision)
-    least = said.get("min_pixels") or said["size"]["shortest_edge"]
-    factor = said["patch_size"] * said["merge_size"]
+    processor, _ = ImageProcessingMixin.get_image_processor_dict(model, revision=revision)
+    least = processor.get("min_pixels") or processor["size"]["shortest_edge"]
+    factor = processor["patch_size"] * processor["merge_size"]
     check_max_pixels(max_pixels, factor)
     return ImageInputs(
         SizeLimits(factor, min(least, max_pixels), max_pixels), config.image_token_id

@@ -53,11 +53,11 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     Raises:
         JudgeError: it has none, or there is no such model; the message names the remedy.
     """
-    wanted = {"model": model, "revision": revision}
+    settings = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
     try:
-        done = subprocess.run(  # noqa: S603
-            boot_command(python, "probe", wanted),
+        process = subprocess.run(  # noqa: S603
+            boot_command(python, "probe", settings),
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -68,13 +68,13 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JudgeError(f"the interpreter {python} for vLLM cannot be run: {error}") from None
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
-        fatal = found.get("fatal")
+        answer = json.loads(process.stdout.splitlines()[-1])
+        fatal = answer.get("fatal")
     except (IndexError, ValueError, AttributeError):
-        fatal = f"{python} cannot be asked for its vLLM: {done.stderr.strip()[-500:]}"
+        fatal = f"{python} cannot be asked for its vLLM: {process.stderr.strip()[-500:]}"
     if fatal is not None:
         raise JudgeError(redact(secrets_of(environment), str(fatal)))
-    return VllmProbe(str(found["vllm"]), str(found["revision"]), found.get("kind") in SEEING)
+    return VllmProbe(str(answer["vllm"]), str(answer["revision"]), answer.get("kind") in SEEING)
 
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
@@ -94,19 +94,19 @@ def child_environment(
         batch_invariant: whether results must not depend on what else is in a batch.
     """
     hub = not Path(model).is_dir()
-    kept = {
+    variables = {
         name: value
         for name, value in child_variables(base, python, hub=hub, also=ENGINES).items()
         if not name.startswith(OTHER_ENGINE)
     }
     for name in ALLOCATOR:
-        if name in kept and (rest := without_expandable_segments(kept.pop(name))):
-            kept[name] = rest
+        if name in variables and (rest := without_expandable_segments(variables.pop(name))):
+            variables[name] = rest
     return {
         "VLLM_LOGGING_LEVEL": "WARNING",
         **VLLM_DEFAULTS,
         "TOKENIZERS_PARALLELISM": "false",
-        **kept,
+        **variables,
         "CUDA_VISIBLE_DEVICES": card_of(base),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in the child, not in its child
         **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
@@ -121,5 +121,5 @@ def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:
 
 def without_expandable_segments(settings: str) -> str:
     """The allocator's settings, without the one under which vLLM cannot sleep."""
-    kept = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
-    return ",".join(kept)
+    rest = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
+    return ",".join(rest)

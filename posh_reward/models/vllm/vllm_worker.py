@@ -25,7 +25,7 @@ Answers = Iterator[list[tuple[int, EngineReply]]]
 
 
 class Engine(Protocol):
-    """Answers prompts in the child."""
+    """An engine in the child."""
 
     @property
     def sizes(self) -> SizeLimits | None:
@@ -78,6 +78,8 @@ class Pipe:
 class Heartbeat:
     """Beats while there is work; in a process that is stopped or stuck it falls silent."""
 
+    # A thread beside the engine's: CUDA's calls release the interpreter's lock, so a long batch
+    # beats on, while a stopped process or a call that never gives the lock back does not.
     def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
         self._say = say
         self._working = threading.Event()

@@ -88,29 +88,29 @@ def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
         yield portion
 
 
-def prompts_json(prompts: Sequence[Prompt], settled: Mapping[PromptImage, Any]) -> dict[str, Any]:
+def prompts_json(prompts: Sequence[Prompt], images: Mapping[PromptImage, Any]) -> dict[str, Any]:
     """Prompts as JSON, with each of their images once: its width, height and RGB bytes.
 
     Args:
         prompts: to be asked.
-        settled: their images as PIL images, settled.
+        images: their images as PIL images, in the model's size.
     """
     rows = [[p.prefix, p.suffix, *(each.digest for each in p.images)] for p in prompts]
-    images = {
-        each.digest: [*settled[each].size, b64encode(settled[each].tobytes()).decode()]
+    pixels = {
+        each.digest: [*images[each].size, b64encode(images[each].tobytes()).decode()]
         for prompt in prompts
         for each in prompt.images
     }
-    return {"prompts": rows, **({"images": images} if images else {})}
+    return {"prompts": rows, **({"images": pixels} if pixels else {})}
 
 
 def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
     """Undo ``prompts_json``; images are PIL images again."""
     images = {}
-    for digest, (width, height, written) in request.get("images", {}).items():
+    for digest, (width, height, pixels) in request.get("images", {}).items():
         from PIL import Image
 
-        image = Image.frombytes("RGB", (width, height), b64decode(written))
+        image = Image.frombytes("RGB", (width, height), b64decode(pixels))
         images[digest] = PromptImage(digest, image)
     return [
         Prompt(prefix, suffix, tuple(images[digest] for digest in digests))
