@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,10 @@ from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers
 
 NORMAL = NormalDist()
 LEVEL = 0.95
+LEAST = 1e-12
+"""No p-value is smaller."""
 WALKS = 200_000
 """Simulated studies from which the level of a look is taken: a level of 5 % is good to 0.05."""
-
-
-CAUTION = 1.25
-"""Satterthwaite's degrees of freedom are a little too many where raters matter: intervals of three
-who all see 100 pairs and lean by 0.3 hold the truth in 93 % without this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +28,26 @@ class MeanTest:
     p: float
 
 
+class MeanVariances(NamedTuple):
+    """Parts of the variance of a mean; three arrays (studies,)."""
+
+    over_items: Floats
+    """Over new items, with the same raters."""
+    items: Floats
+    """Of both, what raters share about an item."""
+    raters: Floats
+    """Of both, what differs between raters."""
+
+
 class CrossedDesign:
     """Raters of each item. An item counts once, as the mean of its raters.
 
     An interval over items alone holds for these raters only: three raters who each lean a little
-    towards one model make it miss in 17 to 43 % of studies (docs/study.md has the simulations).
+    towards one model make it miss in 17 to 43 % of studies (docs/study.md has the simulations). So
+    variances are clustered by raters and by items (Cameron, Gelbach and Miller, 2011). Each has its
+    own degrees of freedom, which matters where raters are few: the squares of Student's reaches are
+    added, as in confidence limits of sums of variances (Howe, 1974). Where each item has one rater
+    this is Student's test of the raters' means.
 
     Args:
         items: (answers,) the item of each.
@@ -46,73 +59,42 @@ class CrossedDesign:
         self, items: Sequence[Hashable], raters: Sequence[Hashable], ties: int = 0
     ) -> None:
         item_of, rater_of = group_numbers(items), group_numbers(raters)
-        sizes, loads = np.bincount(item_of), np.bincount(rater_of)
-        self._by_item, self._sizes = _sorted(item_of), sizes.astype(np.float64)
-        self._by_rater, self._loads = _sorted(rater_of), loads.astype(np.float64)
-        self.items, self.raters, self.ties = len(sizes), len(loads), ties
-        self._answers = answers = len(item_of)
-        count = self.items + ties
-        weight = np.bincount(rater_of, 1 / sizes[item_of]) / count  # (raters,) share in the mean
-        # One rater's lean moves the mean by `weight`. s^2 / items, below, holds some of that.
-        inner = (1 / sizes).sum() / count - (weight**2).sum()
-        self._rater_share = float((weight**2).sum() - inner / max(count - 1, 1))
-        pairs = np.zeros((self.items, self.raters))
-        np.add.at(pairs, (item_of, rater_of), 1)
-        spread_items = (self._sizes**2).sum() / answers
-        spread_raters = (self._loads**2).sum() / answers
-        # Expected sums of squares between raters, between items, and in all (rows), for a variance
-        # of 1 of items, raters and single answers (columns): Henderson's method I.
-        self._expected = np.array([
-            [(pairs**2).sum(0) @ (1 / self._loads) - spread_items, answers - spread_raters,
-             self.raters - 1],
-            [answers - spread_items, (pairs**2).sum(1) @ (1 / self._sizes) - spread_raters,
-             self.items - 1],
-            [answers - spread_items, answers - spread_raters, answers - 1],
-        ])  # fmt: skip
-        self._solution = np.linalg.pinv(self._expected)
+        self._sizes = np.bincount(item_of).astype(np.float64)
+        self._by_item, self._by_rater = _sorted(item_of), _sorted(rater_of)
+        self.items, self.raters, self.ties = len(self._sizes), len(self._by_rater[1]), ties
+        self._count = self.items + ties
+        self._weights = 1 / (self._sizes[item_of] * self._count)  # (answers,) share in the mean
 
-    def moments(self, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Means, their variances, and degrees of freedom.
+    def moments(self, values: Floats) -> tuple[Floats, MeanVariances]:
+        """Means (studies,) and their variances; with one rater, over new items alone.
 
         Args:
             values: (studies, answers)
-
-        Returns:
-            Three arrays (studies,). The variance is that of the mean over new items and new raters;
-            with one rater, over new items.
         """
         per_item = _sums(values, self._by_item) / self._sizes  # (studies, items)
         padded = np.hstack([per_item, np.zeros((len(values), self.ties))])
-        count = padded.shape[1]
         means = padded.mean(axis=1)
-        over_items = padded.var(axis=1, ddof=1) / count if count > 1 else np.zeros(len(values))
+        over_items = padded.var(axis=1, ddof=min(1, self._count - 1)) / self._count
         if self.raters < 2:
-            return means, over_items, np.full(len(values), max(count - 1.0, 1.0))
-        per_rater = _sums(values, self._by_rater) / self._loads
-        centre = values.mean(axis=1)[:, None]
-        squares = np.stack([
-            (np.square(per_rater - centre) * self._loads).sum(axis=1),
-            (np.square(per_item - centre) * self._sizes).sum(axis=1),
-            np.square(values - centre).sum(axis=1),
-        ])  # fmt: skip
-        item, rater, single = self._solution @ squares  # variance components, (studies,)
-        rater = np.maximum(rater, 0)
-        variance = over_items + self._rater_share * rater
-        # Satterthwaite: few raters tell their variance badly, even where it comes out as 0. So the
-        # whole mean square between raters counts, not only what exceeds the noise.
-        per_lean = self._expected[0, 1] / (self.raters - 1)  # answers behind one rater's mean
-        noise = np.maximum(item * self._expected[0, 0] / (self.raters - 1) + single, 0)
-        doubt = np.square(self._rater_share * (rater + noise / per_lean)) / (self.raters - 1)
-        doubt *= CAUTION
-        doubt += np.square(over_items) / max(count - 1, 1)
-        freedom = np.divide(np.square(variance), doubt, out=np.ones_like(doubt), where=doubt > 0)
-        return means, variance, np.maximum(freedom, 1)
+            return means, MeanVariances(over_items, over_items, np.zeros_like(means))
+        # What each answer adds to the mean of the items that were asked about.
+        added = (values - per_item.mean(axis=1)[:, None]) * self._weights
+        raters = _clustered(_sums(added, self._by_rater))
+        # Variance between single answers is in both clusterings: it counts once.
+        items = np.maximum(over_items - _clustered(added), 0)
+        return means, MeanVariances(over_items, items, raters)
 
-    def reach(self, variance: Floats, freedom: Floats, level: float = LEVEL) -> Floats:
-        """Half the width of the interval of each mean."""
+    def reach(self, variances: MeanVariances, level: float = LEVEL) -> Floats:
+        """Half the width of the interval of each mean, never less than that over items alone."""
+        by_item, by_rater = (self._student((1 + level) / 2, n) for n in (self._count, self.raters))
+        both = by_item**2 * variances.items + by_rater**2 * variances.raters
+        return np.sqrt(np.maximum(by_item**2 * variances.over_items, both))
+
+    @staticmethod
+    def _student(share: float, count: int) -> float:
         from scipy.special import stdtrit
 
-        return np.asarray(stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance), dtype=np.float64)
+        return float(stdtrit(max(count - 1, 1), share))
 
     def test(self, values: Sequence[float], largest: float = 2.0) -> MeanTest:
         """The mean of one study with its 95 % interval.
@@ -121,15 +103,27 @@ class CrossedDesign:
             values: (answers,)
             largest: no value is further from 0.
         """
-        from scipy.special import stdtr
+        from scipy.optimize import brentq
 
-        [mean], [variance], [freedom] = self.moments(np.asarray([values], dtype=np.float64))
-        if variance <= 0:  # all items alike
+        [mean], variances = self.moments(np.asarray([values], dtype=np.float64))
+        if variances.over_items[0] <= 0:  # all items alike
             return unanimous(float(mean), self.items, largest)
-        [reach] = self.reach(np.array([variance]), np.array([freedom]))
+        [reach] = self.reach(variances)
         low, high = max(mean - reach, -largest), min(mean + reach, largest)
-        p = 2 * float(stdtr(freedom, -abs(mean) / variance**0.5))
-        return MeanTest(Interval(float(mean), float(low), float(high), self.items), p)
+
+        def beyond(p: float) -> float:
+            return float(self.reach(variances, 1 - p)[0]) - abs(mean)
+
+        # The p-value is that of the level at which the interval ends at 0.
+        p = brentq(beyond, LEAST, 1) if beyond(LEAST) > 0 else LEAST
+        return MeanTest(Interval(float(mean), float(low), float(high), self.items), float(p))
+
+
+def _clustered(sums: Floats) -> Floats:
+    """Variance of a mean from what each cluster adds to it, (studies, clusters) -> (studies,)."""
+    count = sums.shape[1]
+    variance: Floats = np.square(sums).sum(axis=1) * count / (count - 1)
+    return variance
 
 
 def _sorted(groups: Ints) -> tuple[Ints, Ints]:

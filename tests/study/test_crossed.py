@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import stdtr
 
 from posh_reward.study.crossed import CrossedDesign, holm, look_level, settled, unanimous
 from posh_reward.study.packets.rater_model import Opinions
@@ -21,6 +22,25 @@ def test_one_raters_interval_is_students() -> None:
     # 0 1 2 3: mean 1.5, s^2 = 5 / 3, standard error 0.6455, t(3) = 3.182: 1.5 +- 2.054.
     interval = CrossedDesign(range(4), [0] * 4).test([0, 1, 2, 3], largest=9).interval
     assert (interval.low, interval.high) == pytest.approx((-0.554, 3.554), abs=0.001)
+
+
+def test_raters_of_their_own_items_are_compared_by_students_test_of_their_means() -> None:
+    # Means of three raters: 0, 1, 2; s^2 = 1, standard error 0.5774, t(2) = 4.303: 1 +- 2.484.
+    test = CrossedDesign(range(6), [0, 0, 1, 1, 2, 2]).test([-1, 1, 0, 2, 1, 3], largest=9)
+    assert (test.interval.low, test.interval.high) == pytest.approx((-1.484, 3.484), abs=0.001)
+    assert test.p == pytest.approx(2 * float(stdtr(2, -(3**0.5))), abs=1e-9)
+
+
+def test_raters_who_all_see_all_add_to_the_interval_over_items() -> None:
+    # Items 0 and 2 by raters who differ by nothing: items alone. By raters 1 apart, both count.
+    items, raters = [0, 0, 1, 1, 2, 2], [0, 1] * 3
+    alike = CrossedDesign(items, raters).test([0, 0, 1, 1, 2, 2], largest=9).interval
+    assert alike.high - 1 == pytest.approx(4.303 / 3**0.5, abs=0.001)
+    apart = CrossedDesign(items, raters).test([0, 1, 1, 2, 2, 3], largest=99).interval
+    # Raters: 1 and 2, s^2 / 2 = 0.25, t(1) = 12.706. Items: 1/3, less what answers vary, 0.183.
+    assert apart.high - 1.5 == pytest.approx(
+        (12.706**2 * 0.25 + 4.303**2 * (1 / 3 - 5.5 / 30)) ** 0.5, abs=0.001
+    )
 
 
 def test_holm_multiplies_the_smallest_by_their_number_and_the_next_by_one_less() -> None:
@@ -65,10 +85,10 @@ def test_intervals_hold_for_other_raters_too(count: int, lean: float) -> None:
     raters = (np.arange(120) + np.arange(120) // 14) % count
     design = CrossedDesign(items.tolist(), raters.tolist())
     values = simulated(design, items, raters, lean)
-    means, variance, freedom = design.moments(values)
-    covered = (np.abs(means) <= design.reach(variance, freedom)).mean()
-    assert 0.93 <= covered <= (0.97 if lean else 1)
+    means, variances = design.moments(values)
+    covered = (np.abs(means) <= design.reach(variances)).mean()
+    assert 0.94 <= covered <= (0.97 if lean else 0.99)
     if lean:  # over items alone, for these raters
         alone = CrossedDesign(items.tolist(), [0] * 120)
-        means, variance, freedom = alone.moments(values)
-        assert (np.abs(means) <= alone.reach(variance, freedom)).mean() < 0.9
+        means, variances = alone.moments(values)
+        assert (np.abs(means) <= alone.reach(variances)).mean() < 0.9

@@ -160,8 +160,8 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
         lean = opinions.lean * rng.standard_normal((count, settings.team))
         own = opinions.own * rng.standard_normal((count, answers))
         latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
-        means, variance, freedom = design.moments(opinions.choices(latent))
-        settled += int((means > design.reach(variance, freedom, level)).sum())
+        means, variances = design.moments(opinions.choices(latent))
+        settled += int((means > design.reach(variances, level)).sum())
     return settled / studies
 
 
