@@ -112,7 +112,7 @@ class CrossedDesign:
         low, high = max(mean - reach, -largest), min(mean + reach, largest)
 
         def beyond(p: float) -> float:
-            return float(self.reach(variances, 1 - p)[0]) - abs(mean)
+            return float(self.reach(variances, 1 - p)[0] - abs(mean))
 
         # The p-value is that of the level at which the interval ends at 0.
         p = brentq(beyond, LEAST, 1) if beyond(LEAST) > 0 else LEAST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +15,10 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import joined_references
 from posh_reward.study.rows.score_axes import NAMES
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure
 
-DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 AT_ONCE = 128
 """Pairs that a metric scores at a time."""
 NO_SCORE = Failure("text", "the table has no score here")
@@ -226,8 +224,7 @@ def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
     try:
         if isinstance(value, bool | list | dict):
             raise ValueError
-        text = str(value).strip()
-        number = float(text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text)
+        number = cell_number(str(value))
     except ValueError:
         raise InputError(f"{column} is {str(value)[:40]!r}, not a number") from None
     if isinf(number):  # no mean, difference or correlation can be had with it

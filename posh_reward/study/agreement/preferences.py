@@ -31,7 +31,7 @@ from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
 from posh_reward.study.rows.score_axes import NAMES
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import Floats
 
 LABELS = {
@@ -66,7 +66,7 @@ def label_score(label: object) -> float:
         if plain in LABELS:
             return LABELS[plain]
     try:
-        number = float(str(label).replace(",", "."))
+        number = cell_number(str(label))
     except ValueError:
         number = nan
     if not -2 <= number <= 2:

@@ -21,7 +21,7 @@ from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.posh_rows import record_of
 from posh_reward.study.rows.prove_means import average_values
 from posh_reward.study.rows.scorers import HARMONIC_EXPLAINED
-from posh_reward.study.rows.tables import Row, with_point
+from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import bootstrap_mean
 
 HARMONIC = (1.0, 5.0)
@@ -183,7 +183,7 @@ def _no_bool(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("not a number")
     if isinstance(value, str):
-        return with_point(value) if value else None
+        return cell_number(value) if value else None
     return value
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 from posh_reward.errors import InputError
 from posh_reward.study.rows.score_axes import AXES, NAMES
 from posh_reward.study.rows.table_items import TableItem
-from posh_reward.study.rows.tables import Row, with_point
+from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -201,7 +201,7 @@ def typed(row: Row) -> Row:
     for column in (*NAMES, *COUNTS):
         if isinstance(read.get(column), str):
             try:
-                read[column] = float(with_point(read[column])) if read[column] else None
+                read[column] = cell_number(read[column]) if read[column] else None
             except ValueError:
                 raise InputError(f"{column} is {short(read[column])}, not a number") from None
     if isinstance(read.get("elements"), str):

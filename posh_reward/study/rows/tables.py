@@ -120,9 +120,16 @@ def guarded(text: str) -> str:
     return "'" + text if LIKE_A_FORMULA.match(text) else text
 
 
-def with_point(cell: str) -> str:
-    """Return a number with a decimal comma, as many spreadsheets save it, with a point."""
-    return re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell)
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+
+
+def cell_number(cell: str) -> float:
+    """The number in a cell; a single comma is a decimal one, as many spreadsheets save it.
+
+    Raises:
+        ValueError: it is not a number.
+    """
+    return float(cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell)
 
 
 def bared(cell: str) -> str:

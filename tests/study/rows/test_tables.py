@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import tracemalloc
 from collections.abc import Generator
 from io import BytesIO
@@ -16,7 +17,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
+from posh_reward.study.agreement.metric_scores import number_in
+from posh_reward.study.agreement.preferences import label_score
+from posh_reward.study.pages.sibling_page import HarmonicRow
 from posh_reward.study.rows.journal import sink
+from posh_reward.study.rows.posh_rows import typed
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import LONGEST, Format, format_of, open_table, read_table
 
@@ -100,6 +105,25 @@ def test_numbers_in_csv_are_short(tmp_path: Path) -> None:
     assert written(tmp_path / "a.csv", [{"id": 7, "overall": 1 / 3}]) == [
         {"id": "7", "overall": "0.333333"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("0,5", 0.5), ("+1,25", 1.25), (" -0,5 ", -0.5), (",5", 0.5), ("5,0E-1", 0.5), ("0.5", 0.5)],
+)
+def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> None:
+    assert number_in({"score": cell}, "score") == value
+    assert label_score(cell) == value
+    assert typed({"overall": cell})["overall"] == value
+    assert HarmonicRow.model_validate({"overall": cell}).overall == value
+
+
+@pytest.mark.parametrize("cell", ["1.234,5", "1,234,5", "1,", "five"])
+def test_what_may_be_two_numbers_is_none(cell: str) -> None:
+    for read in (lambda: number_in({"score": cell}, "score"), lambda: label_score(cell),
+                 lambda: typed({"overall": cell})):  # fmt: skip
+        with pytest.raises(InputError, match=re.escape(repr(cell))):
+            read()
 
 
 def test_columns_that_we_do_not_know_are_kept_in_parquet(tmp_path: Path) -> None:
