@@ -75,8 +75,10 @@ def _make(command: argparse.ArgumentParser) -> None:
         "the ending")  # fmt: skip
     add("-o", "--output", metavar="DIR", required=True, help="the folder to hand over; made")
     add("--key", metavar="FILE", help="where the key goes; default: DIR.key.json, next to DIR")
-    add("--coarse", type=int, default=7, metavar="N", help="raters who compare two generations; "
-        "default: 7")  # fmt: skip
+    add("--coarse", type=int, metavar="N", help="raters who compare two generations; default: 7, "
+        "or 0 with --ranking")  # fmt: skip
+    add("--ranking", type=int, default=0, metavar="N", help="raters who put the generations of "
+        "three models in order, in place of comparing two; default: 0")  # fmt: skip
     add("--granular", type=int, default=0, metavar="N", help="raters who mark mistakes and missing "
         "details in one generation; other people than the former; default: 0")  # fmt: skip
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
@@ -115,7 +117,8 @@ def make(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
-    design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
+    coarse = flags.coarse if flags.coarse is not None else 0 if flags.ranking else 7
+    design = Design(seed, coarse, flags.granular, flags.repeated, flags.times, flags.ranking)
     reference = None if flags.no_reference else flags.reference
     texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id, flags.model, flags.image)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -124,10 +124,10 @@ def _one_of(
         older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
         return newest, older, []
     file, fullest = max(candidates, key=lambda each: len(each[1].answers))
-    content = {answer.task.id: (answer.preferences, answer.marks) for answer in fullest.answers}
+    content = {each.task.id: replace(each, seconds=None, comment="") for each in fullest.answers}
     others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
     if all(
-        content.get(answer.task.id) == (answer.preferences, answer.marks)
+        content.get(answer.task.id) == replace(answer, seconds=None, comment="")
         for _, sheet in others
         for answer in sheet.answers
     ):
@@ -155,11 +155,11 @@ def record_look(
         final: no more answers will come.
 
     Returns:
-        Share of the study's coarse answers at each look, rising; only looks at more than before.
+        Share of the study's comparisons at each look, rising; only looks at more than before.
     """
-    total = sum(len(rater.tasks) for rater in key.raters.values() if rater.form == "coarse")
+    total = sum(len(rater.tasks) for rater in key.raters.values() if rater.form != "granular")
     coarse = sorted(
-        (answer.rater, answer.task.id, sorted(answer.preferences.items()))
+        (answer.rater, answer.task.id, sorted((answer.places or answer.preferences).items()))
         for answer in answers
         if answer.marks is None
     )

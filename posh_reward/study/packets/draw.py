@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import TypeVar
 
 from posh_reward.errors import InputError
@@ -36,16 +36,21 @@ class Design:
     """Share of tasks that several raters are given, to measure how far they agree."""
     times: int = 3
     """Raters of each of these."""
+    ranking: int = 0
+    """Raters who put the generations of three models in order, in place of comparing two."""
 
     def __post_init__(self) -> None:
         """Raise ``InputError`` if no study can be laid out like this."""
-        if min(self.coarse, self.granular) < 0 or not self.coarse + self.granular:
-            raise InputError("a study needs raters: coarse or granular ones, or both")
+        sizes = self.coarse, self.ranking, self.granular
+        if min(sizes) < 0 or not any(sizes):
+            raise InputError("a study needs raters: coarse, ranking or granular ones")
+        if self.coarse and self.ranking:
+            raise InputError("raters compare two texts or rank three: one study has one of these")
         if not 0 <= self.repeated <= 1:
             raise InputError(f"repeated is {self.repeated}, not a share from 0 to 1")
         if self.times < 1:
             raise InputError(f"times is {self.times}: each task is given to one rater at least")
-        fewest = min(count for count in (self.coarse, self.granular) if count)
+        fewest = min(count for count in sizes if count)
         if self.repeated and self.times > fewest:
             raise InputError(
                 f"{self.times} raters are to share a task, and there are {fewest}: ask more "
@@ -58,14 +63,16 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
 
     No rater is shown one generation twice. Raters get equally many tasks, as near as can be. For
     each rater and each pair of models either is #1 equally often, up to one, and at any point of
-    the order what came before is balanced too.
+    the order what came before is balanced too; three models take turns in all their orders.
 
     Raises:
         InputError: there are too few raters for that.
     """
     rng = random.Random(design.seed)
     raters: dict[str, Rater] = {}
-    sizes: dict[Form, int] = {"coarse": design.coarse, "granular": design.granular}
+    sizes: dict[Form, int] = {
+        "coarse": design.coarse, "ranking": design.ranking, "granular": design.granular
+    }  # fmt: skip
     width = max(2, len(str(sum(sizes.values()))))
     for form, count in sizes.items():
         names = [f"rater-{len(raters) + number:0{width}}" for number in range(1, count + 1)]
@@ -81,9 +88,14 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
 
 
 def questions_about(item: StudyItem, form: Form) -> list[Models]:
-    """Models whose generations of an item are compared, or marked: none twice, no equal texts."""
+    """Models whose generations are compared, ranked or marked: none twice, no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
+    if form == "ranking":
+        firsts: dict[str, str] = {}
+        for model, text in item.texts.items():
+            firsts.setdefault(text, model)
+        return [tuple(firsts.values())] if len(firsts) > 1 else []
     return [(a, b) for a, b in combinations(item.texts, 2) if item.texts[a] != item.texts[b]]
 
 
@@ -165,7 +177,7 @@ def _allot_item(
 def _sided(
     tasks: Sequence[tuple[str, Models]], sides: Counter[Models], rng: random.Random
 ) -> list[tuple[str, Models]]:
-    """The tasks of one rater with sides: each order of a pair equally often.
+    """The tasks of one rater with sides: each order of a task's models equally often.
 
     Args:
         tasks: with the models in the order of the input.
@@ -177,13 +189,21 @@ def _sided(
         groups[models].append(item)
     tasks_with_sides: list[tuple[str, Models]] = []
     for models, ids in groups.items():
-        orders = [models, models[::-1]]
+        orders = list(permutations(models))
         # An odd task goes to the side that the raters before had less often.
         orders.sort(key=lambda order: (sides[order], rng.random()))
+        # Each model comes first once before any does so again.
+        firsts: Counter[str] = Counter()
+        turns = {}
+        for order in orders:
+            turns[order] = firsts[order[0]]
+            firsts[order[0]] += 1
+        orders.sort(key=turns.__getitem__)
         rng.shuffle(ids)
         for place, item in enumerate(ids):
-            tasks_with_sides.append((item, orders[place % 2]))
-            sides[orders[place % 2]] += 1
+            order = orders[place % len(orders)]
+            tasks_with_sides.append((item, order))
+            sides[order] += 1
     return tasks_with_sides
 
 

@@ -11,7 +11,12 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from posh_reward.study.packets.rater_texts import AXES, VALUES
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, unmarked_share
+from posh_reward.study.packets.study_records import (
+    PacketKey,
+    RaterAnswer,
+    comparisons,
+    unmarked_share,
+)
 from posh_reward.study.rows.tables import Row, guarded
 
 CODEBOOK = (
@@ -20,7 +25,13 @@ CODEBOOK = (
     ("task", "text", "opaque id of the task, as in the rater's file", ""),
     ("order", "integer", "place of the task in the rater's page", "from 1"),
     ("item", "text", "id of the image", ""),
-    ("form", "text", "kind of task", "coarse: two texts compared; granular: words marked in one"),
+    (
+        "form",
+        "text",
+        "kind of task",
+        "coarse: two texts compared; ranking: two of three, a preference is the distance of their "
+        "places; granular: words marked in one",
+    ),
     ("axis", "text", "question, or side that is marked", "mistakes, omissions, overall"),
     ("first", "text", "model shown as #1, or the only one", ""),
     ("second", "text", "model shown as #2", "NA in granular tasks"),
@@ -53,7 +64,8 @@ def long_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
         for rater in key.raters.values()
         for place, task in enumerate(rater.tasks, start=1)
     }
-    for answer in answers:
+    marked = (answer for answer in answers if answer.marks is not None)
+    for answer in (*comparisons(answers, key), *marked):
         head = {
             "packet": key.packet,
             "rater": answer.rater,
@@ -72,7 +84,7 @@ def _coarse(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
     preferences = answer.towards(later)
     for axis in AXES:
         yield {
-            "form": "coarse", "axis": axis, "first": first, "second": second,
+            "form": key.raters[answer.rater].form, "axis": axis, "first": first, "second": second,
             "choice": answer.preferences[axis], "earlier": earlier, "later": later,
             "preference": preferences[axis],
         }  # fmt: skip

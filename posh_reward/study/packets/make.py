@@ -18,7 +18,7 @@ from posh_reward.metrics.metric import package_version
 from posh_reward.study.packets import label_studio, potato
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_page import rater_page
-from posh_reward.study.packets.rater_texts import FORMS, RaterTexts, shipped_texts
+from posh_reward.study.packets.rater_texts import FORMS, RANKED, RaterTexts, shipped_texts
 from posh_reward.study.packets.study_images import Album
 from posh_reward.study.packets.study_items import StudyItems
 from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey
@@ -39,6 +39,7 @@ What raters read:
 {steps}
 The key that says which description is whose is not in this folder. Do not give it to raters.
 {note}"""
+LABEL_STUDIO = " or label-studio/{name}.json with label-studio/{form}.xml"
 POTATO = """\
 Or start a rater's project in Potato: potato start potato/rater-01/config.yaml -p 8000; what comes
 back is potato/rater-01/annotation_output/NAME/user_state.json.
@@ -84,8 +85,14 @@ def make_packet(
         with_potato: add a project for Potato for each rater.
 
     Raises:
-        InputError: too few raters, an image is missing, or marks are to be suggested in Potato.
+        InputError: too few raters, an image is missing, marks are to be suggested in Potato, or
+            other than three models are to be ranked.
     """
+    if design.ranking and (len(items.models) != RANKED or with_potato):
+        raise InputError(
+            f"a ranking takes {RANKED} models, and there are {len(items.models)}: compare pairs"
+            if len(items.models) != RANKED else "Potato's projects have no rankings"
+        )  # fmt: skip
     by_id = {item.id: item for item in items.items}
     raters = draw(items.items, design)
     suggested = any(item.suggested for item in items.items) and design.granular > 0
@@ -106,7 +113,7 @@ def make_packet(
         album is not None,
         {item.id: ItemTexts(item.reference, item.texts) for item in items.items},
         raters,
-        identical_pairs(items.items) if design.coarse else (),
+        identical_pairs(items.items) if design.coarse or design.ranking else (),
         items.incomplete,
         dict(inputs),
         reference,
@@ -117,6 +124,8 @@ def make_packet(
     files: dict[str, bytes] = {}
     for name, rater in raters.items():
         files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")
+        if rater.form == "ranking":
+            continue
         tasks = label_studio.tasks_json(rater, by_id, images)
         files[f"label-studio/{name}.json"] = as_json(tasks)
         config = label_studio.config(rater.form, key)
@@ -144,8 +153,9 @@ def _guide(key: PacketKey, with_potato: bool) -> str:
             continue
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         files += f"  {span}: {key.texts.heading[form]}\n"
+        other = "" if form == "ranking" else LABEL_STUDIO
         files += "".join(
-            f"    {name}.html or label-studio/{name}.json with label-studio/{form}.xml: "
+            f"    {name}.html{other.format(name=name, form=form)}: "
             f"{len(key.raters[name].tasks)} tasks\n"
             for name in names
         )

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import label_studio, potato
-from posh_reward.study.packets.rater_texts import AXES, VALUES, RaterTexts
+from posh_reward.study.packets.rater_texts import AXES, RANKED, VALUES, Form, RaterTexts
 from posh_reward.study.packets.study_records import (
     PacketKey,
     RaterAnswer,
@@ -44,9 +44,9 @@ class PageAnswer:
     task: str
     seconds: float
     comment: str = ""
-    mistakes: int | tuple[Span, ...] | None = None
-    omissions: int | tuple[Span, ...] | None = None
-    overall: int | None = None
+    mistakes: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
+    omissions: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
+    overall: int | tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,9 @@ def _first(error: ValidationError | ValueError) -> str:
 
 
 def _spans(value: object) -> Iterable[Span] | None:
-    return value if isinstance(value, tuple) else None
+    if not isinstance(value, tuple) or not all(isinstance(span, tuple) for span in value):
+        return None
+    return value
 
 
 # ---- Label Studio
@@ -293,7 +295,7 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
 
 def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
     """By side, the text that a granular task has marked; none of a coarse one."""
-    if len(task.models) == 2:
+    if len(task.models) > 1:
         return {}
     texts = key.items[task.item].by_side(task.models[0])
     return {side: texts[side] for side in key.sides}
@@ -302,33 +304,42 @@ def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
 def _sheet(
     drafts: Mapping[str, DraftAnswer], name: str, key: PacketKey, saved: str = ""
 ) -> AnswerSheet:
-    answers, unfinished = [], []
+    answers, unfinished, form = [], [], key.raters[name].form
     for number, task in enumerate(key.raters[name].tasks, start=1):
         draft = drafts.get(task.id, DraftAnswer())
         try:
-            open_parts = _open_parts(draft, task, key)
+            open_parts = _open_parts(draft, task, key, form)
             if open_parts:
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
             else:
-                answers.append(_answer(draft, task, name, key))
+                answers.append(_answer(draft, task, name, key, form))
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
     return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
 
 
-def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey) -> list[str]:
-    if len(task.models) == 2:
-        titles = key.texts.questions
-        return [titles[axis].title for axis in AXES if draft.preferences.get(axis) is None]
+def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey, form: Form) -> list[str]:
+    if form != "granular":
+        said = {axis: draft.preferences.get(axis) for axis in AXES}
+        return [
+            key.texts.questions[axis].title
+            for axis, value in said.items()
+            if value is None or (isinstance(value, tuple) and None in value)
+        ]
     marking = key.texts.marking
     return [marking[side].name for side in key.sides if draft.marks.get(side) is None]
 
 
-def _answer(draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> RaterAnswer:
+def _answer(
+    draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey, form: Form
+) -> RaterAnswer:
     seconds = draft.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"it took {seconds} seconds")
-    if len(task.models) == 2:
+    if form == "ranking":
+        places = {axis: _places(draft.preferences[axis], len(task.models)) for axis in AXES}
+        return RaterAnswer(task, rater, {}, None, seconds, draft.comment, places)
+    if form == "coarse":
         preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
         return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
     texts = _markable(task, key)
@@ -339,6 +350,16 @@ def _answer(draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey) -> 
 def _preference(value: object) -> int:
     if not isinstance(value, int) or value not in VALUES:
         raise InputError(f"the choice {value!r} is not one of {', '.join(map(str, VALUES))}")
+    return value
+
+
+def _places(value: object, count: int) -> tuple[int, ...]:
+    if (
+        not isinstance(value, tuple)
+        or len(value) != count
+        or not {*value} <= {*range(1, RANKED + 1)}
+    ):
+        raise InputError(f"{value!r} are not places, 1 to {RANKED}, of {count} texts")
     return value
 
 

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from posh_reward.errors import InputError
 
-Form = Literal["coarse", "granular"]
-FORMS: tuple[Form, ...] = ("coarse", "granular")
+Form = Literal["coarse", "ranking", "granular"]
+FORMS: tuple[Form, ...] = ("coarse", "ranking", "granular")
+RANKED = 3
+"""Models in a ranking."""
 LANGUAGES = ("en", "nl", "de", "fr", "es")
 AXES = ("mistakes", "omissions", "overall")
 SIDES = ("mistakes", "omissions")
@@ -62,6 +64,8 @@ class RaterTexts:
     questions: dict[str, RaterQuestion]
     choices: tuple[str, str, str, str, str]
     """From the first being much better to the second."""
+    places: tuple[str, str, str]
+    """In a ranking, the best first."""
     marking: dict[str, MarkingTexts]
     steps: dict[Form, tuple[str, ...]]
     steps_without_reference: dict[Form, tuple[str, ...]]

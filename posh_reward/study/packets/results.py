@@ -20,6 +20,7 @@ from posh_reward.study.packets.rater_texts import AXES, VALUES
 from posh_reward.study.packets.study_records import (
     PacketKey,
     RaterAnswer,
+    comparisons,
     unmarked_share,
 )
 from posh_reward.study.rows.tables import Row
@@ -163,15 +164,14 @@ def results(
         looks: share of the answers that were in at each look, this one included.
     """
     answers = counting(collection, leave_out)
-    coarse = [answer for answer in answers if answer.marks is None]
+    coarse = comparisons(answers, key)
     granular = [answer for answer in answers if answer.marks is not None]
-    pairs = combinations(key.models, 2)
-    comparisons = [_comparison(coarse, key, *pair) for pair in pairs]
+    pairs = [_comparison(coarse, key, *pair) for pair in combinations(key.models, 2)]
     return StudyResults(
         key.packet,
         key.models,
         key.suggested,
-        _corrected([each for each in comparisons if each], looks),
+        _corrected([each for each in pairs if each], looks),
         rankings(coarse, key, AXES) if coarse and len(key.models) > 2 else (),
         _side_bias(coarse),
         tuple(
@@ -197,15 +197,14 @@ def counting(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> lis
 
 
 def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
-    """One row for each coarse answer: preferences say how much better the later model is."""
+    """One row for each comparison: preferences say how much better the later model is."""
     rows: list[Row] = []
-    for answer in answers:
-        if answer.marks is None:
-            earlier, later = key.in_order(answer.task.models)
-            rows.append({
-                "id": answer.task.item, "rater": answer.rater, "earlier": earlier, "later": later,
-                **answer.towards(later), "seconds": answer.seconds, "comment": answer.comment,
-            })  # fmt: skip
+    for answer in comparisons(answers, key):
+        earlier, later = key.in_order(answer.task.models)
+        rows.append({
+            "id": answer.task.item, "rater": answer.rater, "earlier": earlier, "later": later,
+            **answer.towards(later), "seconds": answer.seconds, "comment": answer.comment,
+        })  # fmt: skip
     return rows
 
 
@@ -233,9 +232,7 @@ def _comparison(
 def _unasked_ties(key: PacketKey, models: set[str], count: int) -> int:
     """Items with equal texts that count, if so many of those asked about are answered."""
     identical = sum(set(task.models) == models for task in key.identical)
-    tasks = (task for rater in key.raters.values() for task in rater.tasks)
-    items = len({task.item for task in tasks if set(task.models) == models})
-    return round(identical * count / items)
+    return round(identical * count / (len(key.items) - identical))
 
 
 def _preference(

@@ -16,9 +16,9 @@ SUGGESTED = (
 )
 METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
-    "(95 %) hold for other items and for other raters like these: variances of items and raters, "
-    "Satterthwaite's degrees of freedom. The interval for these raters only is narrower. The "
-    "intervals of alpha and of marks are bootstrapped over items, and hold for these raters only.",
+    "(95 %) hold for other items and for other raters like these: variances clustered by items and "
+    "by raters, each with Student's t of its own. The interval for these raters only is narrower. "
+    "Those of alpha and of marks are bootstrapped over items, and hold for these raters only.",
     "p: chance of a mean so far from 0 if the models are equally good. Holm: the same, corrected "
     "for all statements of this page. The sign test asks how likely so uneven a split of wins and "
     "losses is, for these raters.",
@@ -27,7 +27,7 @@ METHODS = (
     'the same text, or both say "equal"; chance is not taken out. "none": too few answers to '
     "compare.",
 )
-FORMS = {"coarse": "compares", "granular": "marks"}
+FORMS = {"coarse": "compares", "ranking": "ranks", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
@@ -76,6 +76,10 @@ def notes(results: StudyResults) -> list[str]:
         lines.append(
             f"This page makes {amount(len(axes), 'statement')}. One is called settled if it holds "
             "for raters like these at 5 % after Holm's correction for all of them."
+        )
+    if any(each.form == "ranking" for each in results.raters):
+        lines.append(
+            "Raters ranked three texts at a time: a preference is how many places lie between two."
         )
     fewest = min((each.raters for each in results.comparisons), default=FEW)
     if fewest < FEW:

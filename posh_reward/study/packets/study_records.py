@@ -1,15 +1,17 @@
 """The records of a human comparison. All are frozen, and the key is exactly these as JSON.
 
 A *generation* is what one model wrote about one item. A *coarse* task shows two generations of one
-item as #1 and #2; a *granular* task shows one. A *preference* runs from 2 (#1 is much better) to -2
-(#2 is much better). Spans are character offsets, end exclusive, into a text as shown.
+item as #1 and #2, a *ranking* task those of three models, a *granular* task one. A *preference*
+runs from 2 (#1 is much better) to -2 (#2 is much better); of a ranking it is the distance of two
+places. Spans are character offsets, end exclusive, into a text as shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Literal
 
 from posh_reward.study.agreement.rater_agreement import tokens_in
@@ -51,7 +53,8 @@ class RaterTask:
     """An opaque name: it tells nothing about the item, the models or the sides."""
     item: str
     models: tuple[str, ...]
-    """Models that wrote the generations, in the order shown: two, or one."""
+    """Models that wrote the generations, in the order shown. Of models that wrote the same text, a
+    ranking has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +132,42 @@ class RaterAnswer:
     """Granular."""
     seconds: float | None = None
     comment: str = ""
+    places: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Ranking: by axis, the place of each text as shown, from 1."""
 
     def towards(self, model: str) -> dict[str, int]:
         """Coarse: by axis, how much better a model is than the other."""
         sign = 1 if self.task.models[0] == model else -1
         return {axis: sign * value for axis, value in self.preferences.items()}
+
+
+def comparisons(answers: Iterable[RaterAnswer], key: PacketKey) -> list[RaterAnswer]:
+    """Coarse answers, and those that rankings come to: one for each pair of models.
+
+    A preference is how many places lie between two texts, ties being one place. Models that wrote
+    the same text share its place; about themselves nobody was asked.
+    """
+    return [
+        each
+        for answer in answers
+        if answer.marks is None
+        for each in (_pairs(answer, key) if answer.places else (answer,))
+    ]
+
+
+def _pairs(answer: RaterAnswer, key: PacketKey) -> Iterator[RaterAnswer]:
+    texts = key.items[answer.task.item].texts
+    seat = {texts[model]: number for number, model in enumerate(answer.task.models)}
+    ranks = {axis: sorted(set(places)) for axis, places in answer.places.items()}
+    for pair in combinations(sorted(texts, key=lambda model: seat[texts[model]]), 2):
+        one, other = (seat[texts[model]] for model in pair)
+        if one != other:
+            preferences = {
+                axis: ranks[axis].index(places[other]) - ranks[axis].index(places[one])
+                for axis, places in answer.places.items()
+            }
+            task = replace(answer.task, models=pair)
+            yield replace(answer, task=task, preferences=preferences, places={})
 
 
 WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")

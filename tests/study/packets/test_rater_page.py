@@ -22,6 +22,8 @@ from tests.chromium import Browser
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
+RANKING = packet(found=items(4, ("a", "b", "c")), coarse=0, ranking=2)
+FORMS = [COARSE, RANKING, GRANULAR]
 VIOLATIONS = "axe.run().then((it) => JSON.stringify(it.violations))"
 AXES = ("mistakes", "omissions", "overall")
 
@@ -129,6 +131,38 @@ def test_a_packet_is_rated_by_keyboard_alone(browser: Browser, tmp_path: Path) -
     sheet = downloaded(COARSE, tmp_path)
     chosen = {"mistakes": 1, "omissions": 2, "overall": -2}
     assert [answer.preferences for answer in sheet.answers] == [chosen, chosen]
+
+
+def test_three_texts_are_ranked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, RANKING, tmp_path)
+    browser.point("#begin", click=True)
+    for _ in RANKING.key.raters["rater-01"].tasks:
+        for axis in AXES:
+            for seat, downs in enumerate((2, 0, 1)):
+                tab_to(browser, f"it.name === '{axis}-{seat}'")
+                browser.press(" ", 32, " ")
+                for _ in range(downs):
+                    browser.press("ArrowDown", 40)
+        tab_to(browser, "it.id === 'next'")
+        browser.press("Enter", 13, "\r")
+    browser.point("#save", click=True)
+    sheet = downloaded(RANKING, tmp_path)
+    assert sheet.unfinished == ()
+    assert [answer.places for answer in sheet.answers] == [dict.fromkeys(AXES, (3, 1, 2))] * 2
+    assert browser.complaints() == []
+
+
+def test_a_ranking_in_part_is_kept_and_called_unfinished(browser: Browser, tmp_path: Path) -> None:
+    path = opened(browser, RANKING, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "overall-1", 3)
+    browser.open(path)
+    browser.point("#begin", click=True)
+    assert browser.run("document.querySelector('input:checked').name") == "overall-1"
+    browser.point("#finish", click=True)
+    assert browser.run("document.getElementById('open').innerText").split("\n")[0] == "Task 1 of 2"
+    browser.point("#save", click=True)
+    assert len(downloaded(RANKING, tmp_path).unfinished) == 2
 
 
 def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path) -> None:
@@ -434,7 +468,7 @@ def test_texts_stay_texts_and_nothing_is_fetched(browser: Browser, tmp_path: Pat
     assert "violates" in " ".join(browser.complaints())
 
 
-@pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
+@pytest.mark.parametrize("made", FORMS, ids=["coarse", "ranking", "granular"])
 def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packet) -> None:
     opened(browser, made, tmp_path)
     for button in (None, "#begin", "#finish"):
@@ -524,7 +558,7 @@ def test_an_image_is_enlarged_and_closed_by_keyboard(
     assert focused(browser, "it.className") == "enlarge"
 
 
-@pytest.mark.parametrize("made", [COARSE, GRANULAR], ids=["coarse", "granular"])
+@pytest.mark.parametrize("made", FORMS, ids=["coarse", "ranking", "granular"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
     script = axe()

@@ -1,22 +1,50 @@
-// Two generations side by side, and three questions about them.
+// Two generations side by side, or three, and questions about them.
+
+function comparedTexts(task) {
+  const correct = task.reference ? [reading(packet.words.reference, task.reference)] : [];
+  return materials(row(correct.length ? "two" : "one", picture(task), ...correct),
+    row(task.texts.length > 2 ? "three" : "two", ...task.texts.map((text, place) =>
+      reading(`${packet.words.generation} #${place + 1}`, text))));
+}
+
+// A labelled button among others of one name, of which one is chosen.
+function choice(name, value, label, chosen, choose) {
+  const input = make("input", { type: "radio", name, value });
+  input.checked = chosen === value;
+  input.addEventListener("change", () => choose(value));
+  return make("label", { class: "choice" }, input, label);
+}
+
+const questionBox = ([, title, text], ...controls) =>
+  make("fieldset", {}, make("legend", {}, title), make("p", {}, text), ...controls);
 
 function coarseTask(task, answer, changed) {
-  const correct = task.reference ? [reading(packet.words.reference, task.reference)] : [];
-  const shown = materials(row(correct.length ? "two" : "one", picture(task), ...correct),
-    row("two", ...task.texts.map((text, place) =>
-      reading(`${packet.words.generation} #${place + 1}`, text))));
-  const questions = packet.questions.map(([axis, title, text]) => {
-    const box = make("fieldset", {}, make("legend", {}, title), make("p", {}, text));
-    for (const [value, label] of packet.choices) {
-      const input = make("input", { type: "radio", name: axis, value });
-      input.checked = answer[axis] === value;
-      input.addEventListener("change", () => { answer[axis] = value; changed(); });
-      box.append(make("label", { class: "choice" }, input, label));
-    }
-    return box;
+  const questions = packet.questions.map((question) => {
+    const [axis] = question;
+    return questionBox(question, ...packet.choices.map(([value, label]) =>
+      choice(axis, value, label, answer[axis], (value) => { answer[axis] = value; changed(); })));
   });
-  return [shown, row("three", ...questions)];
+  return [comparedTexts(task), row("three", ...questions)];
 }
 
 const coarseLeft = (task, answer) =>
   packet.questions.filter(([axis]) => answer[axis] === null).map(([, title]) => title);
+
+function rankingTask(task, answer, changed) {
+  const labels = packet.places.slice(0, task.texts.length);
+  const questions = packet.questions.map((question) => {
+    const [axis] = question;
+    return questionBox(question, ...task.texts.map((_, seat) => make("div", { class: "places",
+      role: "radiogroup", "aria-label": `${packet.words.generation} #${seat + 1}` },
+      make("b", {}, `#${seat + 1}`), ...labels.map((label, place) =>
+        choice(`${axis}-${seat}`, place + 1, label, answer[axis]?.[seat], (value) => {
+          answer[axis] ??= task.texts.map(() => null);
+          answer[axis][seat] = value;
+          changed();
+        })))));
+  });
+  return [comparedTexts(task), row("three", ...questions)];
+}
+
+const rankingLeft = (task, answer) => packet.questions.filter(([axis]) =>
+  answer[axis] === null || answer[axis].includes(null)).map(([, title]) => title);

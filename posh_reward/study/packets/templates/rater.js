@@ -46,12 +46,13 @@ function materials(...rows) {
   return make("div", { class: "sight" }, jump, pane);
 }
 
-const FORMS = { coarse: [coarseTask, coarseLeft], granular: [granularTask, granularLeft] };
+const FORMS = { coarse: [coarseTask, coarseLeft], ranking: [rankingTask, rankingLeft],
+  granular: [granularTask, granularLeft] };
 const [drawTask, leftOpen] = FORMS[packet.form];
 
 // ---- answers, kept in the browser
 
-const axes = packet.form === "coarse" ? packet.questions.map(([axis]) => axis) : Object.keys(packet.sides);
+const axes = packet.form === "granular" ? Object.keys(packet.sides) : packet.questions.map(([axis]) => axis);
 const blank = (task) => ({ task: task.id, ...Object.fromEntries(axes.map((axis) =>
   [axis, task.suggested?.[axis] ?? null])), seconds: 0, comment: "" });
 let answers = packet.tasks.map(blank);
