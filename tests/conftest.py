@@ -20,6 +20,7 @@ OPT_IN = {
     "demo": "reads what `make demo` wrote",
     "slurm": "starts a Slurm on this machine (root, slurm-wlm, munge)",
     "label_studio": "starts Label Studio, whose program LABEL_STUDIO names",
+    "adapters": "imports a framework (python -m tools.adapters makes its environment)",
     "potato": "starts Potato, whose program POTATO names, and needs Chromium",
 }
 

@@ -75,7 +75,13 @@ def make_reward(
 
 
 @cache
-def _reward() -> PoshReward:
+def settings_reward() -> PoshReward:
+    """The reward of the settings file that the environment names; it is made once.
+
+    Raises:
+        ConfigError: as for ``make_reward``.
+        InputError: likewise.
+    """
     path = os.environ.get(VARIABLE)
     settings = read_settings(Path(path)) if path else {}
     return make_reward(**check_settings(make_reward, settings, f"reward ({VARIABLE})"))
@@ -88,7 +94,7 @@ def _functions() -> dict[str, Callable[..., Rewards]]:
     Raises:
         ConfigError: as for ``make_reward``.
     """
-    functions = _reward().functions()
+    functions = settings_reward().functions()
     return dict(zip(("posh",) if len(functions) == 1 else AXES, functions, strict=True))
 
 
@@ -98,7 +104,7 @@ def __getattr__(name: str) -> Callable[..., Rewards]:
     there = _functions()
     if name not in there:
         raise ConfigError(
-            f"with objective {_reward().shaping.objective}, name as reward_funcs "
+            f"with objective {settings_reward().shaping.objective}, name as reward_funcs "
             f"{' and '.join(f'{__name__}.{each}' for each in there)}, not {__name__}.{name}"
         )
     return there[name]

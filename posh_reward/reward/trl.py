@@ -279,10 +279,18 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
             return together(self, *others)
         return [self] if len(self.objectives) == 1 else functions_of(self)
 
-    def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
-        """The texts in completions, and the columns that they are scored against."""
+    def batch(
+        self, completions: Sequence[object], columns: Mapping[str, Any], *, raw: bool = False
+    ) -> TextBatch:
+        """The texts in completions, and the columns that they are scored against.
+
+        Args:
+            completions: as for a call.
+            columns: likewise.
+            raw: leave strings as they are, for an evaluation with the metric as published.
+        """
         labels = labels_of(self.templates)
-        texts = [_answer(each, labels) for each in completions]
+        texts = list(completions) if raw else [_answer(each, labels) for each in completions]
         return (texts, *self._columns(columns, len(texts)))
 
     def rewards(
@@ -292,6 +300,20 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         log_extra: LogExtra | None = None,
     ) -> dict[str, Rewards]:
         """The rewards of a ``batch`` by objective. Logs figures, counts failures."""
+        scores = self.scores(*batch, log_metric=log_metric)
+        if log_extra is not None:
+            for name, values in extras(self.metric, scores).items():
+                log_extra(name, values)
+        self.note_failures([score.failure for score in scores])
+        return self.rewards_of(scores)
+
+    def rewards_of(self, scores: Sequence[T]) -> dict[str, Rewards]:
+        """The rewards that scores make, by objective."""
+        rows = [self._rewards(score) for score in scores]  # completions x objectives
+        return {name: [row[at] for row in rows] for at, name in enumerate(self.objectives)}
+
+    def scores(self, *batch: Any, log_metric: LogMetric | None = None) -> list[T]:
+        """The metric's scores of a ``batch``, failures in their places."""
         texts, *columns = batch
         before, started = replace(self.metric.usage), time.perf_counter()
         scores = self._score_or_fail(texts, *columns)
@@ -300,12 +322,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         if log_metric is not None:
             for name, value in metrics(self.metric, scores, texts, cost).items():
                 log_metric(name, value)
-        if log_extra is not None:
-            for name, values in extras(self.metric, scores).items():
-                log_extra(name, values)
-        self.note_failures([score.failure for score in scores])
-        rows = [self._rewards(score) for score in scores]  # completions x objectives
-        return {name: [row[at] for row in rows] for at, name in enumerate(self.objectives)}
+        return scores
 
     def _observe(self, scores: Sequence[T]) -> None:
         """Hand the scores of a call to an observer; here there is none."""
@@ -331,7 +348,8 @@ def _answer(completion: object, labels: re.Pattern[str] | None) -> Any:
     text = completion_text(completion)
     if not isinstance(text, str):
         return text
-    return without_thoughts(unlabelled(unjoined(text), labels))
+    # Thoughts go first: where words are parted, so are the tags around them.
+    return unlabelled(unjoined(without_thoughts(text)), labels)
 
 
 def metrics(

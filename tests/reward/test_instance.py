@@ -13,7 +13,7 @@ from posh_reward.reward.posh_reward import PoshReward
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    instance._reward.cache_clear()
+    instance.settings_reward.cache_clear()
     instance._functions.cache_clear()
 
 

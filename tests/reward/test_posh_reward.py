@@ -276,3 +276,12 @@ def test_a_reference_that_is_not_english_is_said_once(
         reward(completions=["A dog."], reference=[foreign])
     warnings = [each for each in caplog.messages if "does not read like English" in each]
     assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    "thoughts", ["<think>A cat?</think>", "<think>A cat.</think>\n\n", "A cat.</think>", "<think>"]
+)
+def test_thoughts_are_cut_wherever_their_tags_stand(reward: PoshReward, thoughts: str) -> None:
+    """Tags beside a mark or a letter are tags, too."""
+    expected = WORST if thoughts == "<think>" else call(reward, TEXTS)[0]
+    assert call(reward, [thoughts + TEXTS[0]])[0] == expected

@@ -1,0 +1,83 @@
+"""ms-swift: a plugin for ``--external_plugins``.
+
+::
+
+    # plugin.py
+    from posh_reward import PoshReward
+    from posh_reward.adapters.swift import register
+
+    register(PoshReward())
+
+    swift rlhf --rlhf_type grpo --external_plugins plugin.py --reward_funcs posh ...
+
+ms-swift counts a missing reward as 0, which is below POSH's worst (0.2). So a completion that could
+not be judged gets the mean of its siblings, and has advantage 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    framework,
+    neutral,
+    results,
+    reward_of,
+)
+from posh_reward.reward.objectives import Rewards, SharedScoring
+from posh_reward.reward.texts import column_of
+from posh_reward.reward.trl import extras
+
+with framework("ms-swift==4.6.0"):
+    from swift.rewards import ORM, orms
+
+GROUP = "prompt_id"
+"""ms-swift's column that siblings have in common."""
+
+
+def register(reward: AnyReward | str | None = None) -> list[str]:
+    """Put a reward and its sub-scores among ms-swift's reward functions; all share one scoring.
+
+    Sub-scores are functions, too, since ms-swift logs nothing else (``rewards/posh_recall/mean``):
+    ``--reward_funcs posh posh_precision posh_recall --reward_weights 1 0 0``.
+
+    Args:
+        reward: as for ``reward_of``. One with objective ``separate`` has a function for each axis:
+            ``--reward_funcs posh_precision_reward posh_recall_reward --scale_rewards gdpo``.
+
+    Returns:
+        Names for ``--reward_funcs``.
+    """
+    reward = reward_of(reward)
+    several = len(reward.objectives) > 1
+    objectives = {f"{name}_reward" if several else name: name for name in reward.objectives}
+    figures = [name for name in extras(reward.metric, []) if not name.endswith("_failure")]
+
+    def score(
+        names: Sequence[str], completions: list[Any], *values: list[Any]
+    ) -> dict[str, Rewards]:
+        columns = dict(zip(names, values, strict=True))
+        outcomes = results(reward, completions, columns)
+        groups = column_of(columns, GROUP, len(completions), GROUP)
+        rewards: dict[str, Rewards] = {
+            function: [*neutral([each.rewards[name] for each in outcomes], groups)]
+            for function, name in objectives.items()
+        }
+        return {**rewards, **{name: [each.figures[name] for each in outcomes] for name in figures}}
+
+    scoring = SharedScoring(score)
+    for function in (*objectives, *figures):
+        orms[function] = _orm(function, scoring)
+    return [*objectives, *figures]
+
+
+def _orm(function: str, scoring: SharedScoring) -> type:
+    def call(self: object, completions: list[Any], **columns: Any) -> Rewards:
+        rows = {
+            k: v for k, v in columns.items() if isinstance(v, list) and len(v) == len(completions)
+        }
+        return scoring.take(function, ([*rows], list(completions), *rows.values()))
+
+    return type(function, (ORM,), {"__call__": call})  # the class's name is what is logged

@@ -1,0 +1,75 @@
+"""A metric as a module of torchmetrics, in batches and over ranks.
+
+::
+
+    metric = TextMetric()                      # POSH; or TextMetric(HarmonicReward(...))
+    metric.update(texts, reference=references)
+    metric.compute()                           # {"posh_precision": ..., "failed_share": ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
+
+with framework("torchmetrics==1.9.0"):
+    from torchmetrics import Metric
+
+
+class TextMetric(Metric):  # type: ignore[misc]
+    """Means of a metric's figures over all texts that it could judge, and the share of the rest.
+
+    Args:
+        reward: as for ``reward_of``; texts are scored as they are, by its metric.
+        **options: of ``torchmetrics.Metric``.
+    """
+
+    higher_is_better = True
+    is_differentiable = False
+    full_state_update = False
+    sums: torch.Tensor
+    counts: torch.Tensor
+    failed: torch.Tensor
+    total: torch.Tensor
+
+    def __init__(self, reward: AnyReward | str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.reward = reward_of(reward)
+        names = self.reward.metric.columns([])
+        self.names = [f"{self.reward.metric.name}_{name}" for name in names]
+        zeros = torch.zeros(len(names), dtype=torch.float64)
+        for state, value in {
+            "sums": zeros,
+            "counts": zeros,
+            "failed": torch.tensor(0),
+            "total": torch.tensor(0),
+        }.items():
+            self.add_state(state, default=value.clone(), dist_reduce_fx="sum")
+
+    def update(
+        self, preds: Sequence[str | None], target: Sequence[Any] | None = None, **columns: Any
+    ) -> None:
+        """Score texts.
+
+        Args:
+            preds: the texts.
+            target: their references.
+            columns: what else the reward reads, or references under its own name for them.
+        """
+        if target is not None:
+            columns[getattr(self.reward, "reference_column", "reference")] = target
+        for result in results(self.reward, preds, columns, raw=True):
+            values = torch.tensor(list(result.row.values())[:-1], dtype=torch.float64).to(self.sums)
+            self.sums += values.nan_to_num(0.0)
+            self.counts += ~values.isnan()
+            self.failed += result.failure is not None
+            self.total += 1
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """Means by TRL's names, such as ``posh_f1`` (NaN without a score), and ``failed_share``."""
+        means = dict(zip(self.names, self.sums / self.counts, strict=True))
+        return {**means, "failed_share": self.failed / self.total}

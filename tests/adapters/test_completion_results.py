@@ -1,0 +1,113 @@
+"""Parts that all adapters share; no framework is needed."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from posh_reward import ConfigError, MissingDependencyError, PoSh, PoshReward, Shaping
+from posh_reward.adapters.completion_results import (
+    framework,
+    neutral,
+    results,
+    reward_of,
+    sole,
+)
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.types import Failure, Question, Verdict
+from tests.adapters.groups import FAILED, REASON, REFERENCE, REWARD, TEXTS, rewards
+
+COLUMNS = {"reference": [REFERENCE] * len(TEXTS)}
+
+
+def test_results_are_those_of_a_direct_call() -> None:
+    outcomes = results(REWARD, TEXTS, COLUMNS, pause=0)
+    assert [each.reward for each in outcomes] == rewards()
+    assert REASON in str(outcomes[FAILED].failure)
+    assert outcomes[FAILED].row["failed"] == 1
+    assert set(outcomes[0].row) == {"posh_precision", "posh_recall", "posh_f1", "failed"}
+
+
+def test_elements_are_places_in_the_text() -> None:
+    [outcome] = results(REWARD, [f"<think>A cat.</think>{TEXTS[0]}"], {"reference": [REFERENCE]})
+    words = {TEXTS[0][each["start"] : each["end"]] for each in outcome.elements}
+    assert {"woman", "dress"} <= words
+    assert all(each["grade"] > 3 for each in outcome.elements)
+
+
+def test_a_failed_completion_gets_the_mean_of_its_own_siblings(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        filled = neutral([0.2, None, 0.4, 1.0, None, None], [1, 1, 1, 2, 2, 3])
+    assert filled == pytest.approx([0.2, 0.3, 0.4, 1.0, 1.0, 0.65])
+    assert "3 of 6 completions" in caplog.text
+    assert neutral([None, None], "ab") == [0.2, 0.2]
+
+
+class Recovering(FakeJudge):
+    """A judge whose first calls fail."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures, self.calls = failures, 0
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        self.calls += 1
+        verdicts = super().grade(questions)
+        if self.calls > self.failures:
+            return verdicts
+        return [Verdict(None, Failure("engine", "busy")) for _ in verdicts]
+
+
+def test_what_an_engine_failed_on_is_tried_again() -> None:
+    [outcome] = results(
+        PoshReward(PoSh(Recovering(1))), TEXTS[:1], {"reference": [REFERENCE]}, pause=0
+    )
+    assert outcome.reward is not None
+    judge = Recovering(99)
+    gone, missing = results(
+        PoshReward(PoSh(judge)), [TEXTS[0], None], {"reference": [REFERENCE] * 2}, pause=0
+    )
+    assert str(gone.failure).endswith("busy")
+    assert missing.failure is not None
+    assert missing.failure.kind == "text"
+    once = Recovering(99)
+    results(PoshReward(PoSh(once)), TEXTS[:1], {"reference": [REFERENCE]}, tries=1)
+    assert judge.calls == 2 * once.calls
+
+
+def test_rewards_by_name(tmp_path: Path) -> None:
+    assert reward_of("tests.adapters.groups:REWARD") is REWARD
+    settings = tmp_path / "reward.yaml"
+    settings.write_text("reference_column: caption\n")
+    named = reward_of(str(settings))
+    assert isinstance(named, PoshReward)
+    assert named.reference_column == "caption"
+    for name in ("tests.adapters.groups:ABSENT", "absent:REWARD", "posh"):
+        with pytest.raises(ConfigError, match="there is no reward"):
+            reward_of(name)
+    with pytest.raises(ConfigError, match="no reward of a metric"):
+        reward_of("tests.adapters.groups:METRIC")
+    with pytest.raises(ConfigError, match="posh_precision and posh_recall"):
+        sole(PoshReward(shaping=Shaping("separate")))
+
+
+def test_a_missing_framework_is_named_with_its_install_line() -> None:
+    wanted = r"needs absent.*pip install 'absent==1.2'"
+    with pytest.raises(MissingDependencyError, match=wanted), framework("absent==1.2"):
+        import absent  # type: ignore[import-not-found] # noqa: F401
+
+
+def test_no_framework_is_imported_unless_wanted() -> None:
+    code = (
+        "import sys, posh_reward.adapters.completion_results;"
+        "names = {'swift', 'verl', 'verifiers', 'openrlhf', 'inspect_ai', 'lighteval', 'lm_eval',"
+        " 'evaluate', 'torchmetrics', 'ray', 'torch'}; assert not names & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,91 @@
+"""The reward in ms-swift's own scoring and advantages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+
+pytestmark = pytest.mark.adapters
+
+PLUGIN = """
+from posh_reward.adapters.swift import register
+from tests.adapters.groups import REWARD
+
+register(REWARD)
+"""
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Made as ``--external_plugins`` and ``GRPOTrainer._prepare_rewards`` do."""
+    from swift.rewards import orms
+    from swift.utils.utils import import_external_file
+
+    plugin = tmp_path_factory.mktemp("plugin") / "plugin.py"
+    plugin.write_text(PLUGIN)
+    import_external_file(str(plugin))
+    names = ("posh", "posh_precision", "posh_recall")
+    return {name: orms[name](args=None) for name in names}
+
+
+def rewards_per_func(functions: dict[str, Any]) -> Any:
+    import torch
+    from swift.rl_core.data import GRPOSample
+    from swift.rl_core.grpo_algorithm import score_completions
+
+    samples = [
+        GRPOSample(
+            messages=[
+                {"role": "user", "content": "Describe."},
+                {"role": "assistant", "content": t},
+            ],
+            prompt_id=prompt,
+            request_id=f"{prompt}-{at}",
+            extra={"reference": REFERENCE},
+        )
+        for prompt in "ab"
+        for at, t in enumerate(TEXTS)
+    ]
+    return score_completions(
+        samples, list(functions.values()), [None] * len(functions), False, torch.device("cpu")
+    )
+
+
+def test_scores_are_those_of_a_direct_call(functions: dict[str, Any]) -> None:
+    import torch
+
+    columns = rewards_per_func(functions)
+    for row, expected, score in zip(columns, rewards() * 2, scores() * 2, strict=True):
+        if expected is not None:
+            assert row.tolist() == pytest.approx([expected, score.precision, score.recall])
+    assert torch.isnan(columns[FAILED, 1:]).all()
+    assert not torch.isnan(columns[:, 0]).any()
+
+
+def test_a_failed_row_has_no_advantage(functions: dict[str, Any]) -> None:
+    import torch
+    from swift.rl_core.advantage import compute_advantages, compute_reward_metrics
+
+    columns = rewards_per_func(functions)
+    weights = torch.tensor([1.0, 0.0, 0.0])
+    advantages, total = compute_advantages(columns, weights, len(TEXTS))
+    assert advantages[FAILED] == pytest.approx(0, abs=1e-6)
+    alone, _ = compute_advantages(_with_zero(columns), weights, len(TEXTS))
+    assert alone[FAILED] < -1  # as ms-swift counts a missing reward
+    logged = compute_reward_metrics(
+        total, columns, [type(f).__name__ for f in functions.values()], 4, "group"
+    )
+    known = [score.precision for score in scores() if score.precision is not None]
+    assert logged.per_func_mean["posh_precision"] == pytest.approx(sum(known) / 3)
+    print(f"advantages {advantages[:4].tolist()}, of a missing reward {alone[FAILED]:.2f}")
+
+
+def _with_zero(columns: Any) -> Any:
+    import torch
+
+    columns = columns.clone()
+    columns[FAILED, 0] = torch.nan
+    return columns

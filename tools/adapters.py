@@ -1,0 +1,105 @@
+"""Make a framework's environment and run its adapter's tests there, against the real library.
+
+    python3 -m tools.adapters swift        # or: all
+    python3 -m tools.adapters slime --source ../slime
+
+Environments are made once, under ``.adapters``; uv shares what they have in common between them.
+torch is named first and exactly, for the reason that ``tools.install`` tells.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.install import TORCH, FailedError, at_work, made
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = Path(os.environ.get("ADAPTERS_HOME", ROOT / ".adapters"))
+COMMON = ("-e", str(ROOT), TORCH, "pytest", "hypothesis", "pillow")
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Packages of an environment."""
+
+    packages: tuple[str, ...]
+    bare: tuple[str, ...] = ()
+    """Packages without their dependencies, where those need CUDA; ``packages`` has the rest."""
+    source: bool = False
+    """True for one that is not on PyPI: ``--source`` names a checkout."""
+
+
+FRAMEWORKS = {
+    "torchmetrics": Framework(("torchmetrics==1.9.0",)),
+    "hf_evaluate": Framework(("evaluate==0.4.6",)),
+    "trl_cli": Framework(("trl==1.16.0",)),
+    "unsloth": Framework(("trl==1.15.0",)),
+    "swift": Framework(("ms-swift==4.6.0",)),
+    "verl": Framework(("verl==0.9.1",)),
+    "verifiers": Framework(("verifiers==0.4.0",)),
+    "openrlhf": Framework(("transformers<5.11", "ray", "aiohttp"), ("openrlhf==0.11.2",)),
+    "inspect_ai": Framework(("inspect-ai==0.3.285",)),
+    "lighteval": Framework(("lighteval==0.13.0",)),
+    "lm_eval": Framework(("lm-eval==0.4.13",)),
+    "slime": Framework((), source=True),
+    "easyr1": Framework((), source=True),
+    "nemo_rl": Framework((), source=True),
+}
+
+
+def main(name: str, option: str = "", source: str = "") -> int:
+    """Make the environment, run the tests; return an exit status."""
+    names = list(FRAMEWORKS) if name == "all" else [name]
+    if unknown := [each for each in names if each not in FRAMEWORKS]:
+        print(f"{unknown[0]!r} is not one of {', '.join(FRAMEWORKS)}, all")
+        return 2
+    statuses = {each: run(each, source if option == "--source" else "") for each in names}
+    print("\n".join(f"{each}: {'passed' if not s else 'failed'}" for each, s in statuses.items()))
+    return max(statuses.values())
+
+
+def run(name: str, source: str) -> int:
+    """Install and test one framework; return pytest's exit status."""
+    framework = FRAMEWORKS[name]
+    env = HOME / name
+    try:
+        make(env, framework)
+    except FailedError as error:
+        print(error)
+        return 1
+    path = os.pathsep.join(filter(None, (source and str(Path(source).resolve()), str(ROOT))))
+    test = ROOT / "tests" / "adapters" / f"test_{name}.py"
+    pytest = [str(env / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider", "-rs"]
+    # Warnings of foreign libraries are not ours to mend.
+    command = [*pytest, "-W", "default", "--run-adapters", "-s", str(test)]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode
+
+
+def make(env: Path, framework: Framework) -> None:
+    """Install once; a file in the environment lists what it was made with.
+
+    Raises:
+        FailedError: an installer failed.
+    """
+    wanted = "\n".join((*COMMON, *framework.packages, *framework.bare))
+    record = env / "packages.txt"
+    if record.exists() and record.read_text("utf-8") == wanted:
+        return
+    env.parent.mkdir(exist_ok=True)
+    log, pip = made(env)
+    at_work("installing uv", [*pip, "install", "uv"], log)
+    links = os.environ.get("PIP_FIND_LINKS", "").split()
+    uv = [str(env / "bin" / "uv"), "pip", "install", "--python", str(env / "bin" / "python")]
+    uv += [part for link in links for part in ("--find-links", link)]
+    if framework.bare:
+        at_work("installing the framework", [*uv, "--no-deps", *framework.bare], log)
+    at_work(f"making {env.name}", [*uv, *COMMON, *framework.packages], log)
+    record.write_text(wanted, "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
