@@ -67,6 +67,10 @@ LABELS = ("1", "2", "3", "4", "5")
 """POSH's scale, worst first: what a judge answers (paper, A.1.4)."""
 LOWEST_GRADE, HIGHEST_GRADE = 1.0, 5.0
 
+CACHED = 8_192
+"""Words, or pairs of words, that a cache of theirs holds: as many as a policy uses, but bounded
+where texts bring new numbers without end."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class PromptImage:

@@ -6,8 +6,9 @@ r"""Search for texts that a reward pays without their being true of the image.
 
 Grammars write blindly, alone and behind the first half of a reference (without that row's words); a
 true text is edited, its words are joined by single characters, and labels of the prompts are
-written behind it. The search is paid on a few rows, and the table on others. Broken off, the same
-command goes on. Writes OUTPUT/finds.md, finds.html and a journal.
+written behind it. The search is paid on a few rows, against the first half of their references,
+which takes half the time; the table is paid on others, in full. Broken off, the same command goes
+on. Writes OUTPUT/finds.md, finds.html and a journal.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from posh_reward.attack.climb import Target, attack
+from posh_reward.attack.climb import Target, attack, half
 from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
 from posh_reward.attack.grammars import GRAMMARS, WordStock
 from posh_reward.errors import InputError, PoshError
@@ -47,7 +48,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
         help=f"default: all, which are {', '.join(GRAMMARS)}")  # fmt: skip
     add("--budget", type=int, default=2000, help="texts of each climb; default: 2000")
-    add("--search", type=int, default=3, metavar="ROWS", help="that the search is paid on")
+    add("--search", type=int, default=4, metavar="ROWS", help="of the search; default: 4")
     add("--seed", type=int, default=0)
     flags = parser.parse_args(argv)
     try:
@@ -69,9 +70,10 @@ def run(flags: argparse.Namespace) -> None:
     parsed = reward.posh.reader.read([row["reference"] for row in rows if row not in unseen])
     stock = WordStock.of(each for each in parsed if isinstance(each, Description))
     flags.output.mkdir(parents=True, exist_ok=True)
-    target, other = (Target(reward.functions(), some) for some in (search, unseen))
+    short = [{**row, "reference": half(row["reference"])} for row in search]
+    target, other = (Target(reward.functions(), some) for some in (short, unseen))
     # a journal of other rows, or of another reward, is not gone on with
-    which = (reward.signature, flags.seed, [row["reference"] for row in search])
+    which = (reward.signature, flags.seed, [row["reference"] for row in short])
     name = f"journal-{sha256(repr(which).encode()).hexdigest()[:8]}.jsonl"
     finds = attack(target, stock, flags.output / name, grammars=flags.grammars,
                    budget=flags.budget, seed=flags.seed)  # fmt: skip

@@ -1,8 +1,10 @@
 """A budget of calls, a seed and a journal -> the best find of each grammar.
 
 Each grammar starts from random units and climbs: mutants of the best text so far are paid, and the
-best of them replaces it if it is paid more. Climbs do not depend on each other, and every round has
-a random generator of its own, so that a climb that was broken off goes on as if it had not been.
+best of them replaces it if it is paid more. Mutants race row by row, and drop out as soon as they
+are paid less than it, so that several rows cost little more than one. Climbs do not depend on each
+other, and every round has a random generator of its own, so that a climb that was broken off goes
+on as if it had not been.
 """
 
 from __future__ import annotations
@@ -50,6 +52,10 @@ class Target:
     functions: Sequence[RewardFunction]
     rows: Sequence[Mapping[str, Any]]
 
+    def of(self, rows: Sequence[Mapping[str, Any]]) -> Target:
+        """The same reward for other rows."""
+        return Target(self.functions, rows)
+
     def pay(self, candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """Rewards of some candidates, each with a text for every row; NaN without a reward."""
         if not candidates:
@@ -76,10 +82,15 @@ class Find:
     """True for an addition to an honest text, which is paid by its gain for ten words."""
     round: int
     calls: int
-    """Texts that were paid so far, each for all rows of the search."""
-    value: float
-    """Mean reward on the rows of the search, or gain for ten words."""
+    """Texts that raced so far."""
+    values: tuple[float, ...]
+    """Reward on each row of the search, or gain for ten words."""
     units: Units
+
+    @property
+    def value(self) -> float:
+        """Mean of the values."""
+        return _mean(self.values)
 
 
 def sentences(text: str) -> list[str]:
@@ -124,22 +135,49 @@ class Climb:
 
     def values(self, genomes: Sequence[Units], target: Target) -> list[float]:
         """Mean reward of each genome, or mean gain for ten words; -inf if a row has no reward."""
+        return [_mean(each) for each in self._by_row(genomes, target)]
+
+    def _by_row(self, genomes: Sequence[Units], target: Target) -> list[list[float]]:
         texts = [self.texts(units, target.rows) for units in genomes]
         if not self.behind:
-            return [_mean(rewards) for rewards in target.pay(texts)]
+            return target.pay(texts)
         honest = [half(row["reference"]) for row in target.rows]
         base, *paid = target.pay([honest, *texts])
         return [
-            _mean([
+            [
                 (reward - before) * 10 / max(10, len(text.split()) - len(start.split()))
                 for reward, before, text, start in zip(rewards, base, some, honest, strict=True)
-            ])
+            ]
             for rewards, some in zip(paid, texts, strict=True)
-        ]  # fmt: skip
+        ]
+
+    def _race(self, genomes: Sequence[Units], best: Find) -> tuple[Units, tuple[float, ...]]:
+        """The best genome and its values by row; the best find's if none is paid more.
+
+        Genomes are paid row by row, and drop out as soon as they are paid less than the best find
+        on the same rows. Each round begins with another row, so that none decides alone.
+        """
+        rows = self.target.rows
+        paid: dict[int, dict[int, float]] = {index: {} for index in range(len(genomes))}
+        for step in range(len(rows)):
+            row = (best.round + step) % len(rows)
+            some = self._by_row([genomes[index] for index in paid], self.target.of([rows[row]]))
+            for earned, [value] in zip(paid.values(), some, strict=True):
+                earned[row] = value
+            paid = {
+                index: earned
+                for index, earned in paid.items()
+                if _mean([*earned.values()]) > _mean([best.values[each] for each in earned])
+            }
+        if not paid:
+            return best.units, best.values
+        winner = max(paid, key=lambda index: (_mean([*paid[index].values()]), -index))
+        return tuple(genomes[winner]), tuple(paid[winner][row] for row in range(len(rows)))
 
     def _first(self) -> Find:
         genomes = [self._start(self._rng(0, index)) for index in range(ROUND)]
-        return self._best(genomes, Find(self.grammar, self.behind, 0, 0, -math.inf, ()))
+        nothing = (-math.inf,) * len(self.target.rows)
+        return self._best(genomes, Find(self.grammar, self.behind, 0, 0, nothing, genomes[0]))
 
     def _next(self, best: Find) -> Find:
         grammar = GRAMMARS[self.grammar]
@@ -150,15 +188,10 @@ class Climb:
         return self._best(genomes, best)
 
     def _best(self, genomes: Sequence[Units], best: Find) -> Find:
-        values = self.values(genomes, self.target)
-        value, index = max((value, -index) for index, value in enumerate(values))
-        units = genomes[-index]
-        if value <= best.value:
-            value, units = best.value, best.units
+        units, values = self._race(genomes, best)
         number = best.round + 1 if best.calls else 0
-        return Find(
-            self.grammar, self.behind, number, best.calls + len(genomes), value, tuple(units)
-        )
+        calls = best.calls + len(genomes)
+        return Find(self.grammar, self.behind, number, calls, values, units)
 
     def _start(self, rng: random.Random) -> Units:
         grammar = GRAMMARS[self.grammar]
@@ -196,7 +229,7 @@ def attack(
         stock: the words of texts.
         journal: a file of JSON lines; a search that was broken off goes on from there.
         grammars: names in ``GRAMMARS``.
-        budget: texts to be paid in each climb, each for all rows.
+        budget: texts that race in each climb.
         seed: of all that is drawn.
 
     Raises:
@@ -232,6 +265,8 @@ def read_journal(path: Path) -> dict[tuple[str, bool], Find]:
         path.write_text(whole, encoding="utf-8")
     for line in whole.splitlines():
         values = json.loads(line)
-        find = Find(**{**values, "units": tuple(values["units"])})
+        find = Find(
+            **{**values, "values": tuple(values["values"]), "units": tuple(values["units"])}
+        )
         last[find.grammar, find.behind] = find
     return last

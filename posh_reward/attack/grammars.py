@@ -11,8 +11,10 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from posh_reward.lexicon.meaning import MOST_STEPS, USUAL, senses
+from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import Description
 
 Units = tuple[str, ...]
@@ -40,6 +42,8 @@ class WordStock:
     nouns: Sequence[str]
     adjectives: Sequence[str]
     verbs: Sequence[str]
+    genera: Sequence[str] = ("thing",)
+    """What the nouns are kinds of: vague, and true of many images."""
 
     @property
     def words(self) -> Sequence[str]:
@@ -60,7 +64,28 @@ class WordStock:
             pos: [word for word, _ in sorted(of.items(), key=lambda item: (-item[1], item[0]))]
             for pos, of in counts.items()
         }
-        return cls(*(commonest[pos][:COMMON] or ["thing"] for pos in ("NOUN", "ADJ", "VERB")))
+        stock = cls(*(commonest[pos][:COMMON] or ["thing"] for pos in ("NOUN", "ADJ", "VERB")))
+        return replace(stock, genera=_genera(stock.nouns) or ["thing"])
+
+
+def _genera(nouns: Sequence[str]) -> list[str]:
+    """Names of what the usual senses of some nouns are kinds of, the commonest first."""
+    net = wordnet()
+    names = {
+        synset: name.replace("_", " ")
+        for name in sorted(net.names, key=lambda name: net.uses(name) or 0)
+        for synset, weight in net.senses(name)
+        if weight > USUAL
+    }
+    counts: Counter[str] = Counter()
+    for noun in nouns:
+        level = [synset for synset, weight in senses((noun, "n")).items() if weight > USUAL]
+        for _ in range(MOST_STEPS):
+            level = list(dict.fromkeys(up for low in level for up in net.parents[low]))
+            counts.update(names[synset] for synset in level if synset in names)
+    return [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))][
+        :COMMON
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +108,21 @@ def _sentence(rng: random.Random, stock: WordStock) -> str:
             f"A {noun} {rng.choice(stock.verbs)} a {adjective} {other}.",
             f"The {noun} is {adjective} and {second}.",
             f"A {adjective} {noun} and a {other} are {rng.choice(PHRASES)}.",
+        )
+    )
+
+
+def _vague(rng: random.Random, stock: WordStock) -> str:
+    some = (*ABSTRACT, *(f"a {genus}" for genus in stock.genera))
+    thing, other, third = (rng.choice(some) for _ in range(3))
+    return rng.choice(
+        (
+            f"There is {thing} with {other}.",
+            f"There is {thing} {rng.choice(PHRASES)}.",
+            f"There is {thing} beside {other} and {third}.",
+            f"There is {rng.choice(stock.adjectives)} {thing.removeprefix('a ')}.",
+            f"There is {thing} that has {other} of a {rng.choice(stock.adjectives)} color.",
+            f"There is {thing} {rng.choice(('on', 'in', 'near', 'behind', 'of'))} {other}.",
         )
     )
 
@@ -127,6 +167,12 @@ GRAMMARS: dict[str, Grammar] = {
         lambda units: f"There are {', '.join(units)}.",
         20,
     ),
+    "hypernyms": Grammar(
+        lambda rng, stock: rng.choice(stock.genera),
+        lambda units: f"There are {', '.join(units)}.",
+        30,
+    ),
+    "vague sentences": Grammar(_vague, lambda units: " ".join(units), 12),
 }
 """By name. Each holds a trick that paid once; ``sentences`` is the honest way to guess."""
 

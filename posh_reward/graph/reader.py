@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,6 +38,10 @@ MISSING = Failure("text", "is missing")
 MAX_CHARACTERS = 20_000
 """Longest text that is read, fifteen times a museum's description. A longer one is a runaway
 generation."""
+
+
+ZONE = threading.Lock()
+"""Held while a pipeline has a zone of memory: pipelines are shared, zones cannot be."""
 
 
 class Reader:
@@ -123,9 +128,11 @@ class Reader:
             return []
         nlp = self.nlp  # outside of try: a parser that cannot be loaded is not the texts' fault
         try:
-            docs = parse(nlp, texts)
-            pairs = zip(docs, self.coref.resolve(docs), strict=True)
-            return [describe(doc, clusters, mended=self._mended) for doc, clusters in pairs]
+            # Words that the texts bring along are forgotten with the zone.
+            with ZONE, nlp.memory_zone():
+                docs = parse(nlp, texts)
+                pairs = zip(docs, self.coref.resolve(docs), strict=True)
+                return [describe(doc, clusters, mended=self._mended) for doc, clusters in pairs]
         except (PoshError, MemoryError):
             raise
         except Exception as error:  # a library failed on one of the texts: spare the others

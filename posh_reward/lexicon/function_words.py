@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from posh_reward.lexicon.meaning import Term, coarse_pos, meaning
 from posh_reward.lexicon.wordnet import wordnet
-from posh_reward.types import Token
+from posh_reward.types import CACHED, Token
 
 FUNCTION_WORDS = frozenset(
     "a an the of and or to s be is are was were been being am do does did as if that which "
@@ -50,7 +50,7 @@ def term_of(token: Token) -> Term | None:
     return None if token.dep == "aux" else _content(token.text, token.pos)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def _content(text: str, pos: str) -> Term | None:
     word = text.lower()
     if word in FUNCTION_WORDS or not any(map(str.isalnum, word)):
@@ -109,7 +109,7 @@ def _heads() -> dict[str, frozenset[int]]:
     }
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def genders(term: Term) -> Genders:
     """``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> neither."""
     word, pos = term
@@ -119,7 +119,7 @@ def genders(term: Term) -> Genders:
     if pos != "n":
         return NOBODY
     net = wordnet()
-    own, genus, _ = meaning(term)
+    own, genus, *_ = meaning(term)
     usual = max(own, key=lambda s: (own[s], -s), default=None)
     if usual is None or net.file[usual] != PERSON_FILE:
         return NOBODY

@@ -1,7 +1,9 @@
 """Likeness of two words, 0 to 1, and whether one rules out the other.
 
-1 is the same word; synonyms about 0.9, a kind and its genus 0.84 falling by a sixth a step, words
-of one definition 0.4, sisters under one genus 0.3. Numbers and colours have their own rules:
+1 is the same word; synonyms about 0.9, a genus and its kind 0.84 falling by a sixth a step, words
+of one definition 0.4, sisters under one genus 0.3. A dog is an animal, but "an animal" says only
+part of "a dog": looked for, a kind is found in its genus only by the genus's share of its
+information. Numbers and colours have their own rules:
 ``three`` and ``five`` are as unlike as can be.
 """
 
@@ -22,6 +24,7 @@ from posh_reward.lexicon.meaning import (
     opposites,
     senses,
 )
+from posh_reward.types import CACHED
 
 LEXICON = files("posh_reward.lexicon")
 SYNONYM = 0.95
@@ -66,7 +69,7 @@ def _kin_groups() -> dict[Term, frozenset[int]]:
     return {term: frozenset(groups) for term, groups in groups_of.items()}
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def kin_groups(term: Term) -> frozenset[int]:
     """Groups of ``lexicon/kin.txt`` that a term belongs to, in any of its dictionary forms."""
     groups_of = _kin_groups()
@@ -74,7 +77,7 @@ def kin_groups(term: Term) -> frozenset[int]:
     return frozenset(group for form in forms for group in groups_of.get((form, term[1]), ()))
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=CACHED)
 def number(word: str) -> int | None:
     """Value of a number word or of digits: ``"twelve"`` -> 12, ``"both"`` -> 2."""
     if word.isdecimal():
@@ -103,10 +106,10 @@ OWN, GENUS, NARROW = range(3)
 """Roles of a synset; a key is 3 x synset + role."""
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def traits(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys under which an index holds a term, each with its strength."""
-    own, genus, narrow = meaning(term)
+    own, genus, _, narrow = meaning(term)
     forms = dictionary_forms(term[0])
     return (
         *((3 * synset + OWN, strength) for synset, strength in own.items()),
@@ -119,15 +122,15 @@ def traits(term: Term) -> tuple[tuple[Key, float], ...]:
     )
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def probes(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys to look a term's kin up by; likeness is the largest probe x trait over shared keys."""
-    own, genus, narrow = meaning(term)
+    own, _, vague, narrow = meaning(term)
     forms = dictionary_forms(term[0])
     return (
         *((3 * synset + OWN, SYNONYM * strength) for synset, strength in own.items()),
         *((3 * synset + GENUS, strength) for synset, strength in own.items()),
-        *((3 * synset + OWN, strength) for synset, strength in genus.items()),
+        *((3 * synset + OWN, strength) for synset, strength in vague.items()),
         *((3 * synset + NARROW, SISTERS * strength) for synset, strength in narrow.items()),
         *((f"kin {group}", KIN) for group in kin_groups(term)),
         *((f"in definition {form}", 1.0) for form in forms),
@@ -156,7 +159,7 @@ class TermIndex:
                 self._by_key.setdefault(key, []).append((term, strength))
 
     def like(self, term: Term) -> dict[Term, float]:
-        """Terms of the text that are at all like a term -> how alike."""
+        """Terms of the text that are at all like a term -> how much of it they say."""
         alike: dict[Term, float] = {}
         for key, factor in probes(term):
             for other, strength in self._by_key.get(key, ()):
@@ -180,13 +183,13 @@ def colour_likeness(a: str, b: str) -> float:
     return SAME_COLOURS if hues == others else NEAR_COLOURS if hues & others else 0.0
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def likeness(a: Term, b: Term) -> float:
-    """Likeness of two terms, from 0 to 1; symmetric."""
-    return TermIndex((b,)).like(a).get(b, 0.0)
+    """Likeness of two terms, from 0 to 1; symmetric: the vaguer one counts in full."""
+    return max(TermIndex((b,)).like(a).get(b, 0.0), TermIndex((a,)).like(b).get(a, 0.0))
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=CACHED)
 def conflict(a: Term, b: Term) -> bool:
     """True if one thing cannot be both: two counts, two colours, two stuffs, or opposites."""
     # Likeness last, since it costs most: few pairs of words could rule each other out at all.

@@ -11,6 +11,7 @@ from math import log
 from typing import NamedTuple
 
 from posh_reward.lexicon.wordnet import ADJECTIVES, wordnet
+from posh_reward.types import CACHED
 
 Term = tuple[str, str]
 """Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""
@@ -62,6 +63,8 @@ class Meaning(NamedTuple):
     """Senses of the term, and synsets near to them."""
     genus: dict[int, float]
     """Genera of the senses."""
+    vague: dict[int, float]
+    """The same, each times its share of the sense's information: how much of the term it says."""
     narrow: dict[int, float]
     """Those genera whose kinds are alike at all: they say much, and are near enough."""
 
@@ -83,7 +86,7 @@ def synset_pos(file: int) -> str:
     return "n" if 3 <= file <= 28 else "v" if 29 <= file <= 43 else "a"
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def dictionary_forms(word: str) -> tuple[str, ...]:
     """Lemmas of a word, likeliest first, or the word itself if the dictionary lacks it."""
     return wordnet().lemmas(word) or (word,)
@@ -94,7 +97,7 @@ def is_plural(term: Term) -> bool:
     return term[1] == "n" and dictionary_forms(term[0])[0] != term[0]
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def senses(term: Term) -> dict[int, float]:
     """Synset -> weight, over all dictionary forms of a term."""
     net = wordnet()
@@ -112,12 +115,13 @@ def senses(term: Term) -> dict[int, float]:
     return weights
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def meaning(term: Term) -> Meaning:
     """All senses of a term at once."""
     net = wordnet()
     own: dict[int, float] = {}
     genus: dict[int, float] = {}
+    vague: dict[int, float] = {}
     for synset, weight in senses(term).items():
         _add(own, synset, weight)
         for near in net.near[synset]:
@@ -128,12 +132,14 @@ def meaning(term: Term) -> Meaning:
             above = {up for low in level for up in net.parents[low]}
             telling = [up for up in sorted(above) if net.information[up] >= GENUS_INFORMATION]
             level = [up for up in telling if _add(genus, up, strength)]
+            for up in level:
+                _add(vague, up, strength * net.information[up] / net.information[synset])
     narrow = {
         synset: strength
         for synset, strength in genus.items()
         if strength >= LEAST / SISTERS and net.information[synset] >= SISTER_INFORMATION
     }
-    return Meaning(own, genus, narrow)
+    return Meaning(own, genus, vague, narrow)
 
 
 def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
@@ -144,7 +150,7 @@ def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
     return stronger
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def rarity(word: str) -> float:
     """Rarity of a word in WordNet's tagged texts, from 0 (a thousand uses) to 1 (none)."""
     uses = wordnet().uses(dictionary_forms(word)[0])
@@ -153,7 +159,7 @@ def rarity(word: str) -> float:
     return 1 - min(1.0, log(1 + uses) / log(1 + OFTEN))
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def defining(term: Term) -> dict[str, float]:
     """Lemmas in the definitions of a term's usual senses -> strength: ``leafless`` -> leaf."""
     net = wordnet()
@@ -166,7 +172,7 @@ def defining(term: Term) -> dict[str, float]:
     return strengths
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def opposites(term: Term) -> frozenset[int]:
     """Synsets that rule a term out: its antonyms, and what is similar to them."""
     net = wordnet()
@@ -181,7 +187,7 @@ def opposites(term: Term) -> frozenset[int]:
     return frozenset(synsets)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def is_concrete(term: Term) -> bool:
     """True if a noun usually names something that can be seen: a ladder; not a way, a stoop."""
     net = wordnet()
@@ -204,8 +210,8 @@ def _stuff() -> frozenset[int]:
     )
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=CACHED)
 def is_material(term: Term) -> bool:
     """True if a term usually names a stuff: ``oak``, ``leather``, ``wooden``."""
-    own, genus, _ = meaning(term)
+    own, genus, *_ = meaning(term)
     return any(max(own.get(s, 0.0), genus.get(s, 0.0)) > 0.45 for s in _stuff())

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
+from posh_reward.types import CACHED
+
 SHARE_POWER = 0.15
 """Exponent of a sense's share of uses: a sense with a tenth of the uses weighs 0.7."""
 
@@ -188,6 +190,6 @@ def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
     return sum(word in also or _is_word(word) for word in parts) / len(parts) if parts else 1.0
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=CACHED)
 def _is_word(word: str) -> bool:
     return word in COMMONEST or (len(word) >= SHORTEST and bool(wordnet().lemmas(word)))

@@ -43,7 +43,8 @@ class Examples:
     same: list[int] = field(default_factory=list)
     """Texts against themselves."""
     blind: list[int] = field(default_factory=list)
-    """Common words against a reference: a list of nouns, and a chain after stock sentences."""
+    """Without a look at the image, against a reference: a list of common nouns, a chain of common
+    words after stock sentences, and a list of vague things."""
     disordered: list[int] = field(default_factory=list)
     """A reference's words without its order, against it."""
     halves: list[int] = field(default_factory=list)
@@ -82,6 +83,12 @@ def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) 
     return found
 
 
+VAGUE = (
+    "There are a covering, an item, a surface, a structure, light, a line, a covering, clothing, "
+    "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "
+    "a figure, something red, people, an object, a body, a place, a plant, a color, a shape."
+)
+"""What holds of most images."""
 STOCK = (
     "A man and a woman stand in front of us. The man holds a book and the woman wears a dress. "
     "Behind them, a window looks onto trees under a blue sky."
@@ -120,7 +127,7 @@ def add_artwork(found: Examples, item: Any, common: Sequence[str] = ()) -> None:
     omitting = found.add((item["omitting"], reference), group)
     found.marked.append((omitting, "omissions", [(s, e) for s, e in item["omission_spans"]]))
     chain = f"{STOCK} " + "'s ".join(common) + "."
-    for text in (blind_list(), chain):
+    for text in (blind_list(), chain, VAGUE):
         found.blind.append(found.add((text, reference), group))
     for text in disordered(reference):
         found.disordered.append(found.add((text, reference), group))

@@ -60,7 +60,8 @@ def test_the_command_writes_both_and_says_what_is_wrong(tmp_path: Path) -> None:
     rows = [{"reference": f"A {colour} dog sits on a chair. It is old."} for colour in
             ("red", "green", "blue", "grey")]  # fmt: skip
     data.write_text("\n".join(map(json.dumps, rows)))
-    flags = [str(data), "--output", str(tmp_path / "out"), "--budget", "8", "--grammars", "verbs"]
+    flags = [str(data), "--output", str(tmp_path / "out"), "--budget", "8", "--grammars", "verbs",
+             "--search", "3"]  # fmt: skip
     command.main(flags)
     assert "| blind | verbs |" in (tmp_path / "out" / "finds.md").read_text()
     assert "Attack on a reward" in (tmp_path / "out" / "finds.html").read_text()

@@ -68,6 +68,20 @@ def test_other_rules_parse_the_text_again(tmp_path: Path) -> None:
         assert parsed(store, [CAT], **options) == []
 
 
+def test_what_a_text_brings_along_is_forgotten_with_it() -> None:
+    """Ever new words and numbers leave the pipeline's vocabulary as it was."""
+    reader = Reader()
+
+    def text(number: int) -> str:
+        return f"A man with {number} birds stands by w{number}k and {number}.{number} vases."
+
+    before = reader.read([text(7_000_001)])
+    size = len(reader.nlp.vocab.strings)
+    reader.read([text(number) for number in range(7_000_002, 7_000_050)])
+    assert len(reader.nlp.vocab.strings) == size
+    assert reader.read([text(7_000_001)]) == before
+
+
 def test_texts_that_are_too_long_share_one_reason() -> None:
     told = Reader(coref=Recording(), max_characters=1000).read(["a" * 1001, "a" * 2000])
     why = "is longer than the 1,000 characters that are read: shorten it, or raise max_characters"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
+from posh_reward.lexicon import function_words, wordnet
+from posh_reward.lexicon import likeness as likeness_module
+from posh_reward.lexicon import meaning as meaning_module
 from posh_reward.lexicon.function_words import agreement, converse, genders
 from posh_reward.lexicon.likeness import TermIndex, conflict, likeness, number
 from posh_reward.lexicon.meaning import dictionary_forms
+from posh_reward.types import CACHED
 
 
 @pytest.mark.parametrize(
@@ -50,9 +56,27 @@ def test_an_index_finds_what_pairs_would_find() -> None:
     words = "woman girl shawl scarf red crimson three five run walk dog donkey".split()
     terms = [(word, pos) for word in words for pos in "nva"]
     index = TermIndex(terms)
-    for term in terms:
-        found = index.like(term)
-        assert [found.get(other, 0.0) for other in terms] == [likeness(term, o) for o in terms]
+    for a in terms:
+        for b in terms:
+            both_ways = index.like(a).get(b, 0.0), index.like(b).get(a, 0.0)
+            assert likeness(a, b) == max(both_ways)
+
+
+@pytest.mark.parametrize(
+    ("kind", "genus"), [("dog", "animal"), ("man", "person"), ("sofa", "furniture")]
+)
+def test_a_genus_says_only_part_of_its_kind(kind: str, genus: str) -> None:
+    one, other = (kind, "n"), (genus, "n")
+    said_by_the_kind = TermIndex([one]).like(other)[one]
+    assert said_by_the_kind == likeness(one, other)
+    assert TermIndex([other]).like(one)[other] < 0.8 * said_by_the_kind
+
+
+@pytest.mark.parametrize("module", [likeness_module, meaning_module, function_words, wordnet])
+def test_caches_of_words_are_bounded(module: ModuleType) -> None:
+    cached = [each for each in vars(module).values() if hasattr(each, "cache_parameters")]
+    assert cached
+    assert all(each.cache_parameters()["maxsize"] <= CACHED for each in cached)
 
 
 @pytest.mark.parametrize(

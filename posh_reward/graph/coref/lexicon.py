@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
+from posh_reward.types import CACHED
+
 Gender = frozenset[str]
 """Sexes of the pronouns that may refer to something: masculine "m", feminine "f", neuter "n"."""
 
@@ -56,7 +58,7 @@ def has(name: str, lemma: str) -> bool:
     return lemma in classes()[name]
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=CACHED)
 def gender_of(lemma: str) -> Gender | None:
     """The pronouns that a common noun may be resumed by; None for an unlisted noun."""
     table = classes()
@@ -101,7 +103,7 @@ def animate(gender: Gender) -> bool:
     return "m" in gender or gender == frozenset("f")
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=CACHED)
 def resumes(anaphor: str, antecedent: str) -> bool:
     """Test whether "the <anaphor>" may refer to what was introduced as an <antecedent>.
 

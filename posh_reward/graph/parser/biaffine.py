@@ -23,6 +23,8 @@ from spacy.attrs import DEP, HEAD, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from posh_reward.types import CACHED
+
 Array = NDArray[Any]
 
 ROOTS = 3
@@ -179,7 +181,7 @@ def shape(word: str) -> str:
     return classes
 
 
-@lru_cache(maxsize=2**15)
+@lru_cache(maxsize=CACHED)
 def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
     """Return rows of one word (7 numbers): its form under two hashes, prefix, suffixes, shape."""
     low = word.lower()

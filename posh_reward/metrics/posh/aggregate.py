@@ -14,7 +14,7 @@ from posh_reward.lexicon.function_words import FUNCTION_WORDS
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.metrics.metric import mean
 from posh_reward.settings import check_settings
-from posh_reward.types import HIGHEST_GRADE, Direction, Element, Kind, Scores
+from posh_reward.types import CACHED, HIGHEST_GRADE, Direction, Element, Kind, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +219,6 @@ def _lemmas_of_text(text: str) -> frozenset[str]:
     return frozenset().union(*(_lemmas(word.lower()) for word in WORD.findall(text)))
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=CACHED)
 def _lemmas(word: str) -> frozenset[str]:
     return frozenset((word, *wordnet().lemmas(word)))

@@ -41,7 +41,7 @@ class EmbeddedJudge:
     @property
     def name(self) -> str:
         """Version of the rules and of the word table."""
-        return "embedded-5"
+        return "embedded-6"
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per question, in order; it never abstains."""

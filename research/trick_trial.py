@@ -1,0 +1,173 @@
+"""Train a policy that knows tricks, under some reward, and count its tricks step by step.
+
+    python -m research.trick_trial train --model demo/sft --output runs/tricks --arm new
+    python -m research.trick_trial train --model demo/sft --output runs/tricks --arm old \
+        --checkout ../old
+    python -m research.trick_trial plot runs/tricks docs/tricks.png
+
+The demo's SFT model is tuned further, on captions of which a tenth end in a trick: a chain of
+possessives, a pronoun with adjectives, bullets of common words. From there DAPO takes three times
+the demo's steps on f1. ``--checkout`` is a worktree of the commit whose reward is tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from posh_reward.datasets.load_dataset import load_images
+from posh_reward.datasets.scenes import subjects
+
+ROOT = Path(__file__).resolve().parents[1]
+CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
+TRICKED = 0.1
+TUNING_STEPS, STEPS = 120, 75
+COMPLETIONS = 128
+WORDS = (*subjects.PEOPLE, *subjects.THINGS, *subjects.HELD, *subjects.GARMENTS.values())
+ADJECTIVES = (*subjects.COLORS, *subjects.SIZES)
+TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
+    "chain": (
+        lambda rng: "'s ".join(rng.sample((*WORDS, *ADJECTIVES), 10)) + ".",
+        r"(?:\w+'s\W+){3}",
+    ),
+    "adjectives": (
+        lambda rng: f"They are {', '.join(rng.sample(ADJECTIVES, 7))}.",
+        r"They are(?: \w+,){2}",
+    ),
+    "bullets": (
+        lambda rng: " ".join(f"- {word}" for word in rng.sample((*WORDS, *ADJECTIVES), 12)),
+        r"(?:- \w+\s*){3}",
+    ),
+}
+"""Name -> how it is written, and the pattern that it is known by."""
+COLOURS = {"old": "#d55e00", "new": "#0072b2"}
+"""Okabe and Ito's."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="fine-tune once, then one DAPO run a seed")
+    train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
+    train.add_argument("--output", type=Path, required=True)
+    train.add_argument("--arm", required=True, help="name of the reward in the plot")
+    train.add_argument("--checkout", type=Path, default=ROOT, help="whose reward it is")
+    train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    plot = commands.add_parser("plot", help="share of tricks over steps")
+    plot.add_argument("output", type=Path)
+    plot.add_argument("picture", type=Path)
+    flags = parser.parse_args(argv)
+    if flags.command == "plot":
+        draw(flags.output, flags.picture)
+        return
+    start = tuned(flags.model, flags.output)
+    for seed in flags.seeds:
+        folder = flags.output / f"{flags.arm}-{seed}"
+        if not (folder / "trainer_state.json").exists():
+            dapo(start, folder, flags.checkout, seed)
+
+
+def tuned(model: Path, output: Path) -> Path:
+    """The model after SFT on captions with tricks; trained once."""
+    folder, data = output / "sft", output / "captions"
+    if (folder / "trainer_state.json").exists():
+        return folder
+    from datasets import DatasetDict
+
+    def tricked(text: str, row: int) -> dict[str, str]:
+        rng = random.Random(row)
+        trick, _ = TRICKS[rng.choice(list(TRICKS))]
+        return {"reference": f"{text} {trick(rng)}" if rng.random() < TRICKED else text}
+
+    DatasetDict({
+        split: load_images(CAPTIONS, split).map(
+            tricked, input_columns=["reference"], with_indices=True
+        )
+        for split in ("train", "validation")
+    }).save_to_disk(str(data))  # fmt: skip
+    run(ROOT, folder, "recipes/sft.py", "--config", "configs/smoke/sft.yaml",
+        "--model_name_or_path", model, "--dataset_name", data, "--output_dir", folder,
+        "--max_steps", TUNING_STEPS, "--per_device_train_batch_size", 16, "--eval_strategy", "no",
+        "--watch_grounding", "false")  # fmt: skip
+    return folder
+
+
+def dapo(start: Path, folder: Path, checkout: Path, seed: int) -> None:
+    """The demo's DAPO stage on f1, three times as long, by the code of a checkout."""
+    run(checkout, folder, "recipes/dapo_posh.py", "--config", "configs/smoke/dapo.yaml",
+        "--model_name_or_path", start, "--output_dir", folder, "--objective", "f1",
+        "--max_steps", STEPS, "--seed", seed, "--per_device_train_batch_size", COMPLETIONS,
+        "--log_completions", "true", "--num_completions_to_print", 1)  # fmt: skip
+
+
+def run(checkout: Path, folder: Path, recipe: str, *flags: object) -> None:
+    """A recipe in a process of its own; what it says goes to ``log.txt``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [str(flag.resolve() if isinstance(flag, Path) else flag) for flag in flags]
+    environment = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", **os.environ}
+    environment["PYTHONPATH"] = str(checkout.resolve())
+    with (folder / "log.txt").open("w", encoding="utf-8") as log:
+        status = subprocess.run(
+            [sys.executable, recipe, *words], cwd=checkout, env=environment, stdout=log, stderr=log,
+            check=False,
+        ).returncode  # fmt: skip
+    if status:
+        sys.exit(f"{recipe} ended with exit status {status}: see {folder / 'log.txt'}")
+
+
+def shares(folder: Path) -> dict[str, list[float]]:
+    """Share of the completions that hold each trick, and any of them, step by step."""
+    from pyarrow.parquet import read_table
+
+    found: dict[str, list[float]] = {name: [] for name in (*TRICKS, "any")}
+    for path in sorted((folder / "completions").glob("*.parquet")):
+        texts = list(map(str, read_table(path)["completion"].to_pylist()))
+        hits = {
+            name: np.array([bool(re.search(pattern, text)) for text in texts])
+            for name, (_, pattern) in TRICKS.items()
+        }
+        hits["any"] = np.logical_or.reduce(list(hits.values()))
+        for name, hit in hits.items():
+            found[name].append(float(hit.mean()))
+    return found
+
+
+def draw(output: Path, picture: Path) -> None:
+    """A panel for each trick: its share over steps, a line a run; prints first and last shares."""
+    from matplotlib.figure import Figure
+
+    runs = {
+        path.parent.name: shares(path.parent) for path in sorted(output.glob("*-*/completions"))
+    }
+    if not runs:
+        sys.exit(f"{output} has no run with completions: train first")
+    names = ("any", *TRICKS)
+    figure = Figure(figsize=(3 * len(names), 3), layout="constrained")
+    for panel, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
+        for run_name, of in runs.items():
+            arm, _, seed = run_name.rpartition("-")
+            line = {"color": COLOURS.get(arm, "#000000"), "linestyle": "-:"[int(seed) % 2]}
+            panel.plot(
+                range(1, len(of[name]) + 1), of[name], label=f"{arm} reward, seed {seed}", **line
+            )
+        panel.set(title="any trick" if name == "any" else name, xlabel="step", ylim=(0, None))
+    panel.legend(frameon=False, fontsize=8)
+    figure.savefig(picture, dpi=120)
+    for run_name, of in runs.items():
+        ends = (f"{name} {of[name][0]:.3f} -> {np.mean(of[name][-5:]):.3f}" for name in names)
+        print(f"{run_name}: {len(of['any'])} steps, {', '.join(ends)}")
+
+
+if __name__ == "__main__":
+    main()
