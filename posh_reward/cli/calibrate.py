@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.cli import UNSCORED, agreement, agreement_flags
 from posh_reward.cli.flags import add_metric, described
+from posh_reward.cli.packets import add_answers, collect_answers
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
         ("docent", "DOCENT's coarse judgments", flags.DOCENT, flags.docent_input, _docent),
         ("pairs", "any pairs that people compared", flags.PAIRS, flags.pairs_input, _pairs),
         ("ratings", "any texts that people rated", flags.RATINGS, flags.ratings_input, _ratings),
-        ("packets", "answers to a packet", PACKETS, _packets_input, _packets),
+        ("packets", "answers to a packet", PACKETS, add_answers, _packets),
     ):
         each = described(commands.add_parser(name, help=words), about)
         add_metric(each)
@@ -53,15 +54,6 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
         _fitting(each)
         flags.resampling(each, against=False)
         flags.output(each)
-
-
-def _packets_input(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
-    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
-    add("--partial", action="store_true", help="take what is finished in files that are not")
-    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
-        "aside; may be given several times")  # fmt: skip
 
 
 def _fitting(command: argparse.ArgumentParser) -> None:
@@ -176,7 +168,6 @@ def _ratings(flags: argparse.Namespace) -> CalibrationSet:
 
 
 def _packets(flags: argparse.Namespace) -> CalibrationSet:
-    from posh_reward.cli.packets import collect_answers
     from posh_reward.study.calibration.calibration_set import packet_preferences, preference_set
     from posh_reward.study.packets.results import counting
 

@@ -41,7 +41,8 @@ Reads raters' files (saved by the page, exported as JSON by Label Studio, or the
 Potato, also deep in a folder) and says which model people prefer: preferences run from -2 to 2, and
 above 0 the later model of the input is better. A file that is damaged, changed, foreign, unfinished
 or a duplicate is refused with the reason; the others count. Exit status 3 if any was refused.
-Of several files of one rater the newest counts. Each look at new answers is noted beside the key
+Of several files of one rater the newest counts. Packets that were made one after another (`make
+--after`) are read together with --join. Each look at new answers is noted beside the key
 (KEY.looks.jsonl): the more often one looks, the stricter the page becomes."""
 PLAN = """\
 Says, by simulation, how many pairs, raters and hours it takes to settle a difference, and what a
@@ -84,6 +85,10 @@ def _make(command: argparse.ArgumentParser) -> None:
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters; default: 0.15")  # fmt: skip
     add("--times", type=int, default=3, metavar="N", help="raters for each of these; default: 3")
+    add("--after", metavar="KEY", action="append", default=[], help="key of an earlier packet of "
+        "the study, to which this one adds images for the same raters; ids that are in it are left "
+        "out. May be given several times")  # fmt: skip
+    add("--new-raters", action="store_true", help="with --after: all images, for further people")
     add("--limit", type=positive, metavar="N", help="use only the first N ids")
     add("--seed", type=int, help="default: a fresh one, which nobody can guess; it is in the key")
     for name in ("generation", "reference", "id", "model", "image"):
@@ -112,13 +117,19 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.make import digest, make_packet, rater_load, write_packet
+    from posh_reward.study.packets.later_packets import joined, later_items
+    from posh_reward.study.packets.make import (
+        digest,
+        make_packet,
+        rater_load,
+        read_key,
+        write_packet,
+    )
     from posh_reward.study.packets.study_items import StudyItems, items_of
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     coarse = flags.coarse if flags.coarse is not None else 0 if flags.ranking else 7
-    design = Design(seed, coarse, flags.granular, flags.repeated, flags.times, flags.ranking)
     reference = None if flags.no_reference else flags.reference
     texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id, flags.model, flags.image)
@@ -126,11 +137,26 @@ def make(flags: argparse.Namespace) -> int:
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     whole = items_of(rows, columns, suggest=flags.suggest)
     items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
+    earlier = joined([read_key(Path(name)) for name in flags.after]) if flags.after else None
+    if earlier is not None:
+        items = later_items(items, earlier, new_raters=flags.new_raters)
+    elif flags.new_raters:
+        raise InputError("--new-raters are new to an earlier packet: name its key with --after")
+    before = len(earlier.raters) if earlier is not None and flags.new_raters else 0
+    design = Design(
+        seed, coarse, flags.granular, flags.repeated, flags.times, flags.ranking, before
+    )
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     inputs = {file.name: digest(file.read_bytes()) for file in files}
     packet = make_packet(
-        items, design, _album(flags, files), inputs, texts=_texts(flags), with_potato=flags.potato
+        items,
+        design,
+        _album(flags, files),
+        inputs,
+        texts=_texts(flags),
+        earlier=earlier,
+        with_potato=flags.potato,
     )
     write_packet(packet, folder, key)
     say = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
@@ -209,10 +235,22 @@ def texts(flags: argparse.Namespace) -> int:
     return OK
 
 
+def add_answers(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``collect_answers``."""
+    add = command.add_argument
+    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
+    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add("--join", metavar="KEY", action="append", default=[], help="key of another packet of the "
+        "study (`make --after`), whose answers are among the files; may be given several "
+        "times")  # fmt: skip
+    add("--partial", action="store_true", help="take what is finished in files that are not")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
+        "aside, such as rater-03; may be given several times")  # fmt: skip
+
+
 def _read(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("key", metavar="KEY", help="what `make` wrote next to the folder")
-    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add_answers(command)
     add("-o", "--output", metavar="HTML", help="a page with plots")
     add("--json", metavar="FILE", help="all figures, for programs")
     add("--rows", metavar="FILE", help="single answers: JSON lines, CSV, TSV or Parquet")
@@ -220,9 +258,6 @@ def _read(command: argparse.ArgumentParser) -> None:
         "with a codebook beside it")  # fmt: skip
     add("--packet", metavar="DIR", help="the folder handed over, to see that the key is the one "
         "that was sealed with it")  # fmt: skip
-    add("--partial", action="store_true", help="take what is finished in files that are not")
-    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
-        "aside, such as rater-03; may be given several times")  # fmt: skip
     add("--final", action="store_true", help="no more answers will come: take the study as whole, "
         "though some are missing")  # fmt: skip
     add("--title", default="What people preferred", help="the page's heading")
@@ -265,19 +300,21 @@ def read(flags: argparse.Namespace) -> int:
 def collect_answers(
     flags: argparse.Namespace, folder: Path | None = None
 ) -> tuple[PacketKey, AnswerCollection]:
-    """Read the key and the raters' files that the flags name; print what does not count.
+    """Read the keys and the raters' files that the flags name; print what does not count.
 
     Args:
-        flags: ``key``, ``answers``, ``partial`` and ``leave_out``.
+        flags: as ``add_answers`` has them.
         folder: what was handed over, to check its seal.
     """
     from posh_reward.study.packets.answer_files import collect
+    from posh_reward.study.packets.later_packets import joined
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.results_text import files_that_do_not_count
 
-    key = read_key(Path(flags.key), folder)
+    keys = [read_key(Path(flags.key), folder), *(read_key(Path(name)) for name in flags.join)]
+    key = joined(keys)
     _check_raters(flags.leave_out, key)
-    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
+    collection = collect(answer_files(flags.answers), *keys, partial=flags.partial)
     if notes := files_that_do_not_count(
         [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
     ):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import UNUSABLE, main
+from posh_reward.cli import UNSCORED, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
@@ -237,3 +237,24 @@ def test_a_rater_set_aside_is_in_no_table_and_looks_are_counted(
     with rows.open(newline="", encoding="utf-8-sig") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}
     assert len((tmp_path / "out.looks.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_study_grows_by_a_packet_and_is_read_as_one(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    week, key = tmp_path / "out", tmp_path / "out.key.json"
+    assert make(generations, week, "--limit", 4) == 0
+    assert make(generations, tmp_path / "two", "--after", key) == 0
+    assert "2 items of 'sft', 'dapo'" in capsys.readouterr().err
+    assert make(generations, tmp_path / "three", "--after", key, "--after",
+                tmp_path / "two.key.json") == UNUSABLE  # fmt: skip
+    assert "all ids are in earlier packets" in capsys.readouterr().err
+    assert make(generations, tmp_path / "three", "--new-raters") == UNUSABLE
+    folder = answered(tmp_path)
+    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), opinions_with(0.5), {})
+    later = read_key(tmp_path / "two.key.json")
+    for name in later.raters:
+        (folder / f"two-{name}.json").write_bytes(answer_file(later, name, crowd))
+    assert packets("read", key, folder) == UNSCORED
+    assert packets("read", key, folder, "--join", tmp_path / "two.key.json") == 0
+    assert "6 items, 2 raters" in capsys.readouterr().out

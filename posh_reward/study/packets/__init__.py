@@ -6,6 +6,7 @@
     study_items     rows of generations -> items              study_images  without metadata
     draw            items -> each rater's tasks, seeded       rater_page    tasks -> one page
     label_studio    tasks <-> Label Studio                    potato        tasks <-> Potato
+    later_packets   images and raters added to a study
     make            items -> a folder to hand over, and a key kept apart
     rater_answers   a rater's saved file -> answers           answer_files  all files -> answers
     results         answers + key -> preferences              results_page, results_text

@@ -40,7 +40,7 @@ class AnswerCollection:
     sheets: tuple[AnswerSheet, ...]
     refusals: tuple[FileNote, ...]
     missing: tuple[str, ...]
-    """Raters without a file that counts."""
+    """Raters without a file that counts; of several packets, with the packet."""
     superseded: tuple[FileNote, ...] = ()
     """Files of which the same rater's newer one counts."""
 
@@ -50,19 +50,21 @@ class AnswerCollection:
         return tuple(answer for sheet in self.sheets for answer in sheet.answers)
 
 
-def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> AnswerCollection:
+def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> AnswerCollection:
     """Read files of answers; a file that cannot be used never spoils the others.
 
     Args:
         files: of our page, or exports of Label Studio or Potato, in any order.
-        key: of the packet.
+        keys: of the packet, and of others of the same study.
         partial: take the finished tasks of unfinished files.
     """
     refusals: list[FileNote] = []
-    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
+    sheets_of: dict[tuple[str, str], list[tuple[str, AnswerSheet]]] = {
+        (key.packet, name): [] for key in keys for name in key.raters
+    }
     for file in sorted(set(files)):
         try:
-            in_file = sheets(_bytes(file), key)
+            packet, in_file = _sheets(_bytes(file), keys)
             for sheet in in_file:
                 _check_finished(sheet, partial)
         except InputError as error:
@@ -72,17 +74,36 @@ def collect(files: Iterable[Path], key: PacketKey, *, partial: bool = False) -> 
             )
             continue
         for sheet in in_file:
-            sheets_of[sheet.rater].append((str(file), sheet))
+            sheets_of[packet, sheet.rater].append((str(file), sheet))
     counting_sheets: list[AnswerSheet] = []
     superseded: list[FileNote] = []
-    for candidates in sheets_of.values():
+    missing = []
+    for (packet, rater), candidates in sheets_of.items():
         sheet_that_counts, older, others = _one_of(candidates)
-        counting_sheets += [sheet_that_counts] if sheet_that_counts else []
+        if sheet_that_counts:
+            counting_sheets.append(sheet_that_counts)
+        else:
+            missing.append(f"{rater} of {packet}" if len(keys) > 1 else rater)
         superseded += older
         refusals += others
-    there = {sheet.rater for sheet in counting_sheets}
-    missing = tuple(name for name in key.raters if name not in there)
-    return AnswerCollection(tuple(counting_sheets), tuple(refusals), missing, tuple(superseded))
+    return AnswerCollection(
+        tuple(counting_sheets), tuple(refusals), tuple(missing), tuple(superseded)
+    )
+
+
+def _sheets(data: bytes, keys: Sequence[PacketKey]) -> tuple[str, list[AnswerSheet]]:
+    """The packet that a file answers, and the answers.
+
+    Raises:
+        InputError: it answers none; with the reason by the packet that comes nearest.
+    """
+    errors = []
+    for key in keys:
+        try:
+            return key.packet, sheets(data, key)
+        except InputError as error:
+            errors.append(error)
+    raise next((error for error in errors if "foreign" not in str(error)), errors[0])
 
 
 def _bytes(file: Path) -> bytes:
@@ -167,9 +188,10 @@ def record_look(
         return (1.0,)
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
-    earlier = [share for print_, share in looks if print_ != digest]
+    # A study may have grown since: what was all of it then is a part of it now.
+    earlier = [min(share, count / total) for print_, count, share in looks if print_ != digest]
     share = 1.0 if final else round(len(coarse) / total, 6)
-    if (digest, share) not in looks:
+    if (digest, len(coarse), share) not in looks:
         line = {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "answers": len(coarse), "share": share, "digest": digest}  # fmt: skip
         with path.open("a", encoding="utf-8") as file:
@@ -178,7 +200,7 @@ def record_look(
     return tuple(rising)
 
 
-def _looks(path: Path) -> list[tuple[str, float]]:
+def _looks(path: Path) -> list[tuple[str, int, float]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -190,7 +212,7 @@ def _looks(path: Path) -> list[tuple[str, float]]:
             share = float(look["share"])
             if not 0 < share <= 1:
                 raise ValueError(share)
-            looks.append((str(look["digest"]), share))
+            looks.append((str(look["digest"]), int(look["answers"]), share))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{str(path)!r}, line {number}: not a look at a study ({error!r}); it was written "

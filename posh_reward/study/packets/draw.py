@@ -38,6 +38,8 @@ class Design:
     """Raters of each of these."""
     ranking: int = 0
     """Raters who put the generations of three models in order, in place of comparing two."""
+    before: int = 0
+    """Raters of earlier packets, if none of them is asked again: names go on after theirs."""
 
     def __post_init__(self) -> None:
         """Raise ``InputError`` if no study can be laid out like this."""
@@ -73,9 +75,10 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
     sizes: dict[Form, int] = {
         "coarse": design.coarse, "ranking": design.ranking, "granular": design.granular
     }  # fmt: skip
-    width = max(2, len(str(sum(sizes.values()))))
+    width = max(2, len(str(design.before + sum(sizes.values()))))
     for form, count in sizes.items():
-        names = [f"rater-{len(raters) + number:0{width}}" for number in range(1, count + 1)]
+        begin = design.before + len(raters) + 1
+        names = [f"rater-{number:0{width}}" for number in range(begin, begin + count)]
         if not names:
             continue
         tasks_of = _allot(items, form, names, design, rng)

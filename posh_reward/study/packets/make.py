@@ -17,6 +17,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
 from posh_reward.study.packets import label_studio, potato
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
+from posh_reward.study.packets.later_packets import check_raters
 from posh_reward.study.packets.rater_page import rater_page
 from posh_reward.study.packets.rater_texts import FORMS, RANKED, RaterTexts, shipped_texts
 from posh_reward.study.packets.study_images import Album
@@ -72,6 +73,7 @@ def make_packet(
     inputs: Mapping[str, str],
     *,
     texts: RaterTexts | None = None,
+    earlier: PacketKey | None = None,
     with_potato: bool = False,
 ) -> Packet:
     """Draw the tasks and write every form. Equal arguments make equal bytes.
@@ -82,6 +84,7 @@ def make_packet(
         album: finds the images; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
         texts: that raters read; the English ones by default.
+        earlier: key of the study so far, of which this is a further packet.
         with_potato: add a project for Potato for each rater.
 
     Raises:
@@ -95,6 +98,8 @@ def make_packet(
         )  # fmt: skip
     by_id = {item.id: item for item in items.items}
     raters = draw(items.items, design)
+    if earlier is not None:
+        check_raters(raters, earlier)
     suggested = any(item.suggested for item in items.items) and design.granular > 0
     if with_potato and suggested:
         raise InputError(

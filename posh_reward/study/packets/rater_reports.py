@@ -33,8 +33,10 @@ class RaterReport:
 
 def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
     """One report for each rater, in the order of the key."""
-    by_name = {sheet.rater: sheet.answers for sheet in collection.sheets}
-    return tuple(_report(name, by_name.get(name, ()), key) for name in key.raters)
+    by_name: dict[str, list[RaterAnswer]] = {name: [] for name in key.raters}
+    for sheet in collection.sheets:  # one for each packet
+        by_name[sheet.rater] += sheet.answers
+    return tuple(_report(name, answers, key) for name, answers in by_name.items())
 
 
 def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterReport:

@@ -1,0 +1,108 @@
+"""Packets of one study that were made one after another: images or raters added, answers joined.
+
+In a later packet equal names of raters are the same people, and no person sees a text twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.study_items import StudyItems
+from posh_reward.study.packets.study_records import ItemTexts, PacketKey, Rater
+
+
+def joined(keys: Sequence[PacketKey]) -> PacketKey:
+    """One key for all packets of a study, in the order in which they were made.
+
+    Raises:
+        InputError: they are not of one study: other models, other texts of one id, raters who did
+            another kind of task, or only some with correct descriptions.
+    """
+    first, *others = keys
+    if not others:
+        return first
+    items: dict[str, ItemTexts] = {}
+    raters: dict[str, Rater] = {}
+    for key in keys:
+        if {*key.models} != {*first.models} or key.reference != first.reference:
+            raise InputError(
+                f"the packets {first.packet} and {key.packet} are not of one study: "
+                f"{_described(first)}, and {_described(key)}"
+            )
+        _check_texts(items, key.items)
+        items |= key.items
+        for name, rater in key.raters.items():
+            _check_form(raters, name, rater)
+            before = raters[name].tasks if name in raters else ()
+            raters[name] = replace(rater, tasks=(*before, *rater.tasks))
+    return replace(
+        first,
+        packet="+".join(key.packet for key in keys),
+        items=items,
+        raters=raters,
+        identical=tuple({(t.item, frozenset(t.models)): t
+                         for key in keys for t in key.identical}.values()),
+        incomplete=tuple({name: None for key in keys for name in key.incomplete
+                          if name not in items}),
+        inputs={name: digest for key in keys for name, digest in key.inputs.items()},
+    )  # fmt: skip
+
+
+def _described(key: PacketKey) -> str:
+    kind = "with" if key.reference else "without"
+    return f"{', '.join(map(repr, key.models))} {kind} correct descriptions"
+
+
+def _check_texts(before: Mapping[str, ItemTexts], now: Mapping[str, ItemTexts]) -> None:
+    changed = next((name for name in now if name in before and before[name] != now[name]), None)
+    if changed is not None:
+        raise InputError(
+            f"the id {changed!r} has other texts than in an earlier packet: give it a new id"
+        )
+
+
+def _check_form(before: Mapping[str, Rater], name: str, rater: Rater) -> None:
+    if name in before and before[name].form != rater.form:
+        raise InputError(
+            f"{name} has {before[name].form} tasks in an earlier packet and {rater.form} ones now: "
+            "ask for as many raters of each kind as before, or for new ones (--new-raters)"
+        )
+
+
+def later_items(items: StudyItems, earlier: PacketKey, *, new_raters: bool) -> StudyItems:
+    """Items of a further packet.
+
+    Args:
+        items: of the input, which may have those of earlier packets, too.
+        earlier: key of the study so far.
+        new_raters: for people who have seen nothing yet, who get all of them; otherwise for the
+            same people, who get what is new.
+
+    Raises:
+        InputError: the models are others, a text has changed, or nothing is new.
+    """
+    if {*items.models} != {*earlier.models}:
+        raise InputError(
+            f"the study compares {', '.join(map(repr, earlier.models))}, and the input has "
+            f"{', '.join(map(repr, items.models))}"
+        )
+    ordered = tuple(
+        replace(item, texts={model: item.texts[model] for model in earlier.models})
+        for item in items.items
+    )
+    _check_texts(earlier.items, {each.id: ItemTexts(each.reference, each.texts)
+                                 for each in ordered})  # fmt: skip
+    new = tuple(item for item in ordered if new_raters or item.id not in earlier.items)
+    if not new:
+        raise InputError(
+            "all ids are in earlier packets: add images, or ask new raters (--new-raters)"
+        )
+    return StudyItems(earlier.models, new, items.incomplete)
+
+
+def check_raters(raters: Mapping[str, Rater], earlier: PacketKey) -> None:
+    """Raise ``InputError`` if a rater of an earlier packet would get another kind of task."""
+    for name, rater in raters.items():
+        _check_form(earlier.raters, name, rater)
