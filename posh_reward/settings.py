@@ -106,16 +106,16 @@ def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def settings_of(which: object, known: Sequence[str], what: str) -> dict[str, Any]:
+def settings_of(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
     """Settings with their ``name``, from a name, a settings file or a mapping.
 
     Args:
         which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
-        known: the names there are.
+        names: the names there are.
         what: what is named, for messages: "judge".
 
     Raises:
-        InputError: the name is not one of ``known``; the message lists them.
+        InputError: the name is not one of them; the message lists them.
         ConfigError: a settings file cannot be read.
     """
     where = ""
@@ -126,13 +126,13 @@ def settings_of(which: object, known: Sequence[str], what: str) -> dict[str, Any
     if "name" not in options:
         raise InputError(
             f"the {what}'s settings{where} have no name: add a line "
-            f"`name: ...` with one of {', '.join(known)}"
+            f"`name: ...` with one of {', '.join(names)}"
         )
     name = options["name"]
-    if name not in known:
+    if name not in names:
         raise InputError(
-            f"there is no {what} {brief(name)}{guess(name, known)}: choose one of "
-            f"{', '.join(known)}, or a settings file (.yaml or .json) that names one"
+            f"there is no {what} {brief(name)}{guess(name, names)}: choose one of "
+            f"{', '.join(names)}, or a settings file (.yaml or .json) that names one"
         )
     return options
 
@@ -143,43 +143,49 @@ def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
     Raises:
         ConfigError: an option is unknown, missing, or has a value that does not fit.
     """
-    given = dict(options)
-    name = given.pop("name")
+    settings = dict(options)
+    name = settings.pop("name")
     module, _, attribute = table[name].partition(":")
-    made = getattr(import_module(module), attribute)
-    return made(**check_settings(made, given, f"{what} {name}"))
+    target = getattr(import_module(module), attribute)
+    return target(**check_settings(target, settings, f"{what} {name}"))
 
 
-def check_settings(made: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """``given``, if ``made`` takes them as arguments. Text is never converted to numbers.
+def check_settings(
+    target: Callable[..., Any], settings: Mapping[str, Any], what: str
+) -> dict[str, Any]:
+    """The settings, if ``target`` takes them as arguments. Text is never converted to numbers.
 
     Args:
-        made: a class or a function with annotations.
-        given: settings by name.
+        target: a class or a function with annotations.
+        settings: by name.
         what: what is being set, for messages: "judge vllm".
 
     Raises:
         ConfigError: one is unknown, missing, or of the wrong type.
     """
-    wanted = inspect.signature(made).parameters
-    for name in given:
-        if name not in wanted:
+    parameters = inspect.signature(target).parameters
+    for name in settings:
+        if name not in parameters:
             raise ConfigError(
-                f"{what}: there is no setting {brief(name)}{guess(name, wanted)}: choose among "
-                f"{', '.join(wanted) or 'none'}"
+                f"{what}: there is no setting {brief(name)}{guess(name, parameters)}: choose among "
+                f"{', '.join(parameters) or 'none'}"
             )
-    missing = [p for p, how in wanted.items() if how.default is how.empty and p not in given]
+    missing = [
+        name
+        for name, each in parameters.items()
+        if each.default is each.empty and name not in settings
+    ]
     if missing:
         raise ConfigError(
             f"{what} needs {', '.join(missing)}: give a settings file, such as those in "
             "configs/judge (`posh-reward init DIR` copies them)"
         )
-    hints = get_type_hints(made.__init__ if inspect.isclass(made) else made)
-    for name, value in given.items():
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    for name, value in settings.items():
         wrong = misfit(value, hints.get(name, Any))
         if wrong is not None:
             raise ConfigError(f"{what}: {name} is {brief(value)}: {wrong}")
-    return dict(given)
+    return dict(settings)
 
 
 def misfit(value: object, hint: Any) -> str | None:
@@ -193,8 +199,8 @@ def misfit(value: object, hint: Any) -> str | None:
     try:
         adapter.validate_python(value, strict=True)
     except ValidationError as error:
-        wanted = dict.fromkeys(REMEDIES.get(each["type"], each["msg"]) for each in error.errors())
-        return " or ".join(wanted)
+        remedies = dict.fromkeys(REMEDIES.get(each["type"], each["msg"]) for each in error.errors())
+        return " or ".join(remedies)
     return None
 
 
@@ -204,7 +210,7 @@ def brief(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def guess(name: object, known: Sequence[str] | Mapping[str, Any]) -> str:
-    """The nearest of the known names, for the end of a message; empty if none is near."""
-    close = get_close_matches(str(name), known, n=1)
+def guess(name: object, names: Sequence[str] | Mapping[str, Any]) -> str:
+    """The nearest of some names, for the end of a message; empty if none is near."""
+    close = get_close_matches(str(name), names, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -338,8 +338,8 @@ class Scores:
         if self.failure is not None:
             return f"Scores(failure={str(self.failure)!r}, {_beginning(self.generation)})"
         figures = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        known = ", ".join(f"{name}={x:.3f}" for name, x in figures.items() if x is not None)
-        return f"Scores({known}, elements={len(self.elements)}, {_beginning(self.generation)})"
+        means = ", ".join(f"{name}={x:.3f}" for name, x in figures.items() if x is not None)
+        return f"Scores({means}, elements={len(self.elements)}, {_beginning(self.generation)})"
 
     def count(self, direction: Direction) -> int:
         """Number of elements in the mean of one direction."""

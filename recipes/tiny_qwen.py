@@ -48,7 +48,7 @@ SPECIAL = (
 PROBES: dict[str, tuple[object, ...]] = {
     "noun": (None, *subjects.PEOPLE, *subjects.THINGS),
     "color": (None, *subjects.COLORS),
-    "held": (None, *subjects.HELD),
+    "held": (None, *subjects.HANDHELD),
     "held_color": (None, *subjects.COLORS),
     "size": (None, *subjects.SIZES),
     "count": (None, *range(1, subjects.MAX_BIRDS + 1)),

@@ -66,7 +66,7 @@ def build_dataset(
     """A dataset of works, whose images are fetched into a folder or are there already.
 
     Args:
-        works: as ``national_gallery.select`` chose them.
+        works: of ``national_gallery.select``.
         images: folder of ``<uuid>.jpg``; those that are missing are fetched into it.
         max_pixels: larger images are shrunk.
         skip_broken: leave out works whose image cannot be had or read.
@@ -85,10 +85,10 @@ def build_dataset(
     images.mkdir(parents=True, exist_ok=True)
     files = {work: _file(images, work) for work in works}
     addresses = {file: _address(work, max_pixels) for work, file in files.items()}
-    failed = fetch_images(addresses, max_pixels, quiet=quiet)
-    if failed and not skip_broken:
-        raise InputError(_failures_message(failed))
-    there = {work: file for work, file in files.items() if file not in failed}
+    failures = fetch_images(addresses, max_pixels, quiet=quiet)
+    if failures and not skip_broken:
+        raise InputError(_failures_message(failures))
+    there = {work: file for work, file in files.items() if file not in failures}
     parts = {
         split: {work: file for work, file in there.items() if work.split == split}
         for split in SPLITS
@@ -162,9 +162,9 @@ def _dataset(works: Mapping[Artwork, Path]) -> Dataset:
     )
 
 
-def _failures_message(failed: Mapping[Path, str]) -> str:
-    reasons = [(file.stem, why) for file, why in failed.items()]
+def _failures_message(failures: Mapping[Path, str]) -> str:
+    reasons = [(file.stem, why) for file, why in failures.items()]
     return (
-        f"{len(failed)} images could not be had: {first_few(reasons)}; run it again to try these "
+        f"{len(failures)} images could not be had: {first_few(reasons)}; run it again to try these "
         "again, or leave them out with --skip_broken"
     )

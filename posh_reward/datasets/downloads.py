@@ -1,4 +1,4 @@
-"""Fetches images: checked, shrunk once, kept, and never fetched twice.
+"""Downloads of images: checked, shrunk once, and never fetched twice.
 
 Whatever a server sends is untrusted: its size and time are bounded before anything is decoded, and
 only the pixels of an image are kept.
@@ -67,7 +67,7 @@ def fetch_images(
     from tqdm import tqdm
 
     headers = {"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"}
-    failed: dict[Path, str] = {}
+    failures: dict[Path, str] = {}
     with (
         httpx.Client(
             headers=headers,
@@ -84,20 +84,20 @@ def fetch_images(
             for file, address in missing.items()
         }
         try:
-            for done, future in enumerate(as_completed(pending), start=1):
+            for count, future in enumerate(as_completed(pending), start=1):
                 bar.update()
                 why = future.result()
                 if why is not None:
-                    failed[pending[future]] = why
-                if done == len(failed) == GIVE_UP_AFTER:
+                    failures[pending[future]] = why
+                if count == len(failures) == GIVE_UP_AFTER:
                     raise InputError(
-                        f"the first {done} images could not be fetched, the last because {why}; "
+                        f"the first {count} images could not be fetched, the last because {why}; "
                         "check the network and the addresses, then run it again"
                     )
         except BaseException:  # Ctrl-C too: otherwise the pool would first fetch all the others
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return failed
+    return failures
 
 
 def _fetch(
@@ -121,7 +121,7 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
     import httpx
 
     ends = time.monotonic() + MOST_SECONDS
-    received = bytearray()
+    content = bytearray()
     try:
         with client.stream("GET", address) as response:
             if response.status_code != 200:
@@ -130,8 +130,8 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 return None, "the server compressed the image, which is not accepted", False
             for piece in response.iter_raw():
-                received += piece
-                if len(received) > MOST_BYTES:
+                content += piece
+                if len(content) > MOST_BYTES:
                     return None, f"it has more than {MOST_BYTES} bytes", False
                 if time.monotonic() > ends:
                     return None, f"it took more than {MOST_SECONDS:g} seconds", True
@@ -139,15 +139,11 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
         return None, str(error), False
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return None, f"{type(error).__name__}: {str(error)[:200]}", True
-    return bytes(received), None, False
+    return bytes(content), None, False
 
 
 def _check_web(request: httpx.Request) -> None:
-    """Before each request, redirected ones too.
-
-    Raises:
-        InputError: it would leave this machine unencrypted.
-    """
+    """Raise ``InputError`` before a request, redirected ones too, that would go unencrypted."""
     address = str(request.url)
     if not _is_web(address):
         raise InputError(f"{address[:200]!r} is not an https address")
@@ -187,7 +183,7 @@ def cap_pixels(image: Image, max_pixels: int) -> Image:
 
 
 def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
-    """The largest size of the same shape, no larger than given, with at most ``max_pixels``."""
+    """The largest size of the same shape, not larger, with at most ``max_pixels`` pixels."""
     if width * height <= max_pixels:
         return width, height
     scale = math.sqrt(max_pixels / (width * height))

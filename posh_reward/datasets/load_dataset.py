@@ -1,4 +1,4 @@
-"""Loads images with references, always with the columns ``uuid``, ``image``, ``reference``.
+"""Images with references, always with the columns ``uuid``, ``image``, ``reference``.
 
 A dataset's name is ``scenes`` (drawn on the spot), a local path, or the name of a dataset on the
 Hugging Face hub, such as ``amitha/docent``.
@@ -28,7 +28,7 @@ PROMPT = (
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
-NAMED = 5
+EXAMPLES = 5
 """Broken images that an error names."""
 
 Messages = list[dict[str, str]]
@@ -119,7 +119,7 @@ def load_images(
 
 
 def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
-    """SFT would learn silence from them, and DAPO gets no reward."""
+    # SFT would learn silence from them, and DAPO gets no reward.
     rows = enumerate(dataset["reference"])
     empty = [row for row, text in rows if text is None or not str(text).strip()]
     if empty:
@@ -175,8 +175,8 @@ def broken_images(dataset: Dataset) -> dict[int, str]:
     from datasets import Image
 
     stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
-    found = {row: _why_broken(item["image"]) for row, item in enumerate(stored)}
-    return {row: why for row, why in found.items() if why is not None}
+    reasons = {row: _why_broken(item["image"]) for row, item in enumerate(stored)}
+    return {row: why for row, why in reasons.items() if why is not None}
 
 
 def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
@@ -195,8 +195,8 @@ def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
 
 def first_few(reasons: Sequence[tuple[str, str]]) -> str:
     """The first few images, each with the reason, and how many more there are."""
-    named = ", ".join(f"{name} ({why})" for name, why in reasons[:NAMED])
-    return named + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
+    examples = ", ".join(f"{name} ({why})" for name, why in reasons[:EXAMPLES])
+    return examples + (f" and {len(reasons) - EXAMPLES} more" if len(reasons) > EXAMPLES else "")
 
 
 def _broken_message(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
@@ -216,14 +216,14 @@ def scene_options(name: str) -> SceneOptions:
     Raises:
         InputError: an option is unknown, or its value is not a number.
     """
-    known = [field.name for field in fields(SceneOptions)]
+    names = [field.name for field in fields(SceneOptions)]
     options: dict[str, int] = {}
     for part in name.split(":")[1:]:
         key, _, value = part.partition("=")
-        if key not in known or not value.isdecimal():
+        if key not in names or not value.isdecimal():
             raise InputError(
                 f"{name!r}: {part!r} is not an option; write scenes:option=number, "
-                f"where the options are {', '.join(known)}"
+                f"where the options are {', '.join(names)}"
             )
         options[key] = int(value)
     return SceneOptions(**options)
@@ -373,18 +373,18 @@ def check_columns(
     """
     from datasets import Features, Image, Value
 
-    for column, wanted in (
+    for column, content in (
         (reference_column, "texts, or lists of texts"),
         (image_column, "images"),
     ):
         kind = dataset.features.get(column)
         inner = getattr(kind, "feature", kind)  # of a list
-        if kind is None or (wanted == "images" and isinstance(inner, Image | dict | Features)):
+        if kind is None or (content == "images" and isinstance(inner, Image | dict | Features)):
             continue
-        dtypes = ["string", "large_string"] + (["binary"] if wanted == "images" else [])
+        dtypes = ["string", "large_string"] + (["binary"] if content == "images" else [])
         if not (isinstance(inner, Value) and inner.dtype in dtypes):
-            held = getattr(inner, "dtype", type(inner).__name__)
+            dtype = getattr(inner, "dtype", type(inner).__name__)
             raise ConfigError(
-                f"{name!r}: the column {column!r} holds {held}, not {wanted}: name another column, "
-                "or convert this one"
+                f"{name!r}: the column {column!r} holds {dtype}, not {content}: name another "
+                "column, or convert this one"
             )

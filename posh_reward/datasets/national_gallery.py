@@ -1,4 +1,4 @@
-"""Works with descriptions from the open data of the National Gallery of Art, Washington.
+"""Artworks with descriptions, from the open data of the National Gallery of Art, Washington.
 
 DOCENT's references come from there (paper, section 4): ``published_images.csv`` has, for each
 image, an IIIF address and the text that a screen reader gets, and ``objects.csv`` says what kind
@@ -72,7 +72,7 @@ class Artwork:
 
 @dataclass(slots=True)
 class Selection:
-    """The works that were chosen, and why other rows were not."""
+    """Works, and why other rows were left out."""
 
     works: list[Artwork] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -105,21 +105,21 @@ def select(
             "published_images.csv has none: give objects.csv too"
         )
     about = _objects(objects) if objects is not None else {}
-    chosen = Selection()
+    selection = Selection()
     best: dict[int, tuple[tuple[int, str], Artwork]] = {}
     for row in _rows(images, NEEDED):
         work = _work(row, about)
         why = _unfit(row, work, classifications, min_words)
         if why is not None or work is None:
-            chosen.left_out[why or "incomplete"] += 1
+            selection.left_out[why or "incomplete"] += 1
             continue
         rank = _sequence(row["sequence"]), work.uuid
         if work.object_id in best:
-            chosen.left_out["another image of the same work"] += 1
+            selection.left_out["another image of the same work"] += 1
         if work.object_id not in best or rank < best[work.object_id][0]:
             best[work.object_id] = rank, work
-    chosen.works = [work for _, (_, work) in sorted(best.items())]
-    return chosen
+    selection.works = [work for _, (_, work) in sorted(best.items())]
+    return selection
 
 
 def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Artwork | None:

@@ -45,7 +45,7 @@ ZONE = threading.Lock()
 
 
 class Reader:
-    """Parses texts, links their mentions, and builds their scene graphs.
+    """Texts to descriptions: parsed, with their mentions linked, and with scene graphs.
 
     Descriptions of references stay in memory for later calls, and in a store, if there is one,
     for later runs. The parser is loaded on first use and is left out of pickles.
@@ -114,11 +114,9 @@ class Reader:
         if keep:
             results.update(self._from_store([text for text in unique if text not in results]))
         new = [text for text in unique if text not in results]
-        descriptions = dict(zip(new, self._describe(new), strict=True))
-        results.update(descriptions)
+        results.update(zip(new, self._describe(new), strict=True))
         if keep:
-            self._to_cache(results)
-            self._to_store(descriptions)
+            self._keep(results, new)
         return [results[text] if isinstance(text, str) else text for text in stripped]
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
@@ -140,13 +138,6 @@ class Reader:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
             return [description for text in texts for description in self._describe([text])]
 
-    def _to_cache(self, results: dict[str, Description | Failure]) -> None:
-        for text, description in results.items():
-            if isinstance(description, Description):
-                self._cache[text] = description
-        while len(self._cache) > self._capacity:
-            self._cache.popitem(last=False)
-
     def _from_store(self, texts: list[str]) -> dict[str, Description]:
         descriptions: dict[str, Description] = {}
         if self._store is not None and texts:
@@ -155,13 +146,16 @@ class Reader:
                     descriptions[text] = read_description(row)
         return descriptions
 
-    def _to_store(self, results: dict[str, Description | Failure]) -> None:
-        rows = {
-            text: write_description(description)
-            for text, description in results.items()
-            if self._store is not None and isinstance(description, Description)
-        }
-        if self._store is not None and rows:
+    def _keep(self, results: dict[str, Description | Failure], new: Sequence[str]) -> None:
+        """Put descriptions into the cache and, if new, into the store; failures may pass."""
+        sound = {text: each for text, each in results.items() if isinstance(each, Description)}
+        self._cache.update(sound)
+        while len(self._cache) > self._capacity:
+            self._cache.popitem(last=False)
+        if self._store is None:
+            return
+        rows = {text: write_description(sound[text]) for text in new if text in sound}
+        if rows:
             self._store.put("graph", self._space, rows)
 
     @property
@@ -226,14 +220,14 @@ def write_description(description: Description) -> str:
     )
 
 
-def read_description(written: str) -> Description:
-    """Read a description that ``write_description`` wrote.
+def read_description(row: str) -> Description:
+    """Undo ``write_description``.
 
     Raises:
-        ValueError: ``written`` is not such a description.
+        ValueError: the row is not such a description.
     """
     try:
-        text, entities, relations, columns, clusters = _frozen(json.loads(written))
+        text, entities, relations, columns, clusters = _frozen(json.loads(row))
         graph = SceneGraph(
             tuple(_entity(*values) for values in entities),
             tuple(Relation(*values) for values in relations),

@@ -65,10 +65,10 @@ class ChildProcess:
         self.stop = weakref.finalize(self, end, self._keeper, self._stderr, self.owner)
 
     def ask(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
-        """Send a request and waits at most ``timeout`` seconds for the answer to it.
+        """Send a request; return the answer to it, within ``timeout`` seconds.
 
         Raises:
-            ChildFailureError: There was none.
+            ChildFailureError: there was none.
         """
         reply = self.exchange(request, timeout)
         if reply.get("id") != request["id"]:
@@ -79,7 +79,7 @@ class ChildProcess:
         """Send a request; return what the child says next, within ``timeout`` seconds.
 
         Raises:
-            ChildFailureError: It said nothing.
+            ChildFailureError: it said nothing.
         """
         return self._exchange(json.dumps(request) + "\n", timeout)
 
@@ -87,7 +87,7 @@ class ChildProcess:
         """Return what the child says without being asked, within ``timeout`` seconds.
 
         Raises:
-            ChildFailureError: It said nothing.
+            ChildFailureError: it said nothing.
         """
         return self._exchange("", timeout)
 
@@ -95,6 +95,8 @@ class ChildProcess:
         keeper = self._keeper
         assert keeper.stdin is not None
         assert keeper.stdout is not None
+        # A timer that kills, not ``select``: a write blocks, too, when the child no longer reads,
+        # and a child that missed a deadline is of no more use.
         expired = threading.Event()
 
         def give_up() -> None:  # unblocks both: a pipe that is not read, and one that is silent

@@ -54,12 +54,12 @@ def child_variables(
         hub: whether the child may download from the hub, and so needs the key to it.
         also: starts of the names of more variables that it needs.
     """
-    wanted = (*FAMILIES, *also, *(("PYTHON",) if same_python(python) else ()))
-    unwanted = (*LAUNCHER, *(() if hub else HUB_TOKENS))
+    families = (*FAMILIES, *also, *(("PYTHON",) if same_python(python) else ()))
+    exceptions = (*LAUNCHER, *(() if hub else HUB_TOKENS))
     return {
         name: value
         for name, value in base.items()
-        if name in SYSTEM or (name.startswith(wanted) and not name.startswith(unwanted))
+        if name in SYSTEM or (name.startswith(families) and not name.startswith(exceptions))
     }
 
 
@@ -100,12 +100,12 @@ def same_python(python: str) -> bool:
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
     """Values that no message may repeat, such as the one of ``HF_TOKEN``; longest first."""
-    found = {
+    values = {
         value
         for name, value in environment.items()
         if SECRET.search(name) and len(value) >= SHORTEST_SECRET
     }
-    return sorted(found, key=len, reverse=True)
+    return sorted(values, key=len, reverse=True)
 
 
 def redact(secrets: Sequence[str], text: str) -> str:

@@ -17,7 +17,7 @@ from posh_reward.errors import ForkError
 
 _depths: Counter[int] = Counter()
 """Calls at work now, by thread."""
-_refused = False
+_unsafe = False
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def at_work() -> Iterator[None]:
     Raises:
         ForkError: this process is a fork, made while another thread was at work.
     """
-    if _refused:
+    if _unsafe:
         raise ForkError(
             "this process was forked while another thread was scoring, and may wait for ever for "
             "a lock of that thread: fork before the first score, between two calls, or start it "
@@ -44,10 +44,10 @@ def at_work() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    """Only the thread that forked goes on here."""
-    global _refused
+    # Only the thread that forked goes on here.
+    global _unsafe
     own = threading.get_ident()
-    _refused = _refused or any(thread != own for thread in list(_depths))
+    _unsafe = _unsafe or any(thread != own for thread in list(_depths))
     for thread in [each for each in _depths if each != own]:
         del _depths[thread]
 

@@ -1,4 +1,4 @@
-"""Starts a command, and ends it and all its descendants when the process that asked is gone.
+"""A process between parent and child: ends the child and all its descendants with the parent.
 
     python -I -S keeper.py PARENT_PID COMMAND...
 
@@ -66,6 +66,7 @@ class Child:
         """Kill and reap all; wait for what cannot die yet, such as a call into a broken card."""
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
+        # In rounds: whoever dies leaves its children to this process, which can see them only then.
         pause = 0.001
         while self.reap():
             for pid in own_children():
@@ -82,10 +83,10 @@ def main() -> None:
     prctl(SUBREAPER, 1)
     child = Child(command)
     let_go_of_pipes()
-    told: bytes = b""
-    while child.runs() and signal.SIGTERM not in told and os.getppid() == parent:
+    numbers: bytes = b""
+    while child.runs() and signal.SIGTERM not in numbers and os.getppid() == parent:
         ready, _, _ = select.select([signals], [], [], POLL)
-        told = os.read(signals, 4096) if ready else b""
+        numbers = os.read(signals, 4096) if ready else b""
     child.end()
     assert child.status is not None
     end_like(child.status)
@@ -97,7 +98,7 @@ def become(command: list[str], keeper: int) -> None:
         os.setpgid(0, 0)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the command
         prctl(DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() == keeper:
+        if os.getppid() == keeper:  # else it died before the signal was set
             os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
         os.write(2, f"{command[0]} cannot be run: {error}\n".encode())

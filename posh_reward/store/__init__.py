@@ -81,26 +81,29 @@ class Store:
             space: what made them, and its version: all that they depend on besides the key.
             keys: what they were made from.
         """
-        named = digests(kind, space, keys)
+        key_of = digests(kind, space, keys)
         with self._lock:
-            there = self._attempt("read", StoreFile.read, list(named)) or []
-            rows = [row for row in there if row.digest in named]  # a damaged index may err
+            rows = self._attempt("read", StoreFile.read, list(key_of)) or []
+            rows = [row for row in rows if row.digest in key_of]  # a damaged index may err
             if self._file is not None and self._file.writable:
                 self._attempt("write", StoreFile.renew, rows)
-            texts = {named[row.digest]: unseal(row.digest, row.value) for row in rows}
-            found = {key: text for key, text in texts.items() if text is not None}
-            self.hits += len(found)
-            self.misses += len(named) - len(found)
-        return found
+            texts = {
+                key_of[row.digest]: text
+                for row in rows
+                if (text := unseal(row.digest, row.value)) is not None
+            }
+            self.hits += len(texts)
+            self.misses += len(key_of) - len(texts)
+        return texts
 
     def put(self, kind: str, space: str, items: Mapping[str, str]) -> None:
         """Keep each of ``items``, in place of what was under its key."""
-        named = digests(kind, space, items)
-        sealed_texts = ((digest, seal(digest, items[key])) for digest, key in named.items())
+        key_of = digests(kind, space, items)
+        sealed_texts = ((digest, seal(digest, items[key])) for digest, key in key_of.items())
         largest = self.max_bytes // 16
         values = [(digest, text) for digest, text in sealed_texts if text and len(text) <= largest]
         with self._lock:
-            self.dropped += len(named)
+            self.dropped += len(key_of)
             for some in transactions(values, self.max_bytes):
                 self.dropped -= self._attempt("write", StoreFile.add, kind, space, some) or 0
 
@@ -134,10 +137,10 @@ class Store:
 
     def _open(self, purpose: Purpose) -> StoreFile:
         if self._file is not None:
-            if self._file.gone:
+            if self._file.stale:
                 self._warn("gone", "was deleted or replaced while in use: a new one is begun")
             unwritable = purpose == "write" and not self._file.writable  # it may be by now
-            if unwritable or self._file.gone or self._file.broken_off:
+            if unwritable or self._file.stale or self._file.mid_transaction:
                 self.close()
         if self._file is None:
             self._file = StoreFile(self.path, self.max_bytes)
@@ -147,6 +150,8 @@ class Store:
 
     def _note_fault(self, purpose: Purpose, error: sqlite3.Error) -> None:
         """Leave the file alone, for good if it is broken, and say so once."""
+        # A damaged file is never touched again: each access could damage more, and a person may
+        # want what is left. A locked or full one rests, lest every call wait for its timeout.
         trouble = trouble_of(error)
         self._left_alone = trouble == "broken"
         if self._left_alone or purpose == "read":
@@ -172,9 +177,9 @@ class Store:
             self.close()
 
 
-def store_of(given: str | os.PathLike[str] | Store | None) -> Store | None:
-    """The store of a file, the one that was passed in, or none."""
-    return Store(given) if isinstance(given, str | os.PathLike) else given
+def store_of(store: str | os.PathLike[str] | Store | None) -> Store | None:
+    """The store itself, or the one in a file; None for none."""
+    return Store(store) if isinstance(store, str | os.PathLike) else store
 
 
 def _store_path(path: str | os.PathLike[str]) -> str:
@@ -224,10 +229,6 @@ def _after_fork(lock: Callable[[Store], None]) -> None:
     _fork.release()
 
 
-def _release(store: Store) -> None:
-    store._lock.release()
-
-
 def _renew_lock(store: Store) -> None:
     store._lock = threading.RLock()
 
@@ -235,6 +236,6 @@ def _renew_lock(store: Store) -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork,
-        after_in_parent=lambda: _after_fork(_release),
+        after_in_parent=lambda: _after_fork(lambda store: store._lock.release()),
         after_in_child=lambda: _after_fork(_renew_lock),
     )

@@ -1,4 +1,4 @@
-"""Opens the file: makes it, recognises it, or says what is wrong with it."""
+"""Opening of the file: it is made, or recognised, or its fault named."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_file(path: str) -> tuple[sqlite3.Connection, bool]:
     """A connection, and whether the file can be written through it.
 
     Raises:
-        sqlite3.Error: it cannot be opened, is damaged, or (``Unusable``) is not ours.
+        sqlite3.Error: it cannot be opened, is damaged, or (``UnusableStoreError``) is not ours.
     """
     give_up = time.monotonic() + LOCK_SECONDS
     while True:
@@ -99,10 +99,10 @@ def log_bytes(path: str) -> int:
 def identity(path: str) -> tuple[int, int] | None:
     """Device and inode of the file at a path: another file there has another; None without one."""
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def delete(path: str) -> None:
@@ -193,6 +193,8 @@ def _is_store(connection: sqlite3.Connection) -> bool:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
+    # Both have to be set before the first table. Incremental: eviction frees pages, which a full
+    # vacuum would give back only by copying the whole file.
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")

@@ -101,10 +101,10 @@ def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool
 
 def _clear_rows(connection: sqlite3.Connection, kind: str | None, space: str) -> int:
     which = "SELECT id FROM spaces WHERE kind = ifnull(?, kind) AND instr(space, ?) > 0"
-    chosen = [row[0] for row in connection.execute(which, (kind, space))]
+    spaces = [row[0] for row in connection.execute(which, (kind, space))]
     rows = 0
     connection.execute("BEGIN IMMEDIATE")
-    for number in chosen:
+    for number in spaces:
         rows += connection.execute("DELETE FROM kept WHERE space = ?", (number,)).rowcount
         connection.execute("DELETE FROM spaces WHERE id = ?", (number,))
     connection.execute("COMMIT")

@@ -49,12 +49,12 @@ class StoreFile:
             self._one(f"PRAGMA journal_size_limit = {self._log // 4}")
 
     @property
-    def gone(self) -> bool:
+    def stale(self) -> bool:
         """True if the file was deleted or replaced: writes would be lost."""
         return self._identity is None or identity(self._path) != self._identity
 
     @property
-    def broken_off(self) -> bool:
+    def mid_transaction(self) -> bool:
         """True after an interrupt in mid-transaction; the write lock is still held."""
         return self._connection.in_transaction
 
@@ -87,6 +87,8 @@ class StoreFile:
 
         So what is in use outlives what is not, and until there is need reading writes nothing.
         """
+        # ``used`` is a clock that ticks with each write; the middle between its ends parts the
+        # older half of the rows from the newer, near enough, without a count.
         if not rows or self._pages_used() < self._pages // 2:
             return
         oldest, newest = map(
@@ -103,10 +105,12 @@ class StoreFile:
         self._hold_the_bound()
 
     def close(self) -> None:
-        """The last process that closes a file also empties its log."""
+        """Close the connection; the last process that does so also empties the log."""
         self._connection.close()
 
     def _hold_the_bound(self) -> None:
+        # In the transaction of what was added, and a bounded number of steps: a file far beyond a
+        # bound that was lowered shrinks over many writes, none of which holds the lock for long.
         for _ in range(STEPS):
             if self._pages_used() <= self._pages or not self._evict():
                 break
@@ -123,12 +127,12 @@ class StoreFile:
     def _space(self, kind: str, space: str) -> int:
         names = [name.encode("utf-8", "backslashreplace").decode() for name in (kind, space)]
         self._connection.execute("INSERT OR IGNORE INTO spaces(kind, space) VALUES(?, ?)", names)
-        found = self._connection.execute(
+        row = self._connection.execute(
             "SELECT id FROM spaces WHERE kind = ? AND space = ?", names
         ).fetchone()
-        if found is None or not isinstance(found[0], int):
+        if row is None or not isinstance(row[0], int):
             raise sqlite3.DatabaseError("malformed: a space has no number")
-        return found[0]
+        return row[0]
 
     def _in_transaction(self, work: Callable[[], None]) -> None:
         """Commit what ``work`` does, or none of it.

@@ -16,23 +16,27 @@ PLAIN, PACKED = b"p", b"z"
 
 def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
     """Map a 16-byte digest of (kind, space, key) to each key."""
-    begun = blake2b(digest_size=16)
+    # Lengths before the parts, or ("ab", "c") and ("a", "bc") would be one; the hash of kind and
+    # space is computed once and copied for each key.
+    prefix = blake2b(digest_size=16)
     for part in (_bytes(kind), _bytes(space)):
-        begun.update(len(part).to_bytes(8, "little") + part)
-    named: dict[bytes, str] = {}
+        prefix.update(len(part).to_bytes(8, "little") + part)
+    key_of: dict[bytes, str] = {}
     for key in keys:
-        name = begun.copy()
-        name.update(_bytes(key))
-        named[name.digest()] = key
-    return named
+        whole = prefix.copy()
+        whole.update(_bytes(key))
+        key_of[whole.digest()] = key
+    return key_of
 
 
 def seal(digest: bytes, text: str) -> bytes | None:
     """A text as bytes behind a checksum of them and their digest; None if it is too long to keep.
 
-    Compressed where that is shorter. SQLite has no checksums of its own: a flipped bit on a disk
-    would be another grade.
+    Four bytes of CRC-32, little-endian; one byte, ``p`` for plain or ``z`` for zlib; the text in
+    UTF-8, compressed where that is shorter. SQLite has no checksums of its own: a flipped bit on a
+    disk would be another grade.
     """
+    # The digest is under the checksum, too: a damaged index would else give another key's text.
     plain = _bytes(text)
     if len(plain) > LARGEST:
         return None
@@ -42,7 +46,7 @@ def seal(digest: bytes, text: str) -> bytes | None:
 
 
 def unseal(digest: bytes, value: object) -> str | None:
-    """Undo ``seal``; None if the value is not what was sealed under this digest."""
+    """Undo ``seal``; None if the value is not a text under this digest."""
     if not isinstance(value, bytes) or len(value) < 5:
         return None
     body = value[4:]

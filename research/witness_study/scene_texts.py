@@ -12,7 +12,7 @@ from posh_reward.datasets.scenes.subjects import (
     BACKDROPS,
     COLORS,
     GARMENTS,
-    HELD,
+    HANDHELD,
     MAX_BIRDS,
     POSES,
     SIZES,
@@ -97,7 +97,7 @@ def choices(subject: Subject) -> dict[str, Sequence[Any]]:
         skirted = subject.noun in ("woman", "girl")
         alike = [each for each in GARMENTS if (each in ("woman", "girl")) == skirted]
         return {
-            "noun": alike, "color": COLORS, "pose": POSES, "hat": COLORS, "held": HELD,
+            "noun": alike, "color": COLORS, "pose": POSES, "hat": COLORS, "held": HANDHELD,
             "held_color": COLORS, "behind": BACKDROPS, "behind_color": COLORS,
         }  # fmt: skip
     if subject.noun == "bird":

@@ -1,4 +1,4 @@
-"""Paints a scene with Pillow: three slots of 56 x 56 units, a different ground in each."""
+"""A scene painted with Pillow: three slots of 56 x 56 units, a different ground in each."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ Color = tuple[int, int, int]
 
 
 class Brush:
-    """Draw shapes in units around a subject's foot: x to the right, y upwards."""
+    """Shapes in units around a subject's foot: x to the right, y upwards.
+
+    The foot is at (x, y) units of the image; ``size`` stretches the subject.
+    """
 
     def __init__(self, image: Image, scale: float, x: float, y: float, size: float) -> None:
-        """Places the foot at (x, y) units of the image; ``size`` stretches the subject."""
         from PIL import ImageDraw
 
         self._draw = ImageDraw.Draw(image)
@@ -88,9 +90,9 @@ def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Ra
         _THINGS[subject.behind](backdrop, Subject(subject.behind, subject.behind_color))
     if subject.person:
         _person(brush, subject)
-        held = Brush(image, scale, x + 13, y - 20 * max(size, 0.7), 1.0)
+        hand = Brush(image, scale, x + 13, y - 20 * max(size, 0.7), 1.0)
         if subject.held is not None and subject.held_color is not None:
-            _held(held, subject.held, PAINT[subject.held_color])
+            _belonging(hand, subject.held, PAINT[subject.held_color])
     else:
         _THINGS[subject.noun](brush, subject)
 
@@ -128,7 +130,7 @@ def _head(brush: Brush, subject: Subject, y: float, *, long_hair: bool) -> None:
         brush.box(-6, y + 11, 6, y + 17, PAINT[subject.hat])
 
 
-def _held(brush: Brush, noun: str, paint: Color) -> None:
+def _belonging(brush: Brush, noun: str, paint: Color) -> None:
     """About 15 units: large enough to be told apart in one patch."""
     if noun == "basket":
         brush.oval(-6, -2, 6, 10, SKY)

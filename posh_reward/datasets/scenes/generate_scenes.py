@@ -18,7 +18,7 @@ from posh_reward.datasets.scenes import drawing, scene_wording
 from posh_reward.datasets.scenes.subjects import (
     BACKDROPS,
     COLORS,
-    HELD,
+    HANDHELD,
     MAX_BIRDS,
     PEOPLE,
     POSES,
@@ -40,17 +40,17 @@ WORDS = (20, 38)
 
 def _person(rng: random.Random, plain: bool) -> Subject:
     color = rng.choice(COLORS)
-    held = rng.choice(HELD) if rng.random() < 0.65 else None
+    item = rng.choice(HANDHELD) if rng.random() < 0.65 else None
     hatted = not plain and rng.random() < 0.35
     others = [other for other in COLORS if other != color]
-    behind = rng.choice(BACKDROPS) if not (plain or held) and rng.random() < 0.5 else None
+    behind = rng.choice(BACKDROPS) if not (plain or item) and rng.random() < 0.5 else None
     return Subject(
         noun=rng.choice(PEOPLE),
         color=color,
         pose=None if plain else rng.choice(POSES),
         hat=rng.choice(others) if hatted else None,
-        held=held,
-        held_color=rng.choice(others) if held else None,
+        held=item,
+        held_color=rng.choice(others) if item else None,
         behind=behind,
         behind_color=rng.choice(THINGS[behind]) if behind else None,
     )
@@ -66,10 +66,10 @@ def _thing(rng: random.Random) -> Subject:
 
 def _slots(rng: random.Random, plain: bool) -> Slots:
     """Two or three subjects, the first drawn of them a person."""
-    taken = sorted(rng.sample(range(SLOTS), rng.choice((2, 3, 3))))
-    figure = rng.choice(taken)
+    places = sorted(rng.sample(range(SLOTS), rng.choice((2, 3, 3))))
+    figure = rng.choice(places)
     slots: list[Subject | None] = [None] * SLOTS
-    for slot in taken:
+    for slot in places:
         human = slot == figure or rng.random() < 0.45
         slots[slot] = _person(rng, plain) if human else _thing(rng)
     return tuple(slots)
@@ -86,26 +86,26 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
 
     Args:
         split: train, validation or test.
-        count: How many.
-        seed: Another seed gives other scenes of the same split.
-        plain: Without hats and poses: what a tiny model can learn in minutes.
+        count: how many.
+        seed: another seed gives other scenes of the same split.
+        plain: without hats and poses: what a tiny model can learn in minutes.
 
     Raises:
-        InputError: The split is unknown or the count is negative.
+        InputError: the split is unknown or the count is negative.
     """
     if split not in SPLITS:
         raise InputError(f"no split {split!r}; use one of {', '.join(SPLITS)}")
     if count < 0:
         raise InputError(f"count is {count}; use a number of images from 0 up")
     rng = random.Random(f"{seed}/{split}")
-    seen: set[Slots] = set()
-    while len(seen) < count:
+    contents: set[Slots] = set()
+    while len(contents) < count:
         slots = _slots(rng, plain)
-        if slots in seen or split_of(slots) != split:
+        if slots in contents or split_of(slots) != split:
             continue
-        scene = Scene(f"{split}-{seed}-{len(seen):05d}", slots)
+        scene = Scene(f"{split}-{seed}-{len(contents):05d}", slots)
         if WORDS[0] <= len(scene_wording.reference(scene).split()) <= WORDS[1]:
-            seen.add(slots)
+            contents.add(slots)
             yield scene
 
 
@@ -140,11 +140,11 @@ def rows(
 
     Args:
         split: train, validation or test.
-        count: How many.
-        seed: Another seed gives other scenes of the same split.
-        plain: Without hats and poses.
-        uneven: Describe as annotators of differing diligence do, details left out at random.
-        scale: Times 168 x 56 pixels.
+        count: how many.
+        seed: another seed gives other scenes of the same split.
+        plain: without hats and poses.
+        uneven: describe as annotators of differing diligence do, details left out at random.
+        scale: times 168 x 56 pixels.
     """
     for scene in generate(split, count, seed, plain=plain):
         buffer = io.BytesIO()

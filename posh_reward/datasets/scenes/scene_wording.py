@@ -1,4 +1,4 @@
-"""Describes a scene in plain museum English, left to right, the place before the subject.
+"""A scene in plain museum English, left to right, the place before the subject.
 
 ``reference`` says everything; ``uneven`` leaves details out at random, as annotators of
 differing diligence do. Both take the same turns of phrase for the same scene.
@@ -88,12 +88,12 @@ def _person(subject: Subject, article: str, rng: random.Random, keep: Keep) -> s
         return f"{person} {subject.pose if posed else 'is'} in front of {backdrop}."
     if not (subject.held and keep()):
         return f"{person} {subject.pose}." if posed else f"there is {person}."
-    held = _phrase(subject.held_color, subject.held, keep)
+    item = _phrase(subject.held_color, subject.held, keep)
     if not posed:
-        return f"{person} holds {held}."
+        return f"{person} holds {item}."
     if new_sentence:
-        return f"{person} {subject.pose}. {PRONOUNS[subject.noun][0]} holds {held}."
-    return f"{person} {subject.pose}, holding {held}."
+        return f"{person} {subject.pose}. {PRONOUNS[subject.noun][0]} holds {item}."
+    return f"{person} {subject.pose}, holding {item}."
 
 
 def _thing(subject: Subject, article: str, rng: random.Random, keep: Keep) -> str:

@@ -12,7 +12,7 @@ GARMENTS = {"woman": "dress", "man": "coat", "girl": "dress", "boy": "shirt"}
 """The people, and what each wears."""
 PEOPLE = tuple(GARMENTS)
 POSES = ("stands", "sits")
-HELD = ("basket", "book", "flower", "fan", "lantern")
+HANDHELD = ("basket", "book", "flower", "fan", "lantern")
 THINGS = {
     "house": ("red", "blue", "yellow", "white"),
     "tree": ("red", "green", "yellow"),
@@ -29,7 +29,10 @@ MAX_BIRDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A person or a thing in one slot."""
+    """A person or a thing in one slot.
+
+    Its ``repr`` decides the split (``split_of``), so no field may be renamed.
+    """
 
     noun: str
     color: str
@@ -70,7 +73,7 @@ Role = Literal["figure", "object", "worn", "held", "backdrop"]
 """backdrop: what a figure is in front of. An object stands in a slot of its own."""
 Posture = Literal["stands", "sits", "flies"]
 
-NOUNS = frozenset({*PEOPLE, *GARMENTS.values(), "hat", *HELD, *THINGS})
+NOUNS = frozenset({*PEOPLE, *GARMENTS.values(), "hat", *HANDHELD, *THINGS})
 """Everything that a drawing can show."""
 POSTURES: dict[str, Posture] = {
     "house": "stands", "tree": "stands", "vase": "stands", "dog": "sits", "bird": "flies",
@@ -97,17 +100,17 @@ class Thing:
 
 def things(scene: Scene) -> tuple[Thing, ...]:
     """Everything that the scene's drawing shows, from left to right."""
-    found: list[Thing] = []
+    result: list[Thing] = []
     for slot, subject in enumerate(scene.slots):
         if subject is not None and subject.person:
-            found += _with_belongings(subject, slot, len(found))
+            result += _with_belongings(subject, slot, len(result))
         elif subject is not None:
             posture = POSTURES[subject.noun]
-            found.append(
+            result.append(
                 Thing(subject.noun, "object", slot, subject.color, subject.size, subject.count,
                       posture)
             )  # fmt: skip
-    return tuple(found)
+    return tuple(result)
 
 
 def _with_belongings(person: Subject, slot: int, owner: int) -> Iterator[Thing]:

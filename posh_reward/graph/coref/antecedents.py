@@ -28,6 +28,7 @@ def antecedent_of_nominal(
         return None
     if mention.elliptical and not mention.modifiers:
         return None
+    # Candidates come latest first, so the first that fits is the nearest one.
     candidates = discourse.of_noun(mention.lemma)
     if mention.form == "name":
         return next((r for r in candidates if same_name(mention, r)), None)
@@ -181,6 +182,8 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
             continue
         pair = referent.count == "two" or len(referent.members) == 2
         far = mention.sentence - referent.sentence > WINDOW
+        # Lappin and Leass: prominence halves with each sentence, and what falls below the floor is
+        # forgotten. Pairs are not: "between them" can mean nothing else, however long ago.
         score = referent.salience(mention.sentence)
         if (score < FLOOR or far) and not (pair and (between or not far)):
             continue
@@ -194,6 +197,7 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
 
 def agreement(mention: Mention, referent: Referent) -> float | None:
     """Return the bonus or penalty of a referent that agrees in number and sex; None if not."""
+    # A noun in no list of sexes is probably a thing: "he" takes it as a subject only, at a price.
     if referent.mentions[0].lemma in SPEAKER:
         return None
     if mention.number == PLURAL:
@@ -322,6 +326,8 @@ def impossible_referents(
     if subject and (direct or (preposition and not lexicon.has("locative", preposition))):
         impossible.append(subject)
     verb = words.head[parent] if preposition else parent
+    # Binding (principle B): a plain pronoun does not mean another argument of its own verb, "the
+    # man washes him"; a possessive or a place may, "the man puts his hat beside him".
     # "making it a focal point" speaks of what the main clause does, not of its subject.
     if words.tag[verb] == "VBG" and words.lemma[verb] in ("make", "give", "let", "leave", "cause"):
         return []

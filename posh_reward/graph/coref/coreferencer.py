@@ -31,7 +31,7 @@ RESOLVERS = {
 
 
 class Coreferencer(Protocol):
-    """Finds which phrases of a text mention the same thing (paper, section 3)."""
+    """A finder of the phrases of a text that mention the same thing (paper, section 3)."""
 
     @property
     def name(self) -> str:
@@ -53,12 +53,9 @@ class Coreferencer(Protocol):
 
 
 class NoCoref:
-    """Links nothing: every mention is an entity of its own."""
+    """No links: every mention is an entity of its own."""
 
-    @property
-    def name(self) -> str:
-        """Always ``"none"``."""
-        return "none"
+    name = "none"
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """No clusters for any text."""
@@ -86,10 +83,8 @@ def load_coref(name: str = "rules") -> Coreferencer:
 class RuleCoreferencer:
     """Coreference by agreement, modifiers, binding and prominence. No model, no download."""
 
-    @property
-    def name(self) -> str:
-        """Name and version, for signatures; the version changes with any rule or word."""
-        return "rules-1"
+    name = "rules-1"
+    """For signatures; the version changes with any rule or word."""
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Clusters of each text, by first mention, each with two mentions or more."""
@@ -105,7 +100,7 @@ class Resolution:
         self.speakers: dict[str, Referent] = {}
 
     def clusters(self) -> Clusters:
-        """Reads the text and gives its clusters."""
+        """Clusters of the text, by first mention."""
         for mention in find_mentions(self.words):
             self.resolve(mention)
         spans = (
@@ -115,7 +110,7 @@ class Resolution:
         return tuple(sorted(cluster for cluster in spans if len(cluster) > 1))
 
     def resolve(self, mention: Mention) -> None:
-        """Links one mention to the referent that it resumes, or introduces a new one."""
+        """Link one mention to the referent that it resumes, or introduce a new one."""
         if mention.elliptical:
             mention = self.complete(mention)
         referent = self.antecedent(mention)
@@ -152,7 +147,7 @@ class Resolution:
         return self.discourse.owner.get(mention.possessor)
 
     def place(self, referent: Referent, mention: Mention) -> None:
-        """Links a new referent to its owner, its group and its members."""
+        """Link a new referent to its owner, its group and its members."""
         speaker = speaker_of(mention)
         if speaker:
             self.speakers[speaker] = referent

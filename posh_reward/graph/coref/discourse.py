@@ -59,7 +59,7 @@ class Referent:
         return max(own, 0.9 * min(member.salience(sentence) for member in self.members))
 
     def mention(self, mention: Mention) -> None:
-        """Adds a mention, with its prominence and what it says."""
+        """Add a mention, with its prominence and what it says."""
         # Within a sentence the most prominent mention counts, not the sum of all.
         if mention.sentence != self.sentence:
             sentences = mention.sentence - self.sentence
@@ -72,6 +72,8 @@ class Referent:
             self.lemmas.add(mention.lemma)
         if mention.of:
             self.ofs.add(mention.of)
+        # Each mention narrows the sexes down: "the sitter" may be either, until "she"; a pronoun
+        # that contradicts the noun wins, since it was resolved by everything but the noun.
         if self.gender and mention.gender and self.gender & mention.gender:
             self.gender &= mention.gender
         elif mention.form == "pronoun" and mention.number == frozenset("s"):
@@ -111,14 +113,14 @@ class Discourse:
         self._by_lemma: dict[str, dict[Referent, None]] = {}
 
     def introduce(self, mention: Mention) -> Referent:
-        """A mention of something new."""
+        """Add a referent for a mention of something new."""
         referent = new_referent(mention)
         self.referents.append(referent)
         self._note(referent, mention)
         return referent
 
     def resume(self, referent: Referent, mention: Mention) -> None:
-        """A mention of something known."""
+        """Add a mention of an earlier referent."""
         referent.mention(mention)
         self._note(referent, mention)
 
@@ -127,12 +129,13 @@ class Discourse:
         return list(islice(reversed(self._by_lemma.get(lemma, {})), RECALLED))
 
     def call(self, referent: Referent, lemma: str) -> None:
-        """Makes a referent the latest one of a noun."""
+        """Make a referent the latest one of a noun."""
         referents = self._by_lemma.setdefault(lemma, {})
         referents.pop(referent, None)
         referents[referent] = None
 
     def _note(self, referent: Referent, mention: Mention) -> None:
+        # ``active`` runs from the oldest to the latest mention, for ties and for forgetting.
         if referent in self.active:
             self.active.remove(referent)
         self.active.append(referent)

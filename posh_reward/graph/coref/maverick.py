@@ -112,7 +112,7 @@ class MaverickCoref:
             return [self._clusters(doc) for doc in docs]
 
     def close(self) -> None:
-        """Ends the process and frees its memory; the next text starts another."""
+        """End the process and free its memory; the next text starts another."""
         with self._lock:
             self._stop()
 
@@ -225,7 +225,7 @@ class MaverickCoref:
 
 
 def check_env(env: Path) -> None:
-    """Raises MissingDependencyError unless the environment has an interpreter."""
+    """Raise ``MissingDependencyError`` unless the environment has an interpreter."""
     if not python_of(env).exists():
         raise MissingDependencyError(
             f"Maverick's environment {env} does not exist. Make it with: {setup_command(env)}"
@@ -234,7 +234,7 @@ def check_env(env: Path) -> None:
 
 @lru_cache(maxsize=1)
 def say_licence() -> None:
-    """Tells the user, once, what the model may be used for."""
+    """Tell the user, once, what the model may be used for."""
     logger.warning(
         "Maverick and its published weights are licensed CC BY-NC-SA 4.0: not for commercial use. "
         "The resolver 'rules' has no such limit."

@@ -1,4 +1,4 @@
-"""Makes Maverick's environment, separate from the one that trains.
+"""Maverick's environment, separate from the one that trains.
 
     python -m posh_reward.graph.coref.maverick_setup [ENV_DIR]
 
@@ -52,7 +52,7 @@ def setup_command(env: Path) -> str:
 
 
 def make_env(env: Path) -> None:
-    """Makes the environment, or repairs it, and checks that Maverick can be imported there.
+    """Make the environment, or repair it, and check that Maverick can be imported there.
 
     Raises:
         subprocess.CalledProcessError: venv, pip or the check failed; they say why on stderr.
@@ -67,7 +67,7 @@ def make_env(env: Path) -> None:
 
 
 def main() -> None:
-    """Makes the environment that the command line names, or the default one."""
+    """Make the environment that the command line names, or the default one."""
     parser = argparse.ArgumentParser(description="Make Maverick's environment.")
     parser.add_argument("env", nargs="?", type=Path, default=default_env(), metavar="ENV_DIR")
     env = parser.parse_args().env.absolute()

@@ -26,7 +26,7 @@ CHECKPOINT = "weights.ckpt"
 
 
 def claim_stdout() -> IO[str]:
-    """Reserves stdout for the protocol; what libraries print goes to stderr."""
+    """Reserve stdout for the protocol; what libraries print goes to stderr."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
@@ -89,7 +89,7 @@ def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
 
 
 def serve(weights: str, device: str, replies: IO[str]) -> None:
-    """Loads the model, says so, and answers until stdin ends."""
+    """Load the model, say so, and answer until stdin ends."""
 
     def say(reply: dict[str, object]) -> None:
         replies.write(json.dumps(reply) + "\n")
@@ -111,7 +111,7 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
 
 
 def main() -> None:
-    """Serves, or with ``--check`` only tries the import."""
+    """Serve, or with ``--check`` only try the import."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", default="")

@@ -169,7 +169,7 @@ def role_of(words: Words, head: int) -> Role:
 
 
 def role_of_chunk(words: Words, chunk: Chunk) -> Role:
-    """The same for a phrase; after a preposition it is not a subject, whatever the parse says."""
+    """As ``role_of``; after a preposition it is not a subject, whatever the parse says."""
     role, before = role_of(words, chunk.head), chunk.start - 1
     fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
     return "oblique" if fronted and role == "subject" else role
@@ -212,6 +212,8 @@ class Mention:
 
 def find_mentions(words: Words) -> list[Mention]:
     """All mentions, in the order in which they can be resolved (a possessor before its NP)."""
+    # A group ("the man and the woman") is a mention beside its members: "they" may resume it, and
+    # its own referent is prominent only as far as theirs are.
     chunks = find_chunks(words)
     tails = phrase_tails(words, chunks)
     nominal = [
@@ -313,7 +315,8 @@ def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
 
 
 def mark_inner(mentions: list[Mention]) -> list[Mention]:
-    """Marks phrases that are inside an earlier, longer one."""
+    """Mark phrases that are inside an earlier, longer one."""
+    # Outer phrases before those that start with them, so one sweep with the farthest end suffices.
     result, reach = [], -1
     for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
         inside = mention.end <= reach and mention.start > 0

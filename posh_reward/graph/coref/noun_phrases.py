@@ -47,7 +47,7 @@ class Words:
 
 
 def read_words(doc: Doc) -> Words:
-    """Reads what the rules need from a Doc; missing annotations are empty strings."""
+    """Copy what the rules need from a Doc; missing annotations are empty strings."""
     syntax = read_syntax(doc)
     lower = tuple(text.lower() for text in syntax.text)
     return Words(
@@ -104,6 +104,7 @@ def find_chunks(words: Words) -> list[Chunk]:
     """Find all base noun phrases in text order. They do not overlap, except by a possessor."""
     chunks: list[Chunk] = []
     for token in range(len(words)):
+        # The noun before was followed by this "noun" as by its verb: "a ewe *sniffs*".
         if token and is_noun(words, token) and ends_before_verb(words, token - 1):
             continue
         if ends_noun_run(words, token):
@@ -196,6 +197,9 @@ def is_possessive(words: Words, token: int) -> bool:
 
 def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chunk:
     """The phrase that ends in the noun ``head`` and starts no earlier than ``floor``."""
+    # Leftwards from the noun until a determiner or a possessive, which begins the phrase for sure.
+    # A token that cannot stand inside a phrase ends it, unless the tagger erred: then there is a
+    # determiner a few tokens further on.
     start = head
     for token in range(head - 1, max(floor, head - LONGEST) - 1, -1):
         if not words.same_sentence(token, head) or is_own_side(words, token):

@@ -47,11 +47,12 @@ def tree(scores: Array) -> Array:
     # Each word's best head alone nearly always makes a tree.
     if (heads == 0).sum() == 1 and is_tree(np.concatenate([[0], heads])):
         return heads
-    square = np.full((size + 1, size + 1), -np.inf)
+    square = np.full((size + 1, size + 1), -np.inf)  # (dependent, head), the root first in both
     square[1:] = scores
     best, best_score = heads, -np.inf
     # Chu-Liu-Edmonds allows any number of roots: run it with each likely word as the only one.
     for root in np.argsort(-scores[:, 0])[:ROOTS]:
+        # Only this word may hang on the root, and only on the root.
         rooted = square.copy()
         rooted[:, 0] = -np.inf
         rooted[root + 1] = -np.inf
@@ -129,9 +130,11 @@ class Arcs:
 
     def contract(self, cycle: list[int]) -> int:
         """Make one node of a cycle: an arc into it replaces the chosen one of its dependent."""
+        # From each word, the arc into the cycle that gains most over the arc it would replace; the
+        # entry remembers where inside it ends, so that ``heads`` can break the cycle there.
         new = len(self.scores)
         gains = np.stack([self.scores[n] - self.scores[n][self.best_arc[n][0]] for n in cycle])
-        best = gains.argmax(axis=0), np.arange(self.size)
+        best = gains.argmax(axis=0), np.arange(self.size)  # gains: (nodes of the cycle, words)
         inside = np.concatenate([self.words[n] for n in cycle])
         self.scores.append(gains[best])
         self.scores[new][inside] = -np.inf
@@ -302,7 +305,7 @@ def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
 
 
 class BiaffineParser:
-    """Sets tags, parts of speech, heads and labels of Docs whose sentences are known."""
+    """A component that sets tags, parts of speech, heads and labels of Docs with sentences."""
 
     def __init__(self, weights: Parameters, tags: Sequence[tuple[str, str]], labels: Sequence[str]):
         self.weights = weights
@@ -359,11 +362,12 @@ class BiaffineParser:
         return np.split(result, np.cumsum(lengths)[:-1])
 
     def _annotate(self, doc: Doc, spans: list[list[int]], predictions: list[Array]) -> None:
-        """Writes predictions to a Doc; the head of white space is the token before it."""
+        """Write predictions to a Doc; the head of white space is the token before it."""
         if not len(doc):
             return
         strings = doc.vocab.strings
-        values = np.zeros((len(doc), 4), dtype=np.uint64)
+        # spaCy takes arrays of uint64, in which a head is the offset to it, negative ones wrapped.
+        values = np.zeros((len(doc), 4), dtype=np.uint64)  # HEAD, DEP, TAG, POS
         values[:, 0] = np.array(-1 * (np.arange(len(doc)) > 0)).astype(np.uint64)
         values[:, 1:] = [strings.add("dep"), strings.add("_SP"), strings.add("SPACE")]
         deps = np.array([strings.add(label) for label in self.labels], dtype=np.uint64)
