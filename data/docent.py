@@ -41,17 +41,17 @@ def _copy(flags: argparse.Namespace) -> object:
 
 
 def _build(flags: argparse.Namespace) -> object:
-    chosen = select(
+    selection = select(
         flags.images,
         flags.objects,
         classifications=flags.classification,
         min_words=flags.min_words,
     )
-    print(f"{len(chosen.works)} works chosen")
-    for why, rows in chosen.left_out.most_common():
+    print(f"{len(selection.works)} works chosen")
+    for why, rows in selection.left_out.most_common():
         print(f"{rows} rows left out: {why}")
     images = flags.images or flags.output.with_name(f"{flags.output.name}_pictures")
-    works = chosen.works[: flags.limit]
+    works = selection.works[: flags.limit]
     return build_dataset(works, images, max_pixels=flags.max_pixels, skip_broken=flags.skip_broken)
 
 

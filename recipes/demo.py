@@ -105,20 +105,20 @@ def train(output: Path) -> None:
 
 def held_out(output: Path) -> dict[str, list[Row]]:
     """Describes and scores images of the test split with every model: rows by model."""
-    said, scored = output / "said.jsonl", output / "scored.jsonl"
+    texts, scores = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
         with stage(f"Descriptions of held-out images: {name}", None):
             label, shuffled, _ = name.partition(" (other images)")
             [new] = generate(
-                GenerationSettings({label: str(output / folder)}, said, SCENES, batch_size=64,
+                GenerationSettings({label: str(output / folder)}, texts, SCENES, batch_size=64,
                            shuffle_images=bool(shuffled), max_new_tokens=64)
             ).values()  # fmt: skip
-            print(f"{new} new descriptions" if new else f"kept from {said}")
+            print(f"{new} new descriptions" if new else f"kept from {texts}")
     with stage("Their scores, by POSH with the embedded judge", None):
         how = TableSettings(Columns(id="id"))
-        tally = score_table(PoSh(), str(said), str(scored), how, elements=True)
+        tally = score_table(PoSh(), str(texts), str(scores), how, elements=True)
         print(f"scored {tally.rows} descriptions")
-    rows = read_journal(scored)
+    rows = read_journal(scores)
     return {name: [row for row in rows if row["model"] == name] for name in MODELS}
 
 
@@ -143,12 +143,12 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "gains": {name: asdict(gain) for name, gain in gains.items()},
         }
         training_plot(history(output / "dapo"), ranked, output / "reward.png", DAPO)
-        for name, written in (
+        for name, content in (
             ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),
             ("page.html", page(items(sft, dapo), in_pairs=True)),
         ):
-            (output / name).write_text(written + "\n", encoding="utf-8")
+            (output / name).write_text(content + "\n", encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
     print(
         f"done in {(time.time() - BEGUN) / 60:.1f} minutes, of which setting up took "
@@ -177,15 +177,15 @@ def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
     before = {row["id"]: row for row in sft}
     changed = [row for row in dapo if row["generation"] != before[row["id"]]["generation"]]
-    shown = []
+    cards = []
     for row in changed[:count]:
         png = BytesIO()
         image = dataset[place[row["id"]]]["image"]
         image.resize((image.width * 3, image.height * 3)).save(png, "PNG")
         for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
             title = f"{row['id']}, {name}"
-            shown.append(PairCard(title, scores_of(version), png.getvalue(), row["reference"]))
-    return shown
+            cards.append(PairCard(title, scores_of(version), png.getvalue(), row["reference"]))
+    return cards
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -201,16 +201,16 @@ def stage(title: str, folder: Path | None) -> Iterator[bool]:
 
     A stage that was cut short leaves no ``done`` file in its folder, so it starts over.
     """
-    done = folder / "done" if folder is not None else None
-    todo = done is None or not done.exists()
+    mark = folder / "done" if folder is not None else None
+    todo = mark is None or not mark.exists()
     print(f"\n== {title}" + ("" if todo else f": kept from {folder}"), flush=True)
     begun = time.time()
     if folder is not None and todo:
         shutil.rmtree(folder, ignore_errors=True)
     yield todo
     if todo:
-        if done is not None:
-            done.touch()
+        if mark is not None:
+            mark.touch()
         print(f"== {time.time() - begun:.0f} s ({(time.time() - BEGUN) / 60:.1f} min in all)",
               flush=True)  # fmt: skip
 

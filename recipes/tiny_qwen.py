@@ -171,10 +171,10 @@ def warm_up(
     parameters = [*visual.parameters(), *probes.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=max(steps, 1))
-    drawn = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
+    stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
     for _ in tqdm(range(steps), "naming what a slot holds", disable=not steps):
-        batch = list(islice(drawn, batch_size))
+        batch = list(islice(stream, batch_size))
         images = processor.image_processor(
             [drawing.draw(scene) for scene in batch], return_tensors="pt"
         )
@@ -211,8 +211,8 @@ def pretrain(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, 1.5e-3, total_steps=max(steps, 1), pct_start=0.1, cycle_momentum=False
     )
-    drawn = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
-    subjects = (alone for scene in drawn for alone in scenes.alone(scene))
+    stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
+    subjects = (alone for scene in stream for alone in scenes.alone(scene))
     last = float("nan")
     for _ in tqdm(range(steps), "captioning one subject", disable=not steps):
         loss = model(**_captioned(processor, list(islice(subjects, batch_size)))).loss

@@ -149,14 +149,14 @@ def add_genus(synsets: dict[Key, Synset], senses: dict[str, list[tuple[Key, int]
 
 def reachable(synsets: dict[Key, Synset], seeds: Iterable[Key]) -> list[Key]:
     """The seeds and everything above them, in a fixed order."""
-    seen = set(seeds)
-    stack = list(seen)
+    keys = set(seeds)
+    stack = list(keys)
     while stack:
         for parent in synsets[stack.pop()].parents:
-            if parent not in seen:
-                seen.add(parent)
+            if parent not in keys:
+                keys.add(parent)
                 stack.append(parent)
-    return sorted(seen, key=lambda key: ("nvar".index(key[0]), key[1]))
+    return sorted(keys, key=lambda key: ("nvar".index(key[0]), key[1]))
 
 
 def information(synsets: dict[Key, Synset], keys: list[Key]) -> list[int]:
@@ -180,12 +180,12 @@ def rows(lists: Iterable[Iterable[int]], code: str = "I") -> tuple[array[int], a
 
 def exceptions(folder: Path, words: dict[str, int]) -> dict[str, tuple[str, ...]]:
     """Irregular form -> its lemmas: ``geese`` -> ``goose``."""
-    found: dict[str, set[str]] = defaultdict(set)
+    table: dict[str, set[str]] = defaultdict(set)
     for name in FILES.values():
         for line in (folder / f"{name}.exc").read_text(encoding="latin-1").splitlines():
             form, *lemmas_ = line.split()
-            found[form] |= {lemma for lemma in lemmas_ if lemma in words and form != lemma}
-    return {form: tuple(sorted(lemmas_)) for form, lemmas_ in found.items() if lemmas_}
+            table[form] |= {lemma for lemma in lemmas_ if lemma in words and form != lemma}
+    return {form: tuple(sorted(lemmas_)) for form, lemmas_ in table.items() if lemmas_}
 
 
 def defining_words(
@@ -193,8 +193,8 @@ def defining_words(
 ) -> list[int]:
     """Dictionary forms of a definition's content words: ``having no leaves`` -> ``leaf``."""
     forms = [form for form in WORD.findall(gloss) if form not in STOP]
-    known = [lemma for form in forms for lemma in lemmas(form, words, irregular)[:1]]
-    return [words[lemma] for lemma in dict.fromkeys(known)][:MOST_GLOSS_WORDS]
+    lemmas_ = [lemma for form in forms for lemma in lemmas(form, words, irregular)[:1]]
+    return [words[lemma] for lemma in dict.fromkeys(lemmas_)][:MOST_GLOSS_WORDS]
 
 
 def compile_table(folder: Path) -> dict[str, bytes]:

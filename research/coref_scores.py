@@ -52,9 +52,9 @@ class Ratio:
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-def all_scores(gold: Sequence[Cluster], found: Sequence[Cluster]) -> dict[str, Ratio]:
+def all_scores(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> dict[str, Ratio]:
     """The three metrics of one text."""
-    return {"MUC": muc(gold, found), "B3": b_cubed(gold, found), "CEAFe": ceaf_e(gold, found)}
+    return {"MUC": muc(gold, ours), "B3": b_cubed(gold, ours), "CEAFe": ceaf_e(gold, ours)}
 
 
 def conll_f1(scores: dict[str, Ratio]) -> float:
@@ -62,25 +62,25 @@ def conll_f1(scores: dict[str, Ratio]) -> float:
     return sum(scores[name].f1 for name in METRICS) / len(METRICS)
 
 
-def muc(gold: Sequence[Cluster], found: Sequence[Cluster]) -> Ratio:
+def muc(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
     """Links: how many of those inside each cluster the other side keeps."""
-    return Ratio(*kept_links(found, gold), *kept_links(gold, found))
+    return Ratio(*common_links(ours, gold), *common_links(gold, ours))
 
 
-def kept_links(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
+def common_links(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
     """(Links of ``clusters`` that ``others`` keep, all links of ``clusters``)."""
     owner = {mention: i for i, cluster in enumerate(others) for mention in cluster}
-    kept = total = 0
+    links = total = 0
     for cluster in clusters:
         pieces = {owner.get(mention, ("alone", mention)) for mention in cluster}
-        kept += len(cluster) - len(pieces)
+        links += len(cluster) - len(pieces)
         total += len(cluster) - 1
-    return kept, total
+    return links, total
 
 
-def b_cubed(gold: Sequence[Cluster], found: Sequence[Cluster]) -> Ratio:
+def b_cubed(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
     """Mentions: how much of each one's cluster it shares with its cluster on the other side."""
-    return Ratio(*shared_mentions(found, gold), *shared_mentions(gold, found))
+    return Ratio(*shared_mentions(ours, gold), *shared_mentions(gold, ours))
 
 
 def shared_mentions(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
@@ -94,10 +94,10 @@ def shared_mentions(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> t
     return shared, total
 
 
-def ceaf_e(gold: Sequence[Cluster], found: Sequence[Cluster]) -> Ratio:
+def ceaf_e(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
     """Entities: the best one-to-one matching of clusters by 2|G & F| / (|G| + |F|)."""
-    if not gold or not found:
-        return Ratio(0.0, len(found), 0.0, len(gold))
-    similarity = np.array([[2 * len(g & f) / (len(g) + len(f)) for f in found] for g in gold])
+    if not gold or not ours:
+        return Ratio(0.0, len(ours), 0.0, len(gold))
+    similarity = np.array([[2 * len(g & f) / (len(g) + len(f)) for f in ours] for g in gold])
     best = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
-    return Ratio(best, len(found), best, len(gold))
+    return Ratio(best, len(ours), best, len(gold))

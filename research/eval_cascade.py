@@ -42,7 +42,7 @@ class GradedQuestion:
     embedded: float
     full: float
 
-    def settled(self, low: float, high: float) -> float | None:
+    def grade_within(self, low: float, high: float) -> float | None:
         """The grade that a cascade gives on its own; None if it asks the full judge."""
         if self.wording == "same" and self.embedded >= high:
             return VERBATIM.grade
@@ -67,12 +67,12 @@ class Watching(ReplayJudge):
         verdicts = super().grade(questions)
         for question, verdict in zip(questions, verdicts, strict=True):
             source, target = self._read[question.source.text], self._read[question.target.text]
-            seen = replace(question, source=source, target=target)
-            (own,) = self._embedded.grade([seen])
+            stripped = replace(question, source=source, target=target)
+            (own,) = self._embedded.grade([stripped])
             assert own.grade is not None
             assert verdict.grade is not None
             self.questions.append(
-                GradedQuestion(question.kind, wording_of(seen), own.grade, verdict.grade)
+                GradedQuestion(question.kind, wording_of(stripped), own.grade, verdict.grade)
             )
         return verdicts
 
@@ -106,27 +106,28 @@ class Agreement:
         )
 
 
-def agreement(asked: Sequence[GradedQuestion], low: float, high: float) -> Agreement:
+def agreement(questions: Sequence[GradedQuestion], low: float, high: float) -> Agreement:
     """Effect of two thresholds on a set."""
-    settled = [(each, grade) for each in asked if (grade := each.settled(low, high)) is not None]
-    pairs = [(grade, each.full) for each, grade in settled] or [(PRESENT, PRESENT)]
+    grades = [(each.grade_within(low, high), each.full) for each in questions]
+    sure = [(ours, full) for ours, full in grades if ours is not None]
+    pairs = sure or [(PRESENT, PRESENT)]
     return Agreement(
-        len(asked),
-        len(settled) / len(asked),
+        len(questions),
+        len(sure) / len(questions),
         fmean((ours >= PRESENT) == (full >= PRESENT) for ours, full in pairs),
         fmean(ours - full for ours, full in pairs),
         fmean(abs(ours - full) for ours, full in pairs),
     )
 
 
-def choose(asked: Sequence[GradedQuestion]) -> tuple[float, float]:
+def choose(questions: Sequence[GradedQuestion]) -> tuple[float, float]:
     """The thresholds that save most among those that agree well enough.
 
     What is settled as absent and what as explicit have to agree each for themselves.
     """
     never = (LOW[0], HIGH[-1])
-    low = max(each for each in LOW if agreement(asked, each, never[1]).agreed >= AGREED)
-    high = min(each for each in HIGH if agreement(asked, never[0], each).agreed >= AGREED)
+    low = max(each for each in LOW if agreement(questions, each, never[1]).agreed >= AGREED)
+    high = min(each for each in HIGH if agreement(questions, never[0], each).agreed >= AGREED)
     return low, high
 
 

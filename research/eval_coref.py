@@ -51,11 +51,11 @@ def golden_docs(path: Path) -> dict[str, Doc]:
 def planted(path: Path, parser: str, parses: Path | None) -> Iterator[tuple[str, Doc, Clusters]]:
     """Planted references with their marked clusters."""
     items = json.loads(path.read_text(encoding="utf-8"))
-    known = golden_docs(parses) if parses else {}
+    docs = golden_docs(parses) if parses else {}
     nlp = None if parses else parser_of(parser)
     for item in items:
         text = item["reference"].strip()
-        doc = known[text] if nlp is None else nlp(text)
+        doc = docs[text] if nlp is None else nlp(text)
         spans: list[list[tuple[int, int]]] = item["coref_spans"]
         yield item["id"], doc, [[token_span(doc, *span) for span in cluster] for cluster in spans]
 
@@ -84,7 +84,7 @@ def read_conll(text: str) -> tuple[list[str], list[bool], list[list[tuple[int, i
     words: list[str] = []
     starts: list[bool] = []
     clusters: dict[str, list[tuple[int, int]]] = {}
-    opened: dict[str, list[int]] = {}
+    open_at: dict[str, list[int]] = {}
     new = True
     for line in text.splitlines():
         fields = line.split("\t")
@@ -96,9 +96,9 @@ def read_conll(text: str) -> tuple[list[str], list[bool], list[list[tuple[int, i
         new = False
         for opening, label, closing in re.findall(r"(\()?(\d+)(\))?", fields[-1]):
             if opening:
-                opened.setdefault(label, []).append(len(words) - 1)
+                open_at.setdefault(label, []).append(len(words) - 1)
             if closing:
-                clusters.setdefault(label, []).append((opened[label].pop(), len(words) - 1))
+                clusters.setdefault(label, []).append((open_at[label].pop(), len(words) - 1))
     return words, starts, list(clusters.values())
 
 
@@ -125,12 +125,12 @@ def head_matched(doc: Doc, clusters: Clusters) -> list[Cluster]:
     """Mentions as heads; where two share one, the longer keeps its span (coordinations)."""
     keys: dict[object, tuple[int, int]] = {}
     spans = sorted({s for c in clusters for s in c}, key=lambda s: s[1] - s[0])
-    named: dict[tuple[int, int], object] = {}
+    name_of: dict[tuple[int, int], object] = {}
     for span in spans:
         head = head_of(doc, span)
-        named[span] = span if head in keys else head
+        name_of[span] = span if head in keys else head
         keys.setdefault(head, span)
-    return [frozenset(named[span] for span in cluster) for cluster in clusters]
+    return [frozenset(name_of[span] for span in cluster) for cluster in clusters]
 
 
 def exact(doc: Doc, clusters: Clusters) -> list[Cluster]:
@@ -149,16 +149,16 @@ def evaluate(
     seconds = words = texts = 0.0
     for name, doc, gold in items:
         began = time.perf_counter()
-        found = coref.resolve([doc])[0]
+        ours = coref.resolve([doc])[0]
         seconds, words, texts = seconds + time.perf_counter() - began, words + len(doc), texts + 1
         line = [name]
         for match, view in MATCHES.items():
-            scores = all_scores(view(doc, gold), view(doc, found))
+            scores = all_scores(view(doc, gold), view(doc, ours))
             totals[match] = {metric: totals[match][metric] + scores[metric] for metric in METRICS}
             line.append(f"{match} {conll_f1(scores):.3f}")
         if verbose:
             print("  ".join(line))
-            show(doc, gold, found)
+            show(doc, gold, ours)
     print(
         f"{coref.name}: {texts:.0f} texts, {words:.0f} tokens, "
         f"{1000 * 200 * seconds / words:.2f} ms per 200 tokens"
@@ -169,14 +169,14 @@ def evaluate(
             print(f"  {metric:6} P {ratio.precision:.3f}  R {ratio.recall:.3f}  F1 {ratio.f1:.3f}")
 
 
-def show(doc: Doc, gold: Clusters, found: Clusters) -> None:
+def show(doc: Doc, gold: Clusters, ours: Clusters) -> None:
     """Print marked and found clusters that are not the same."""
 
     def texts(cluster: Sequence[tuple[int, int]]) -> str:
         return " | ".join(f"{doc[a : b + 1].text} [{a}]" for a, b in sorted(cluster))
 
-    same = {frozenset(c) for c in gold} & {frozenset(c) for c in found}
-    for title, clusters in (("gold ", gold), ("found", found)):
+    same = {frozenset(c) for c in gold} & {frozenset(c) for c in ours}
+    for title, clusters in (("gold ", gold), ("found", ours)):
         for cluster in clusters:
             if frozenset(cluster) not in same:
                 print(f"   {title}  {texts(cluster)}")
@@ -202,10 +202,10 @@ def gap(coref: Coreferencer, path: Path, parser: str) -> None:
             for key in ("all", sex):
                 for i, hit in enumerate((linked and true, linked, true)):
                     counts[key][i] += hit
-    for key, (hits, found, true) in counts.items():
+    for key, (hits, ours, true) in counts.items():
         print(
-            f"{coref.name}, GAP {key}: P {hits / max(found, 1):.3f}  R {hits / max(true, 1):.3f}"
-            f"  F1 {2 * hits / max(found + true, 1):.3f}"
+            f"{coref.name}, GAP {key}: P {hits / max(ours, 1):.3f}  R {hits / max(true, 1):.3f}"
+            f"  F1 {2 * hits / max(ours + true, 1):.3f}"
         )
 
 

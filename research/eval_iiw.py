@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-HUMAN, MODEL, JUDGED = "IIW", "IIW-P5B", "iiw-human-sxs-iiw-p5b"
+HUMAN, MODEL, JUDGMENTS = "IIW", "IIW-P5B", "iiw-human-sxs-iiw-p5b"
 AXES = (
     ("precision", "Hallucination"),
     ("recall", "Comprehensiveness"),
@@ -58,8 +58,8 @@ def interval(a: Floats, b: Floats, resamples: int = RESAMPLES) -> tuple[float, f
     """Percentile bootstrap, 95 %."""
     rng = np.random.default_rng(0)
     rows = rng.integers(0, len(a), (resamples, len(a)))
-    found = np.array([spearman(a[row], b[row]) for row in rows])
-    low, high = np.nanpercentile(found, (2.5, 97.5))
+    rhos = np.array([spearman(a[row], b[row]) for row in rows])
+    low, high = np.nanpercentile(rhos, (2.5, 97.5))
     return float(low), float(high)
 
 
@@ -67,7 +67,7 @@ def rows_with_both(path: Path) -> list[dict[str, Any]]:
     """Rows of the file that people compared."""
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines if line]
-    return [row for row in rows if row.get(MODEL) and row.get(JUDGED)]
+    return [row for row in rows if row.get(MODEL) and row.get(JUDGMENTS)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,10 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     metric = PoSh(judge=options.judge)
     scores = metric.score([row[MODEL] for row in rows], [row[HUMAN] for row in rows])
     for score, axis in AXES:
-        given = np.array([getattr(s, score) for s in scores], dtype=np.float64)
-        people = np.array([label(row[JUDGED][f"metrics/{axis}"]) for row in rows], dtype=np.float64)
-        low, high = interval(given, people)
-        print(f"{score} ~ {axis}: rho {spearman(given, people):+.3f} [{low:+.3f}, {high:+.3f}]")
+        ours = np.array([getattr(s, score) for s in scores], dtype=np.float64)
+        labels = [label(row[JUDGMENTS][f"metrics/{axis}"]) for row in rows]
+        people = np.array(labels, dtype=np.float64)
+        low, high = interval(ours, people)
+        print(f"{score} ~ {axis}: rho {spearman(ours, people):+.3f} [{low:+.3f}, {high:+.3f}]")
     print(f"{len(rows)} pairs; {metric.signature}")
 
 

@@ -90,10 +90,10 @@ def bridged(text: Marked) -> Marked:
 
 def _filled(grades: Sequence[float]) -> list[float]:
     """Every ``NEVER`` replaced by the last other grade before it."""
-    found: list[float] = []
+    result: list[float] = []
     for grade in grades:
-        found.append(found[-1] if grade == NEVER and found else grade)
-    return found
+        result.append(result[-1] if grade == NEVER and result else grade)
+    return result
 
 
 def knowing(text: str, spans: Sequence[Span], scores: Scores, direction: Direction) -> Scores:
@@ -122,14 +122,14 @@ def tokens_counted(texts: Sequence[Marked]) -> TokenCounts:
 
 def macro_f1(texts: Sequence[Marked], threshold: float) -> float:
     """Mean of the F1 of marked and of unmarked tokens, over all texts together."""
-    found = tokens_counted(texts)
-    return float(found.macro_f1(np.ones((1, len(texts))))[0, found.at(threshold)])
+    counts = tokens_counted(texts)
+    return float(counts.macro_f1(np.ones((1, len(texts))))[0, counts.at(threshold)])
 
 
 def best_threshold(texts: Sequence[Marked]) -> float:
     """The threshold with the highest macro F1 of all that make a difference."""
-    found = tokens_counted(texts)
-    return float(found.thresholds[found.macro_f1(np.ones((1, len(texts))))[0].argmax()])
+    counts = tokens_counted(texts)
+    return float(counts.thresholds[counts.macro_f1(np.ones((1, len(texts))))[0].argmax()])
 
 
 def cross_validated(texts: Sequence[Marked]) -> float:
@@ -158,19 +158,19 @@ def report_spans(
     name: str, texts: Sequence[tuple[str, list[Span], Scores]], direction: Direction
 ) -> None:
     """Print how well the spans of one direction are found."""
-    found = [marked(*text, direction) for text in texts]
+    ours = [marked(*text, direction) for text in texts]
     ceiling = [
         marked(text, spans, knowing(text, spans, scores, direction), direction)
         for text, spans, scores in texts
     ]
-    for how, given, known in (
-        ("", found, ceiling),
-        (", bridged", list(map(bridged, found)), list(map(bridged, ceiling))),
+    for how, some, bound in (
+        ("", ours, ceiling),
+        (", bridged", list(map(bridged, ours)), list(map(bridged, ceiling))),
     ):
-        threshold = best_threshold(given)
+        threshold = best_threshold(some)
         print(
-            f"{name} spans{how}: macro F1 {macro_f1(given, threshold):.3f} at {threshold:.2f}, "
-            f"cross-validated {cross_validated(given):.3f}; ceiling {macro_f1(known, 3.0):.3f}"
+            f"{name} spans{how}: macro F1 {macro_f1(some, threshold):.3f} at {threshold:.2f}, "
+            f"cross-validated {cross_validated(some):.3f}; ceiling {macro_f1(bound, 3.0):.3f}"
         )
 
 

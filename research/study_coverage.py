@@ -55,7 +55,7 @@ class Tally:
     """Counts over studies."""
 
     intervals: int = 0
-    held: int = 0
+    covering: int = 0
     """Intervals that hold the truth."""
     false: int = 0
     """Studies with a statement that is settled."""
@@ -63,7 +63,7 @@ class Tally:
     def add(self, tests: Sequence[bool], wrong: bool) -> None:
         """Count one study."""
         self.intervals += len(tests)
-        self.held += sum(tests)
+        self.covering += sum(tests)
         self.false += wrong
 
 
@@ -145,7 +145,7 @@ def main(argv: list[str] | None = None) -> int:
         old, new = Tally(), Tally()
         for seed in range(flags.studies):
             simulate(case, seed, old, new)
-        figures = (old.held / old.intervals, new.held / new.intervals,
+        figures = (old.covering / old.intervals, new.covering / new.intervals,
                    old.false / flags.studies, new.false / flags.studies)  # fmt: skip
         print(f"| {case.pairs} | {case.raters} | {case.repeated:.0%} | {case.models} | "
               f"{case.looks} | {case.lean} | {case.side} | "

@@ -31,7 +31,7 @@ CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
 TRICKED = 0.1
 TUNING_STEPS, STEPS = 120, 75
 COMPLETIONS = 128
-WORDS = (*subjects.PEOPLE, *subjects.THINGS, *subjects.HELD, *subjects.GARMENTS.values())
+WORDS = (*subjects.PEOPLE, *subjects.THINGS, *subjects.HANDHELD, *subjects.GARMENTS.values())
 ADJECTIVES = (*subjects.COLORS, *subjects.SIZES)
 TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     "chain": (

@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.install import TORCH, FailedError, at_work, made
+from tools.install import TORCH, FailedError, at_work, make_env
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = Path(os.environ.get("ADAPTERS_HOME", ROOT / ".adapters"))
@@ -90,7 +90,7 @@ def make(env: Path, framework: Framework) -> None:
     if record.exists() and record.read_text("utf-8") == wanted:
         return
     env.parent.mkdir(exist_ok=True)
-    log, pip = made(env)
+    log, pip = make_env(env)
     at_work("installing uv", [*pip, "install", "uv"], log)
     links = os.environ.get("PIP_FIND_LINKS", "").split()
     uv = [str(env / "bin" / "uv"), "pip", "install", "--python", str(env / "bin" / "python")]

@@ -47,11 +47,11 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     for golden in goldens:
         for side in SIDES:
             graph, release = build(*parsed(golden, side, vocab)), expected(golden, side)
-            found, wanted = Counter(elements(graph)), Counter(elements(release))
+            here, there = Counter(elements(graph)), Counter(elements(release))
             equal += graph == release
-            matched += (found & wanted).total()
-            ours += found.total()
-            theirs += wanted.total()
+            matched += (here & there).total()
+            ours += here.total()
+            theirs += there.total()
             if graph != release:
                 print(f"graph differs: {golden['id']} {side}")
     precision, recall, f1 = matched / ours, matched / theirs, 2 * matched / (ours + theirs)
@@ -75,9 +75,10 @@ def check_questions(goldens: Sequence[Golden]) -> bool:
     """Claim 2: asked eagerly, the release's questions; asked otherwise, some of them."""
     agreeing = eager_total = lazy_total = 0
     for golden in goldens:
-        wanted = {direction: set(golden["grades"][direction]) for direction in DIRECTIONS}
-        eager, brisk, lazy = (examined(golden, pace=p)[1].asked for p in ("eager", "brisk", "lazy"))
-        agrees = eager == wanted and all(lazy[d] <= brisk[d] <= wanted[d] for d in DIRECTIONS)
+        release = {direction: set(golden["grades"][direction]) for direction in DIRECTIONS}
+        paces: tuple[Pace, ...] = ("eager", "brisk", "lazy")
+        eager, brisk, lazy = (examined(golden, pace=pace)[1].texts for pace in paces)
+        agrees = eager == release and all(lazy[d] <= brisk[d] <= release[d] for d in DIRECTIONS)
         agreeing += agrees
         eager_total += sum(map(len, eager.values()))
         lazy_total += sum(map(len, lazy.values()))
@@ -105,7 +106,7 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
         largest = max(largest, *gaps)
         agrees = max(gaps) <= TOLERANCE and at_once == examinations
         agrees &= all(
-            kept_agrees(examinations[d], golden["kept"][d])
+            findings_agree(examinations[d], golden["kept"][d])
             and elements_agree(examinations[d], golden["elements"][d])
             for d in DIRECTIONS
         )
@@ -116,26 +117,26 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
     return agreeing == len(goldens)
 
 
-def kept_agrees(examination: Examination, kept: Sequence[dict[str, Any]]) -> bool:
+def findings_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> bool:
     """True if each entity has the release's identifier and is present where it was."""
-    found = examination.findings
-    return len(found) == len(kept) and all(
-        found[row["entity"]].identifier == row["identifier"]
-        and found[row["entity"]].present == row["present"]
-        and abs(found[row["entity"]].grade - row["grade"]) <= TOLERANCE
-        for row in kept
+    findings = examination.findings
+    return len(findings) == len(rows) and all(
+        findings[row["entity"]].identifier == row["identifier"]
+        and findings[row["entity"]].present == row["present"]
+        and abs(findings[row["entity"]].grade - row["grade"]) <= TOLERANCE
+        for row in rows
     )
 
 
-def elements_agree(examination: Examination, wanted: Sequence[dict[str, Any]]) -> bool:
+def elements_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> bool:
     """True if the same elements enter the mean, in the same order, with the same grades."""
     ours = examination.elements
-    return len(ours) == len(wanted) and all(
+    return len(ours) == len(rows) and all(
         element.kind == row["kind"]
         and (element.kind != "attribute" or element.text == row["text"])
         and element.grade is not None
         and abs(element.grade - row["grade"]) <= TOLERANCE
-        for element, row in zip(ours, wanted, strict=True)
+        for element, row in zip(ours, rows, strict=True)
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.install import TORCH, FailedError, at_work, made
+from tools.install import TORCH, FailedError, at_work, make_env
 
 VERSIONS = ("deepspeed==0.19.8", "transformers==5.17.0", "trl==1.16.0", "accelerate==1.15.0")
 
@@ -19,7 +19,7 @@ VERSIONS = ("deepspeed==0.19.8", "transformers==5.17.0", "trl==1.16.0", "acceler
 def main(folder: str) -> int:
     """Install; return an exit status."""
     try:
-        log, pip = made(Path(folder))
+        log, pip = make_env(Path(folder))
         at_work("installing DeepSpeed", [*pip, "install", TORCH, *VERSIONS, "-e", ".[train]"], log)
     except FailedError as error:
         print(error)

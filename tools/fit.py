@@ -50,10 +50,10 @@ def settings_of(config: Path) -> tuple[type, ...]:
     if not config.is_file():
         raise ConfigError(f"there is no file {config}")
     line = config.read_text(encoding="utf-8").partition("\n")[0]
-    named = next((name for name in RECIPES if name in line), None)
-    if named is None:
+    name = next((name for name in RECIPES if name in line), None)
+    if name is None:
         raise ConfigError(f"the first line of {config} does not name one of {', '.join(RECIPES)}")
-    recipe = import_module(named.removesuffix(".py").replace("/", "."))
+    recipe = import_module(name.removesuffix(".py").replace("/", "."))
     settings: tuple[type, ...] = recipe.SETTINGS
     return settings
 
@@ -62,22 +62,22 @@ def table() -> Iterator[str]:
     """A row for each shipped configuration, with GiB of a card, GiB of a machine, GB of a disk."""
     yield HEADER
     for config in shipped():
-        found = check_run(settings_of(config), ["--config", str(config)])
-        if found.run is not None:
-            yield row(config, found)
+        check = check_run(settings_of(config), ["--config", str(config)])
+        if check.run is not None:
+            yield row(config, check)
 
 
-def row(config: Path, found: RunCheck) -> str:
+def row(config: Path, check: RunCheck) -> str:
     """A row of the table."""
-    assert found.run is not None
-    by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(found.run, CARD)}
-    machines, processes = found.there.machines, found.there.processes
+    assert check.run is not None
+    by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(check.run, CARD)}
+    machines, processes = check.there.machines, check.there.processes
     cells = [
         f"`{config.relative_to(ROOT).as_posix()}`",
         f"{machines} x {processes // machines}" if machines > 1 else str(processes),
         *(by_name.get(name, "-") for name in ("generate", "judge", "train")),
-        f"{machine_memory(found.run):.0f} GiB",
-        f"{disk_size(found.run):.0f} GB",
+        f"{machine_memory(check.run):.0f} GiB",
+        f"{disk_size(check.run):.0f} GB",
     ]
     return f"| {' | '.join(cells)} |"
 

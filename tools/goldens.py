@@ -51,9 +51,9 @@ def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
     """The Doc and the clusters that the release was given for one text."""
     from spacy.tokens import Doc
 
-    given = golden["parsed"][side]
-    doc = Doc(vocab, **{name: given[name] for name in COLUMNS})
-    return doc, tuple(tuple((a, b) for a, b in cluster) for cluster in given["clusters"])
+    columns = golden["parsed"][side]
+    doc = Doc(vocab, **{name: columns[name] for name in COLUMNS})
+    return doc, tuple(tuple((a, b) for a, b in cluster) for cluster in columns["clusters"])
 
 
 def expected(golden: Golden, side: str) -> SceneGraph:
@@ -105,9 +105,9 @@ class ReplayJudge(Recorder):
 
     def __init__(self, *goldens: Golden) -> None:
         super().__init__("replay")
-        self.asked: dict[str, set[str]] = {"precision": set(), "recall": set()}
+        self.texts: dict[str, set[str]] = {"precision": set(), "recall": set()}
         self._grades = {(g["generation"], g["reference"]): g["grades"] for g in goldens}
-        self._phrases = {asked: text for g in goldens for asked, text in g["rewrites"].items()}
+        self._phrases = {phrase: text for g in goldens for phrase, text in g["rewrites"].items()}
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The recorded distribution of each question; a failure if there is none."""
@@ -115,11 +115,11 @@ class ReplayJudge(Recorder):
 
     def _recorded(self, request: Question) -> Verdict:
         text, texts = question(request), (request.source.text, request.target.text)
-        self.asked[request.direction].add(text)
+        self.texts[request.direction].add(text)
         pair = texts if request.direction == "precision" else texts[::-1]
-        found = self._grades[pair][request.direction].get(text)
+        probabilities = self._grades[pair][request.direction].get(text)
         never = Failure("error", f"never asked: {text}")
-        return Verdict(tuple(found)) if found else Verdict(None, never)
+        return Verdict(tuple(probabilities)) if probabilities else Verdict(None, never)
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """The recorded phrases."""

@@ -48,7 +48,7 @@ def main(folder: str, extras: str, which: str = "") -> int:
 
 def install(env: Path, extras: str) -> None:
     """Make the environment if it is not there, and install the checkout with these extras."""
-    log, pip = made(env)
+    log, pip = make_env(env)
     if not list(env.glob("lib/*/site-packages/torch")):
         report = env / "torch.json"
         ask = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--report", str(report)]
@@ -63,14 +63,14 @@ def install(env: Path, extras: str) -> None:
 
 def install_oldest(env: Path, extras: str) -> None:
     """The same with the oldest versions that are allowed, and torch as PyPI has it."""
-    log, pip = made(env)
+    log, pip = make_env(env)
     at_work("installing uv", [*pip, "install", "uv"], log)
     uv = [str(env / "bin" / "uv"), "pip", "install", "--python", str(env / "bin" / "python")]
     lowest = [*uv, "--resolution", "lowest-direct", "-e", f".[{extras}]"]
     at_work(f"installing the oldest posh_reward[{extras}]", lowest, log)
 
 
-def made(env: Path) -> tuple[Path, list[str]]:
+def make_env(env: Path) -> tuple[Path, list[str]]:
     """The environment's log and its pip; it is made if it is not there."""
     log = env / "install.log"
     if not (env / "bin" / "python").exists():

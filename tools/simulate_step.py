@@ -28,7 +28,7 @@ from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
 from posh_reward.types import Reply, Verdict
-from tools.bench.asked import Cost, NotingJudge, NotingModel
+from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parsed
 
@@ -42,8 +42,8 @@ EXACT, OPT_IN = 1 / 3, 1 / 6
 
 def rate(default: float, source: str) -> float:
     """A field of ``Rates``: its default, and where that comes from."""
-    made: float = field(default=default, metadata={"source": source})
-    return made
+    value: float = field(default=default, metadata={"source": source})
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +150,13 @@ class Waiting(NotingModel):
         verdicts = {prompt(r, way.preset): answer for r, answer in eager.verdicts}
         phrases = {rewrite_prompt(r, way.preset): answer for r, answer in eager.replies}
 
-        def verdict(asked: Prompt) -> Verdict:
-            known = verdicts.get(asked)
-            return known if known and known.failure is None else verdict_of(quoted_words(asked))
+        def verdict(prompt: Prompt) -> Verdict:
+            answer = verdicts.get(prompt)
+            return answer if answer and answer.failure is None else verdict_of(quoted_words(prompt))
 
-        def phrase(asked: Prompt) -> Reply:
-            known = phrases.get(asked)
-            return known if known and known.text else Reply(raw_phrase(asked))
+        def phrase(prompt: Prompt) -> Reply:
+            answer = phrases.get(prompt)
+            return answer if answer and answer.text else Reply(raw_phrase(prompt))
 
         super().__init__(verdict, phrase, few_calls=way.pace == "brisk")
         self.longest: list[str] = []
@@ -178,7 +178,7 @@ def work(card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat) ->
     (empty,) = chat.encode([Prompt("", "")])
     longest = chat.encode([Prompt("", text) for text in model.longest])
     return Work(
-        model.asked.cost(chat),
+        model.log.cost(chat),
         sum(len(ids) - len(empty) + 1 for ids in longest),
     )
 
@@ -223,24 +223,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("goldens", type=Path, help="goldens.jsonl")
     parser.add_argument("tokenizer", type=Path, help="folder with vocab.json and merges.txt")
     for each in fields(Rates):
-        told = f"{each.metadata['source']} (default {each.default:g})"
+        words = f"{each.metadata['source']} (default {each.default:g})"
         flag = f"--{each.name.replace('_', '-')}"
-        parser.add_argument(flag, type=float, default=each.default, help=told.replace("%", "%%"))
+        parser.add_argument(flag, type=float, default=each.default, help=words.replace("%", "%%"))
     options = vars(parser.parse_args(arguments))
     goldens, chat = load(options.pop("goldens")), Chat(qwen_tokenizer(options.pop("tokenizer")))
     rates = Rates(**options)
     read = {mended: list(cards(goldens, mended=mended)) for mended in (False, True)}
-    counted: dict[tuple[str, Pace, bool], list[Work]] = {}
+    works: dict[tuple[str, Pace, bool], list[Work]] = {}
     parts = ("prefill", "decoding", "calls", "wake, sleep", "texts")
     counts = f"{'calls':>6}{'requests':>9}{'computed':>10}{'steps':>7}"
     timed = "".join(f"{part:>13}" for part in parts)
     print(f"{'seconds of the slowest card':42}{counts}{timed}{'judging':>8}{'share':>8}")
     for way in WAYS:
         key = way.preset, way.pace, way.cascade
-        if key not in counted:
+        if key not in works:
             on_cards = read[PRESET[way.preset].mended]
-            counted[key] = [work(card, pairs, way, chat) for card, pairs in on_cards]
-        print(line(way, counted[key], rates))
+            works[key] = [work(card, pairs, way, chat) for card, pairs in on_cards]
+        print(line(way, works[key], rates))
 
 
 if __name__ == "__main__":

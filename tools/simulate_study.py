@@ -28,7 +28,7 @@ from posh_reward.study.packets.results import results
 from posh_reward.study.packets.study_records import PacketKey
 
 MODELS = ("sft", "posh-tuned")
-MARKED = (0.10, 0.06)
+MARK_RATES = (0.10, 0.06)
 """Chance that raters mark a word of each."""
 
 
@@ -52,8 +52,8 @@ def main(argv: list[str] | None = None) -> int:
     flags = parser.parse_args(argv)
     true = {axis: getattr(flags, axis) for axis in AXES}
     if flags.models:
-        said, names = describe(flags.models, flags.output, flags.dataset, flags.pairs)
-        generations: list[object] = [said, "--dataset", flags.dataset]
+        texts, names = describe(flags.models, flags.output, flags.dataset, flags.pairs)
+        generations: list[object] = [texts, "--dataset", flags.dataset]
     else:
         names = MODELS
         generations = [*write_generations(flags.output, flags.pairs, flags.seed)]
@@ -63,9 +63,9 @@ def main(argv: list[str] | None = None) -> int:
     if status:
         return status
     key = read_key(key_file, packet)
-    marked = dict(zip(names, MARKED, strict=True))
+    rates = dict(zip(names, MARK_RATES, strict=True))
     opinions = opinions_with(flags.alpha, lean=flags.lean, side=flags.side)
-    crowd = Crowd(true, opinions, marked, flags.seed)
+    crowd = Crowd(true, opinions, rates, flags.seed)
     answers = write_answers(flags.output / "answers", key, crowd)
     pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
     status = command("read", key_file, answers, "--packet", packet, *pages)
@@ -87,10 +87,10 @@ def describe(
     from posh_reward.training.generation import models_by_name
 
     folder.mkdir(parents=True, exist_ok=True)
-    named = models_by_name(models)
-    said = folder / "said.jsonl"
-    generate(GenerationSettings(named, said, dataset, limit=count, max_new_tokens=64))
-    return said, tuple(named)
+    models_ = models_by_name(models)
+    texts = folder / "said.jsonl"
+    generate(GenerationSettings(models_, texts, dataset, limit=count, max_new_tokens=64))
+    return texts, tuple(models_)
 
 
 def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
@@ -109,7 +109,7 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
                 "id": scene.uuid,
                 "model": model,
                 "image": image.name,
-                "generation": said(scene.reference, model, rng),
+                "generation": shortened(scene.reference, model, rng),
                 "reference": scene.reference,
             }
             rows[model].append(json.dumps(row) + "\n")
@@ -119,12 +119,12 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
     return paths
 
 
-def said(reference: str, model: str, rng: random.Random) -> str:
+def shortened(reference: str, model: str, rng: random.Random) -> str:
     """The reference as a model would have it."""
     if model == "sft":
         sentences = reference.split(". ")
-        kept = sentences if len(sentences) == 1 else sentences[:-1]
-        return ". ".join(kept).rstrip(".") + f". The scene is {rng.choice(['calm', 'quiet'])}."
+        some = sentences if len(sentences) == 1 else sentences[:-1]
+        return ". ".join(some).rstrip(".") + f". The scene is {rng.choice(['calm', 'quiet'])}."
     words = reference.split()
     words.pop(rng.randrange(1, len(words) - 1))
     return " ".join(words)

@@ -37,13 +37,13 @@ def main() -> None:
     posh = PoSh()
     scores = posh.score([GENERATION], [REFERENCE])[0]
     read = posh.reader.read([GENERATION, REFERENCE])
-    told = [text for text in read if isinstance(text, Description)]
+    descriptions = [text for text in read if isinstance(text, Description)]
     page = folder / "how_a_score_comes_about.md"
     text = page.read_text(encoding="utf-8")
     text = filled(text, "questions", questions(scores))
     text = filled(text, "scores", summary(scores))
     page.write_text(text, encoding="utf-8")
-    (folder / "worked_example.svg").write_text(drawing(told, scores), encoding="utf-8")
+    (folder / "worked_example.svg").write_text(drawing(descriptions, scores), encoding="utf-8")
 
 
 def filled(page: str, name: str, content: str) -> str:
@@ -75,13 +75,13 @@ def summary(scores: Scores) -> str:
     )
 
 
-def drawing(told: Sequence[Description], scores: Scores) -> str:
+def drawing(descriptions: Sequence[Description], scores: Scores) -> str:
     """Both scene graphs side by side, each element coloured by its grade."""
-    height = 60 + ROW * max(len(each.graph.entities) for each in told)
+    height = 60 + ROW * max(len(each.graph.entities) for each in descriptions)
     columns = [
         f'<g transform="translate({20 + index * WIDTH},46)">{column(each, scores, direction)}</g>'
         f'<text class="t" x="{20 + index * WIDTH}" y="26">{name}</text>'
-        for index, (each, (direction, name)) in enumerate(zip(told, SIDES, strict=True))
+        for index, (each, (direction, name)) in enumerate(zip(descriptions, SIDES, strict=True))
     ]
     style = (
         "text{font:13px system-ui,sans-serif;fill:#1f2328}.t{font-weight:600}"
@@ -100,14 +100,14 @@ def drawing(told: Sequence[Description], scores: Scores) -> str:
     )
 
 
-def column(told: Description, scores: Scores, direction: Direction) -> str:
+def column(description: Description, scores: Scores, direction: Direction) -> str:
     """One graph: entities from top to bottom, relations as arcs to the right of them."""
     grade = {e.spans: e for e in scores.elements if e.direction == direction}
     parts = []
-    for relation in told.graph.relations:
+    for relation in description.graph.relations:
         element = grade.get(relation.spans)
         parts.append(arc(relation.subject, relation.object, relation.text, element))
-    for index, entity in enumerate(told.graph.entities):
+    for index, entity in enumerate(description.graph.entities):
         y = index * ROW
         fill = colour(grade.get(entity.spans))
         parts.append(

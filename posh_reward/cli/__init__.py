@@ -65,11 +65,11 @@ def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=PrintVersion, nargs=0, help="show the version")
-    chosen = parser.add_subparsers(required=True, metavar="COMMAND")
-    wanted = list(COMMANDS) if argv is None else [each for each in argv if each in COMMANDS][:1]
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    names = list(COMMANDS) if argv is None else [each for each in argv if each in COMMANDS][:1]
     for name, (place, words) in COMMANDS.items():
-        command = chosen.add_parser(name, help=words)
-        if name in wanted:
+        command = commands.add_parser(name, help=words)
+        if name in names:
             module, _, function = place.partition(":")
             getattr(import_module(f"posh_reward.cli.{module}"), function)(command)
     return parser

@@ -51,12 +51,12 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
         add_metric(each)
         each.set_defaults(command=partial(calibrate, read))
         add(each)
-        _fitting(each)
+        _fit_flags(each)
         flags.resampling(each, against=False)
         flags.output(each)
 
 
-def _fitting(command: argparse.ArgumentParser) -> None:
+def _fit_flags(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("calibration").add_argument
     add("-o", "--output", metavar="YAML", help="settings of the metric with its weights; those of "
         "the reward, with the balance, go next to it (a.yaml, a.reward.yaml)")  # fmt: skip
@@ -134,14 +134,14 @@ def _scores(data: CalibrationSet, flags: argparse.Namespace) -> tuple[list[Score
     from posh_reward.study.calibration.graded_texts import GradeCache, score_missing
 
     cache = GradeCache.read(Path(flags.scores)) if flags.scores is not None else GradeCache()
-    made: list[PoSh] = []
+    metrics: list[PoSh] = []
 
     def metric() -> PoSh:
-        made[:] = [metric_of(flags)]
-        return made[0]
+        metrics[:] = [metric_of(flags)]
+        return metrics[0]
 
     scores = score_missing(data.pairs, cache, metric, flags.quiet)
-    if not made and flags.output is not None:
+    if not metrics and flags.output is not None:
         # The settings that are saved have to be those of the judge that graded. One that runs
         # elsewhere cannot be made here, nor its signature.
         with suppress(MissingDependencyError):

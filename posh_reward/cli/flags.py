@@ -161,14 +161,14 @@ def read_text(argument: str) -> str:
         ) from None
 
 
-def write_text(shown: str) -> None:
+def write_text(text: str) -> None:
     """Write lines to standard output; characters that it cannot express become ``?``.
 
     Raises:
         OSError: it is closed, or cannot be written.
     """
     output = standard_output()
-    output.write(shown.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
+    output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 
 
 def size(count: int) -> str:

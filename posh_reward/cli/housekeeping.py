@@ -37,12 +37,12 @@ is overwritten."""
 def add_store(command: argparse.ArgumentParser) -> None:
     """Add ``store info`` and ``store clear``."""
     described(command, STORE)
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
-    info = described(chosen.add_parser("info", help="show what is in it"), "Shows rows and bytes.")
+    add = command.add_subparsers(required=True, metavar="COMMAND").add_parser
+    info = described(add("info", help="show what is in it"), "Shows rows and bytes.")
     info.add_argument("path", metavar="PATH", help="the store")
     info.add_argument("--json", action="store_true", help="for programs")
     info.set_defaults(command=show_store)
-    clear = described(chosen.add_parser("clear", help="remove what is in it"), CLEAR)
+    clear = described(add("clear", help="remove what is in it"), CLEAR)
     clear.add_argument("path", metavar="PATH", help="the store")
     clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
     clear.add_argument("--space", metavar="TEXT", default="", help="only spaces with this text in "
@@ -63,8 +63,8 @@ def show_store(flags: argparse.Namespace) -> int:
     """Print what a store holds."""
     from posh_reward.store.store_admin import survey
 
-    found = survey(flags.path)
-    write_text(json.dumps(asdict(found), indent=2) if flags.json else listing(found))
+    summary = survey(flags.path)
+    write_text(json.dumps(asdict(summary), indent=2) if flags.json else listing(summary))
     return OK
 
 
@@ -82,8 +82,8 @@ def listing(survey: Survey) -> str:
     """A store's holdings in columns, with their sum."""
     rows = [(each.kind, f"{each.rows:,}", size(each.bytes), each.space) for each in survey.holdings]
     whole = sum(each.rows for each in survey.holdings)
-    held = sum(each.bytes for each in survey.holdings)
-    rows = [("kind", "rows", "size", "space"), *rows, ("all", f"{whole:,}", size(held), "")]
+    total = sum(each.bytes for each in survey.holdings)
+    rows = [("kind", "rows", "size", "space"), *rows, ("all", f"{whole:,}", size(total), "")]
     kinds, counts, sizes = (max(len(row[column]) for row in rows) for column in range(3))
     lines = [
         f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()

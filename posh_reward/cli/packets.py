@@ -187,8 +187,8 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
         column = columns.model or "model"
         rows_of_file = rows_with_models(rows, column, file.stem if several else None)
         for number, row in enumerate(rows_of_file):
-            for flag, wanted in needed.items() if number == 0 else ():
-                check_column(row, shown(str(file)), flag, wanted)
+            for flag, name in needed.items() if number == 0 else ():
+                check_column(row, shown(str(file)), flag, name)
             yield row
 
 

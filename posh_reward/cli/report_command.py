@@ -94,9 +94,9 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     format = format_of(flags.scores, flags.format, flags.delimiter)
     with (
         open_table(flags.scores, format) as rows,
-        tqdm(rows, desc="report", unit="pair") as counted,
+        tqdm(rows, desc="report", unit="pair") as bar,
     ):
-        yield iter(counted)
+        yield iter(bar)
 
 
 def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
@@ -109,8 +109,8 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     page = report_page(contents, flags.title or TITLE, baseline, plots)
     if len(contents.models) > 1:
         ranked = best_first(contents.tally.standings())
-        compared = gains_table(contents.gains(baseline), baseline)
-        print(f"{leaderboard(ranked)}\n\n{compared}", file=sys.stderr)
+        comparison = gains_table(contents.gains(baseline), baseline)
+        print(f"{leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
     return page
 
 
@@ -118,12 +118,12 @@ def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
     """Plots for a page about several models, if Matplotlib is there; and for a folder."""
     from posh_reward.study.pages.model_plots import drawn, model_plots, save_plots
 
-    shown = len(tally.models) > 1 and find_spec("matplotlib") is not None
-    plots = model_plots(tally) if shown or folder else []
+    several = len(tally.models) > 1 and find_spec("matplotlib") is not None
+    plots = model_plots(tally) if several or folder else []
     if folder:
         for path in save_plots(plots, Path(folder)):
             print(f"wrote {str(path)!r}", file=sys.stderr)
-    return [(plot.what, drawn(plot, "svg")) for plot in plots] if shown else []
+    return [(plot.what, drawn(plot, "svg")) for plot in plots] if several else []
 
 
 def _write_page(page: bytes, output: str) -> None:

@@ -145,8 +145,8 @@ def explain(flags: argparse.Namespace) -> int:
     if not is_english(scores.reference):
         print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    shown = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
-    write_text(shown)
+    text = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
+    write_text(text)
     return OK if scores.failure is None else UNSCORED
 
 
@@ -154,5 +154,5 @@ def _color(choice: str) -> bool:
     """Return True to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
     if choice != "auto":
         return choice == "always"
-    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return bool(wanted and sys.stdout and sys.stdout.isatty())
+    allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return bool(allowed and sys.stdout and sys.stdout.isatty())

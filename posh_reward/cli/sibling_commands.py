@@ -59,8 +59,8 @@ TASKS = ("captioning", "vqa", "vdu", "reg")
 def add_harmonic(command: argparse.ArgumentParser) -> None:
     """Add ``harmonic score``."""
     described(command, HARMONIC)
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
-    score = described(chosen.add_parser("score", help="score texts"), HARMONIC_SCORE)
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    score = described(commands.add_parser("score", help="score texts"), HARMONIC_SCORE)
     add_files(score)
     add_columns(score, "generation", image="which is looked at")
     score.add_argument("--question", metavar="COLUMN", help="what the texts answer, in tasks vqa "
@@ -82,8 +82,8 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 def add_rubric(command: argparse.ArgumentParser) -> None:
     """Add ``rubric score``."""
     described(command, RUBRIC)
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
-    score = described(chosen.add_parser("score", help="judge texts"), RUBRIC_SCORE)
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    score = described(commands.add_parser("score", help="judge texts"), RUBRIC_SCORE)
     add_files(score)
     add_columns(score, "generation", "reference")
     score.add_argument("--question", metavar="COLUMN", help="what each text answers; default: the "
@@ -138,10 +138,10 @@ def score_rubric(flags: argparse.Namespace) -> int:
 def _rubric_line(rubric: Rubric) -> str:
     """Name the rubric, so that nobody takes the default for their own."""
     metrics = ", ".join(f"{each.name} {each.title}" for each in rubric.metrics)
-    said = on_one_line(
+    line = on_one_line(
         f"rubric {rubric.name}, {rubric.lowest} to {rubric.highest} points: {metrics}"
     )
-    return fill(said, 90)
+    return fill(line, 90)
 
 
 def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:
@@ -178,10 +178,10 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 def add_prove(command: argparse.ArgumentParser) -> None:
     """Add ``prove make``, ``prove verify`` and ``prove score``."""
     described(command, PROVE)
-    chosen = command.add_subparsers(required=True, metavar="COMMAND")
-    _add_make(described(chosen.add_parser("make", help="write verified questions"), MAKE))
-    _add_verify(described(chosen.add_parser("verify", help="run pairs' programs again"), VERIFY))
-    _add_score(described(chosen.add_parser("score", help="score responses"), PROVE_SCORE))
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    _add_make(described(commands.add_parser("make", help="write verified questions"), MAKE))
+    _add_verify(described(commands.add_parser("verify", help="run pairs' programs again"), VERIFY))
+    _add_score(described(commands.add_parser("score", help="score responses"), PROVE_SCORE))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:

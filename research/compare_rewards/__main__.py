@@ -50,12 +50,12 @@ def main(argv: list[str] | None = None) -> None:
         show_pays(flags)
     else:
         if flags.command == "train":
-            wanted = [
+            plan = [
                 runs.Run(reward, seed, flags.dataset, flags.noise)
                 for seed in flags.seeds
                 for reward in flags.rewards
             ]
-            runs.run_all(flags.model, flags.output, wanted)
+            runs.run_all(flags.model, flags.output, plan)
         show_runs(flags)
 
 
@@ -82,11 +82,11 @@ def _showing(command: argparse.ArgumentParser) -> None:
 
 def show_pays(flags: argparse.Namespace) -> None:
     """Print the table of ``pays``, and write it where it is wanted."""
-    found = pays.pays(PoSh(), pays.cases(pays.read_items(flags.planted)))
-    table = str(pays.table(found))
+    rows = pays.pays(PoSh(), pays.cases(pays.read_items(flags.planted)))
+    table = str(pays.table(rows))
     print(table)
     if flags.json:
-        flags.json.write_text(json.dumps([asdict(paid) for paid in found], indent=2) + "\n")
+        flags.json.write_text(json.dumps([asdict(paid) for paid in rows], indent=2) + "\n")
     if flags.page:
         write_between(flags.page, "pays", table)
 

@@ -47,11 +47,11 @@ class NoisyJudge:
     def _off(self, request: Question, verdict: Verdict) -> Verdict:
         if verdict.grade is None:
             return verdict
-        asked = (
+        fields = (
             request.direction, request.kind, request.identifier, request.text, request.other,
             request.source.text, request.target.text,
         )  # fmt: skip
-        rng = random.Random(hashlib.sha256(repr(asked).encode()).digest())
+        rng = random.Random(hashlib.sha256(repr(fields).encode()).digest())
         grade = verdict.grade + rng.gauss(0.0, self._deviation)
         return verdict_of(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
 

@@ -90,26 +90,26 @@ def half(text: str) -> str:
 
 def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Paid]:
     """Mean pay of each of the ``cases``, the highest f1 reward first."""
-    found = []
+    rows = []
     for name, pairs in texts.items():
         answers = [without_thoughts(generation) for generation, _ in pairs]
-        scored = posh.score(answers, [reference for _, reference in pairs])
-        axes = [shape_axes(each, SEPARATE) or (0.0, 0.0) for each in scored]
-        found.append(
+        scores = posh.score(answers, [reference for _, reference in pairs])
+        axes = [shape_axes(each, SEPARATE) or (0.0, 0.0) for each in scores]
+        rows.append(
             Paid(
                 name,
-                {axis: fmean(getattr(each, axis) for each in scored) for axis in AXES},
+                {axis: fmean(getattr(each, axis) for each in scores) for axis in AXES},
                 {
-                    setting: fmean(shape(each, shaping) or 0.0 for each in scored)
+                    setting: fmean(shape(each, shaping) or 0.0 for each in scores)
                     for setting, shaping in SETTINGS.items()
                 },
                 (fmean(p for p, _ in axes), fmean(r for _, r in axes)),
             )
         )
-    return sorted(found, key=lambda paid: -paid.rewards["f1"])
+    return sorted(rows, key=lambda paid: -paid.rewards["f1"])
 
 
-def table(found: Sequence[Paid]) -> Table:
+def table(cases: Sequence[Paid]) -> Table:
     """Markdown: scores of the metric, then what each setting pays."""
     head = ["text", "precision / recall / f1", *SETTINGS, "`separate`: precision / recall"]
     rows = [
@@ -119,7 +119,7 @@ def table(found: Sequence[Paid]) -> Table:
             *(f"{reward:.3f}" for reward in paid.rewards.values()),
             " / ".join(f"{reward:.3f}" for reward in paid.separate),
         ]
-        for paid in found
+        for paid in cases
     ]
     return Table(head, rows)
 

@@ -54,13 +54,13 @@ class Arm:
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
     """Runs that differ in their seeds alone, together."""
-    found: defaultdict[tuple[str, float, str], list[Row]] = defaultdict(list)
+    by_key: defaultdict[tuple[str, float, str], list[Row]] = defaultdict(list)
     for row in rows:
         run = Run(**row["run"])
-        found[run.dataset, run.noise, run.reward].append(row)
+        by_key[run.dataset, run.noise, run.reward].append(row)
     return [
         Arm(reward, dataset, noise, sorted(some, key=lambda row: row["run"]["seed"]))
-        for (dataset, noise, reward), some in sorted(found.items())
+        for (dataset, noise, reward), some in sorted(by_key.items())
     ]
 
 
@@ -84,12 +84,12 @@ def over_seeds(arm: Arm, axis: str) -> str:
 
 def by_run(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the SFT model on the same images."""
-    found = list(rows)
-    names = noted(found)
+    rows_ = list(rows)
+    names = noted(rows_)
     lines = [
         [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in names),
          f"{row['words']:.1f}"]
-        for arm in arms(found) for row in arm.rows
+        for arm in arms(rows_) for row in arm.rows
     ]  # fmt: skip
     return Table(["reward", "seed", *names, "words"], lines)
 
@@ -101,22 +101,22 @@ def noted(rows: Sequence[Row]) -> list[str]:
 
 def cell(row: Row, name: str) -> str:
     """A run's difference to the SFT model; empty where an older run did not note it."""
-    return shown(Interval(**row["gains"][name])) if name in row["gains"] else ""
+    return in_words(Interval(**row["gains"][name])) if name in row["gains"] else ""
 
 
-def shown(interval: Interval) -> str:
+def in_words(interval: Interval) -> str:
     """A difference with its interval; bold where the interval excludes 0."""
     return f"**{interval}**" if interval.excludes_zero else str(interval)
 
 
 def against_f1(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the run on f1 that has the same seed and data."""
-    found = list(rows)
-    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in found if is_f1(row)}
-    names = noted(found)
+    rows_ = list(rows)
+    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in rows_ if is_f1(row)}
+    names = noted(rows_)
     lines = [
         [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in names)]
-        for arm in arms(row for row in found if not is_f1(row))
+        for arm in arms(row for row in rows_ if not is_f1(row))
         for row in arm.rows
         if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
     ]
@@ -132,7 +132,7 @@ def over(row: Row, rival: Row, name: str) -> str:
     """Difference between two runs' descriptions, image by image; above 0 the first is better."""
     if name not in row["scores"] or name not in rival["scores"]:
         return ""
-    return shown(paired_difference(row["scores"][name], rival["scores"][name]))
+    return in_words(paired_difference(row["scores"][name], rival["scores"][name]))
 
 
 def by_spread(rows: Iterable[Row]) -> Table:
@@ -153,10 +153,10 @@ def plot_spreads(rows: Iterable[Row], path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    found = [arm for arm in arms(rows) if ":" not in arm.reward]
-    figure = Figure(figsize=(3.6 * len(found), 3), layout="constrained")
-    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for panel, arm in zip(panels, found, strict=True):
+    arms_ = [arm for arm in arms(rows) if ":" not in arm.reward]
+    figure = Figure(figsize=(3.6 * len(arms_), 3), layout="constrained")
+    panels = figure.subplots(1, len(arms_), sharey=True, squeeze=False)[0]
+    for panel, arm in zip(panels, arms_, strict=True):
         for axis in ("precision", "recall"):
             seeds = (row["spreads"][axis] for row in arm.rows)
             means = [fmean(values) for values in zip(*seeds, strict=True)]
@@ -172,11 +172,11 @@ def plot_gains(rows: Iterable[Row], path: Path) -> None:
     """Gains of each run, mistakes over omissions: a point a run, a colour a reward."""
     from matplotlib.figure import Figure
 
-    found = arms(rows)
+    arms_ = arms(rows)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     panel = figure.subplots()
     panel.axhline(0, color="#8c959f", linewidth=0.8)
-    for place, arm in enumerate(found):
+    for place, arm in enumerate(arms_):
         mistakes, omissions, _ = ([r["gains"][axis]["mean"] for r in arm.rows] for axis in AXES)
         panel.scatter(omissions, mistakes, color=COLOURS[place % len(COLOURS)], s=36,
                       marker=MARKERS[place // len(COLOURS)],

@@ -64,10 +64,11 @@ class Run:
     def flags(self) -> list[str]:
         """Of the recipe."""
         objective, *fields = self.reward.split(":")
-        known = [f"witness={self.dataset}" if f == "witness=oracle" else f for f in fields]
-        chosen = [word for field in known for word in f"--{field}".split("=", 1)]
+        witness = f"witness={self.dataset}"  # the oracle knows the very scenes that are trained on
+        options = [witness if field == "witness=oracle" else field for field in fields]
+        words = [word for option in options for word in f"--{option}".split("=", 1)]
         return [
-            "--objective", objective, *chosen,
+            "--objective", objective, *words,
             "--seed", str(self.seed), "--dataset_name", self.dataset,
         ]  # fmt: skip
 
@@ -112,10 +113,10 @@ def dapo(noise: float, argv: list[str]) -> None:
     """The recipe, with its judge made worse by ``noise``."""
     from recipes import dapo_posh
 
-    made = dapo_posh.make_reward
+    make = dapo_posh.make_reward
 
     def make_reward(script: Any) -> Any:
-        reward = made(script)
+        reward = make(script)
         reward.posh = noisy(reward.posh, noise)
         return reward
 
@@ -130,12 +131,12 @@ def outcome(model: Path, folder: Path, dataset: str) -> Row:
     after = held_out(folder, folder / "held_out", images)
     gains = {axis: difference(after, before, axis) for axis in AXES}
     gains[TRUE] = paired_difference(true_details(after), true_details(before))
-    [standing] = standings(after)
+    [row] = standings(after)
     return {
         "scores": {**by_image(after), TRUE: true_details(after)},
         "gains": {name: asdict(gain) for name, gain in gains.items()},
-        "means": {axis: standing.axes[axis].mean for axis in AXES},
-        "words": standing.words,
+        "means": {axis: row.axes[axis].mean for axis in AXES},
+        "words": row.words,
         "spreads": spreads(folder / "completions"),
     }
 
@@ -161,13 +162,13 @@ def true_details(rows: Sequence[Row]) -> list[float]:
 
 def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     """Greedy descriptions of the test split, scored by POSH as published; kept by ``stem``."""
-    said, scored = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
+    texts, scores = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
-    generate(GenerationSettings(models, said, dataset, batch_size=64, max_new_tokens=64))
+    generate(GenerationSettings(models, texts, dataset, batch_size=64, max_new_tokens=64))
     score_table(
-        PoSh(), str(said), str(scored), TableSettings(Columns(id="id"), quiet=True), elements=True
+        PoSh(), str(texts), str(scores), TableSettings(Columns(id="id"), quiet=True), elements=True
     )
-    return read_journal(scored)
+    return read_journal(scores)
 
 
 def spreads(folder: Path) -> dict[str, list[float]]:
@@ -179,19 +180,19 @@ def spreads(folder: Path) -> dict[str, list[float]]:
     """
     from pyarrow.parquet import read_table
 
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for path in sorted(folder.glob("*.parquet")):
         step = read_table(path)
         precision, recall, advantage = (
             centred(step[column].to_numpy())
             for column in ("posh_precision", "posh_recall", "advantage")
         )
-        found["precision"].append(spread(precision))
-        found["recall"].append(spread(recall))
-        found["correlation"].append(correlation(precision, recall))
-        found["follows_precision"].append(correlation(advantage, precision))
-        found["follows_recall"].append(correlation(advantage, recall))
-    return dict(found)
+        values["precision"].append(spread(precision))
+        values["recall"].append(spread(recall))
+        values["correlation"].append(correlation(precision, recall))
+        values["follows_precision"].append(correlation(advantage, precision))
+        values["follows_recall"].append(correlation(advantage, recall))
+    return dict(values)
 
 
 def centred(values: Values) -> Values:
@@ -208,8 +209,8 @@ def spread(groups: Values) -> float:
 
 def correlation(some: Values, others: Values) -> float:
     """Of two figures over all completions that have both."""
-    known = ~(np.isnan(some) | np.isnan(others))
-    return float(np.corrcoef(some[known], others[known])[0, 1])
+    both = ~(np.isnan(some) | np.isnan(others))
+    return float(np.corrcoef(some[both], others[both])[0, 1])
 
 
 def slug(text: str) -> str:

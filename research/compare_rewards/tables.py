@@ -27,9 +27,9 @@ def write_between(page: Path, mark: str, text: str) -> None:
         SystemExit: the page lacks the marks.
     """
     old = page.read_text(encoding="utf-8")
-    opened, closed = f"<!-- {mark} -->", f"<!-- /{mark} -->"
-    between = re.compile(f"{re.escape(opened)}.*?{re.escape(closed)}", re.DOTALL)
+    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    between = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
     if not between.search(old):
-        raise SystemExit(f"{page} has no {opened} ... {closed} to write into")
-    new = between.sub(lambda _: f"{opened}\n{text}\n{closed}", old)
+        raise SystemExit(f"{page} has no {start} ... {end} to write into")
+    new = between.sub(lambda _: f"{start}\n{text}\n{end}", old)
     page.write_text(new, encoding="utf-8")

@@ -124,11 +124,11 @@ def correlation(scores: Table, model: str, kind: str) -> Row:
 def unlike(scores: Table) -> list[str]:
     """List the cells of Figure 9 that do not follow from the tables."""
     return [
-        f"{model} {name}: {found[name]:.1f}, printed {printed[name]:.1f}"
+        f"{model} {name}: {ours[name]:.1f}, printed {printed[name]:.1f}"
         for model, printed in read_published().items()
-        for found in [accuracy(scores, model, PAPERS)]
+        for ours in [accuracy(scores, model, PAPERS)]
         for name in COLUMNS
-        if f"{found[name]:.1f}" != f"{printed[name]:.1f}"
+        if f"{ours[name]:.1f}" != f"{printed[name]:.1f}"
     ]
 
 
@@ -173,10 +173,10 @@ def draw(scores: Table, path: Path) -> None:
     """Draw the accuracies by both ranges, a panel for each model."""
     from matplotlib.figure import Figure
 
-    chosen = models(scores)
+    names = models(scores)
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     panels = figure.subplots(2, 2, sharey=True).flat
-    for axes, model in zip(panels, chosen, strict=True):
+    for axes, model in zip(panels, names, strict=True):
         _panel(axes, scores, model)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
@@ -190,8 +190,8 @@ def _panel(axes: Axes, scores: Table, model: str) -> None:
         (-0.2, PAPERS, "#8c959f", "range 15 in every column (the paper's Fig. 9)"),
         (0.2, OWN, "#0969da", "each column's own range"),
     ):
-        found = accuracy(scores, model, ranges)
-        bars = axes.bar(places + by, [found[n] for n in COLUMNS], 0.4, color=colour, label=label)
+        ours = accuracy(scores, model, ranges)
+        bars = axes.bar(places + by, [ours[n] for n in COLUMNS], 0.4, color=colour, label=label)
         axes.bar_label(bars, fmt="%.0f", fontsize=7, padding=1)
     axes.set_title(model, fontsize=10, loc="left")
     axes.set_xticks(places, COLUMNS)

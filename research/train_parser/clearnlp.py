@@ -241,11 +241,11 @@ def conjunction_chains(tree: Tree) -> None:
 
 def labels(tree: Tree) -> None:
     """Names the ClearNLP label of every word; see ``labels.clear_label``."""
-    named = [
+    labels_ = [
         clear_label(word, None if word.head == ROOT else tree[word.head], index, tree)
         for index, word in enumerate(tree)
     ]
-    for word, label in zip(tree, named, strict=True):
+    for word, label in zip(tree, labels_, strict=True):
         word.dep = label
 
 

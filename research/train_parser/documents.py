@@ -19,7 +19,7 @@ from research.train_parser.conllu import ROOT, Tree, read_conllu
 
 def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
     """(document, ClearNLP tree) of each sentence; on spaCy's own tokens if ``nlp`` is given."""
-    found = []
+    trees = []
     for sentence in read_conllu(path):
         tree: Tree | None = convert(sentence.words)
         if nlp is not None and tree is not None:
@@ -32,8 +32,8 @@ def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
                 if tree is not None:
                     punctuation(tree)
         if tree is not None:
-            found.append((sentence.document, tree))
-    return found
+            trees.append((sentence.document, tree))
+    return trees
 
 
 def grouped(sentences: Sequence[tuple[str, Tree]], sizes: Sequence[int]) -> Iterator[list[Tree]]:

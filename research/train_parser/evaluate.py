@@ -29,7 +29,7 @@ KEEP_LEMMA = ("PRON", "DET", "PROPN", "NUM", "PUNCT", "SYM", "X")
 """Treebank and ``en_core_web`` differ here (*her*: *she*), so these lemmas are not counted."""
 
 
-SHOWN = ("POS", "tag", "lemma", "UAS", "LAS")
+FIGURES = ("POS", "tag", "lemma", "UAS", "LAS")
 
 
 def parsed(nlp: Language, gold: Sequence[Doc], split: bool) -> list[Doc]:
@@ -63,7 +63,7 @@ def figures(gold: Sequence[Doc], guess: Sequence[Doc]) -> tuple[dict[str, float]
             total[name] += 1
             right[name] += good
     spans = [_sentences(docs) for docs in (gold, guess)]
-    result = {name: 100 * right[name] / total[name] for name in SHOWN
+    result = {name: 100 * right[name] / total[name] for name in FIGURES
               if total[name]}  # fmt: skip
     result["sentences F1"] = 200 * len(spans[0] & spans[1]) / (len(spans[0]) + len(spans[1]))
     rows = [name.split()[1] for name, _ in total.most_common() if name.startswith("label")]
@@ -112,9 +112,9 @@ def main() -> None:
     options.add_argument("data", type=Path, help="folder with ud_ewt")
     options.add_argument("--parser", default="embedded")
     options.add_argument("--labels", action="store_true", help="LAS by label too")
-    chosen = options.parse_args()
-    nlp = load_parser(chosen.parser)
-    sets = {f"EWT {name}": treebank(chosen.data / "ud_ewt" / f"{name}.conllu")
+    flags = options.parse_args()
+    nlp = load_parser(flags.parser)
+    sets = {f"EWT {name}": treebank(flags.data / "ud_ewt" / f"{name}.conllu")
             for name in ("dev", "test")}  # fmt: skip
     if PLANTED_GOLD.exists():
         sets["planted"] = planted_gold()
@@ -123,7 +123,7 @@ def main() -> None:
             gold = [as_doc(nlp, group) for group in grouped(trees, sizes)]
             values, table = figures(gold, parsed(nlp, gold, mode == "documents"))
             print(line(f"{name}, {mode}", values), flush=True)
-            if chosen.labels and mode == "single":
+            if flags.labels and mode == "single":
                 print("   ", table)
     texts = [doc.text for doc in (as_doc(nlp, g) for g in grouped(sets["EWT dev"], (12,)))]
     print(f"words/s {words_per_second(nlp, texts[:60]):.0f}")

@@ -61,16 +61,16 @@ def examples(
 def batches(data: Sequence[TrainingRow], rng: random.Random) -> Iterator[list[TrainingRow]]:
     """Batches of sentences of similar length, longest first in each, in random order."""
     order = sorted(data, key=lambda example: len(example.rows) + rng.random() * 4, reverse=True)
-    found: list[list[TrainingRow]] = []
+    groups: list[list[TrainingRow]] = []
     current: list[TrainingRow] = []
     for example in order:
         if current and len(current[0].rows) * (len(current) + 1) > WORDS_PER_BATCH:
-            found.append(current)
+            groups.append(current)
             current = []
         current.append(example)
-    found.append(current)
-    rng.shuffle(found)
-    for batch in found:
+    groups.append(current)
+    rng.shuffle(groups)
+    for batch in groups:
         yield sorted(batch, key=lambda example: -len(example.rows))
 
 
@@ -122,19 +122,19 @@ def fit(
     counts = Counter(word for example in data for word in example.words)
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.rate, betas=(0.9, 0.98))
     average = network.weights()
-    start, step, done = time.monotonic(), 0, 0.0
+    start, step, progress = time.monotonic(), 0, 0.0
     for epoch in range(schedule.epochs):
         network.train()
         for batch in batches(data, rng):
             spent = (
                 (time.monotonic() - start) / (60 * schedule.minutes) if schedule.minutes else 0.0
             )
-            rate = min(1.0, (step + 1) / 200) * max(0.02, 1 - max(done, spent))
+            rate = min(1.0, (step + 1) / 200) * max(0.02, 1 - max(progress, spent))
             for group in optimizer.param_groups:
                 group["lr"] = schedule.rate * rate
             _step(network, optimizer, tensors(batch, counts, rng))
             step += 1
-            done += len(batch) / (len(data) * schedule.epochs)
+            progress += len(batch) / (len(data) * schedule.epochs)
             if step % 5 == 0:
                 average = averaged(average, network.weights(), step // 5)
         minutes = (time.monotonic() - start) / 60

@@ -62,9 +62,9 @@ class Network(nn.Module):
         """(real words, labels) scores for the given heads."""
         dependents = self.drop(leaky_relu(self.label_dep(states[:, 1:]), 0.1))[real]
         governors = self.drop(leaky_relu(self.label_head(states), 0.1))
-        chosen = governors.gather(1, heads.unsqueeze(-1).expand(-1, -1, LABEL))[real]
+        head = governors.gather(1, heads.unsqueeze(-1).expand(-1, -1, LABEL))[real]
         mixed = torch.einsum("nd,ldh->nlh", _with_one(dependents), self.label)
-        return torch.einsum("nlh,nh->nl", mixed, _with_one(chosen))
+        return torch.einsum("nlh,nh->nl", mixed, _with_one(head))
 
     def loss(self, rows: Tensor, lengths: Tensor, heads: Tensor, deps: Tensor,
              tags: Tensor) -> Tensor:  # fmt: skip
@@ -83,8 +83,8 @@ class Network(nn.Module):
 
     def weights(self) -> Parameters:
         """Arrays by the names that ``posh_reward.graph.parser.biaffine`` uses."""
-        named = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
-        return {_plain(name): value for name, value in named.items()}
+        arrays = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
+        return {_plain(name): value for name, value in arrays.items()}
 
     def load(self, weights: Parameters) -> None:
         """Take arrays named as by ``weights``."""

@@ -58,22 +58,22 @@ class Phrases:
 
     def modifiers(self) -> list[Node]:
         """None to three adjectives, colours or participles, with or without a comma."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         for _ in range(self.rng.choice([0, 0, 0, 1, 1, 1, 1, 2, 2, 3])):
             kind = self.rng.random()
-            if found and self.chance(0.4):
-                found.append(comma())
+            if nodes and self.chance(0.4):
+                nodes.append(comma())
             if kind < 0.4:
-                found.append(Node(self.one(lex.ADJECTIVES), "ADJ", "JJ", "amod"))
+                nodes.append(Node(self.one(lex.ADJECTIVES), "ADJ", "JJ", "amod"))
             elif kind < 0.7:
-                found += self.color()
+                nodes += self.color()
             elif kind < 0.88:
                 adverb = [Node(self.one(lex.ADVERBS), "ADV", "RB", "advmod")]
                 left = adverb if self.chance(0.2) else []
-                found.append(Node(self.one(lex.PARTICIPLES), "VERB", "VBN", "amod", left))
+                nodes.append(Node(self.one(lex.PARTICIPLES), "VERB", "VBN", "amod", left))
             else:
-                found.append(Node(self.one(lex.ACTIVE), "VERB", "VBG", "amod"))
-        return found
+                nodes.append(Node(self.one(lex.ACTIVE), "VERB", "VBG", "amod"))
+        return nodes
 
     def noun(self, words: list[str], plural: bool, article: bool = True) -> Node:
         """*the two tall women*; *a market square*."""

@@ -37,9 +37,9 @@ def lemma_tables(sentences: Sequence[Sequence[Word]], texts: Iterable[str]) -> T
             counts.setdefault((word.upos, word.tag, low), Counter())[word.lemma.lower()] += 1
             if word.lemma.isalpha():
                 words.add(word.lemma.lower())
-    seen = Counter(token for text in texts for token in text.split())
+    tokens = Counter(token for text in texts for token in text.split())
     words |= {
-        token for token, count in seen.items()
+        token for token, count in tokens.items()
         if count > 1 and token.isalpha() and token.islower() and not token.endswith(INFLECTED)
     }  # fmt: skip
     forms = {}
@@ -91,12 +91,12 @@ LONGEST = 60
 def confident(network: Network, sentences: Sequence[Sequence[str]]) -> list[TrainingRow]:
     """Examples of the sentences of 4 to ``LONGEST`` words, unsure words masked with -1."""
     network.eval()
-    kept = sorted((s for s in sentences if 4 <= len(s) <= LONGEST), key=len, reverse=True)
-    found: list[TrainingRow] = []
+    inputs = sorted((s for s in sentences if 4 <= len(s) <= LONGEST), key=len, reverse=True)
+    rows: list[TrainingRow] = []
     with torch.no_grad():
-        for start in range(0, len(kept), 32):
-            found += _batch(network, kept[start : start + 32])
-    return found
+        for start in range(0, len(inputs), 32):
+            rows += _batch(network, inputs[start : start + 32])
+    return rows
 
 
 def _batch(network: Network, sentences: Sequence[Sequence[str]]) -> list[TrainingRow]:

@@ -127,12 +127,12 @@ def main() -> None:
     options.add_argument("data", type=Path, help="folder with ud_ewt, ud_pud, iiw, nga, gap")
     options.add_argument("output", type=Path, help="folder of the pipeline")
     options.add_argument("--minutes", type=float, help="limit of each round (default: none)")
-    chosen = options.parse_args()
+    flags = options.parse_args()
     torch.set_num_threads(1)
     nlp = spacy.blank("en")
-    folder = chosen.data / "ud_ewt"
+    folder = flags.data / "ud_ewt"
     trees = treebank(folder / "train.conllu", nlp)
-    trees += treebank(chosen.data / "ud_pud" / "pud.conllu", nlp)
+    trees += treebank(flags.data / "ud_pud" / "pud.conllu", nlp)
     split = trees + generated(1000, seed=2)
     add_senter(nlp, [as_doc(nlp, group) for group in grouped(split, (1, 3, 6, 10))])
     gold = [tree for _, tree in trees]
@@ -143,12 +143,12 @@ def main() -> None:
         trial = with_parser(spacy.blank("en"), weights, names)
         return line("EWT dev", figures(dev, parsed(trial, dev, split=False))[0])
 
-    museum, snippets = museum_texts(chosen.data), prose(chosen.data)
+    museum, snippets = museum_texts(flags.data), prose(flags.data)
     raw = raw_sentences(nlp, museum + random.Random(0).sample(snippets, 300))
-    weights = network_for(gold, raw, names, chosen.minutes, report)
+    weights = network_for(gold, raw, names, flags.minutes, report)
     with_lemmatizer(with_parser(nlp, weights, names), lemma_tables(gold, museum + snippets))
     nlp.meta.update(META)
-    swapped_in(nlp, chosen.output)
+    swapped_in(nlp, flags.output)
 
 
 if __name__ == "__main__":

@@ -68,15 +68,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, help="write the table between its marks there")
     parser.add_argument("--report", type=Path, help="write a page with marked texts there")
     flags = parser.parse_args(argv)
-    found = study(flags.images, flags.seed)
-    shown = str(table(found))
-    print(shown)
+    cases = study(flags.images, flags.seed)
+    text = str(table(cases))
+    print(text)
     if flags.page:
-        write_between(flags.page, "witness", shown)
+        write_between(flags.page, "witness", text)
     if flags.report:
         scenes = images(flags.images, flags.seed)
-        shown = marked(scenes, oracle(flags.images, flags.seed))
-        flags.report.write_text(shown, encoding="utf-8")
+        text = marks_page(scenes, oracle(flags.images, flags.seed))
+        flags.report.write_text(text, encoding="utf-8")
 
 
 def images(count: int, seed: int) -> list[Scene]:
@@ -93,28 +93,28 @@ def study(count: int, seed: int) -> list[Case]:
     """All texts with their scores; the witness was asked about everything."""
     scenes = images(count, seed)
     texts = scene_texts(scenes)
-    shown = [draw(scene) for scene in scenes]
+    drawings = [draw(scene) for scene in scenes]
 
-    def scored(kind: str, errs: float) -> list[Scores]:
+    def scores_of(kind: str, errs: float) -> list[Scores]:
         posh = PoSh(witness=ErringWitness(oracle(count, seed), errs), supported=HIGHEST_GRADE)
         return posh.score(
             [each.text for each in texts],
             [REFERENCES[kind](scenes[each.image]) for each in texts],
-            [shown[each.image] for each in texts],
+            [drawings[each.image] for each in texts],
         )
 
     kinds = [(kind, 0.0) for kind in REFERENCES] + [("uneven", rate) for rate in ERRORS]
-    return [Case(kind, errs, texts, scored(kind, errs)) for kind, errs in kinds]
+    return [Case(kind, errs, texts, scores_of(kind, errs)) for kind, errs in kinds]
 
 
 def at_bar(scores: Scores, bar: float) -> list[Element]:
     """The generation's elements as they are graded with this bar."""
-    found = [element for element in scores.elements if element.direction == "precision"]
+    elements = [element for element in scores.elements if element.direction == "precision"]
     return [
         replace(e, grade=e.image_grade.reference_grade, image_grade=None)
         if e.image_grade is not None and e.image_grade.reference_grade >= bar
         else e
-        for e in found
+        for e in elements
     ]
 
 
@@ -150,19 +150,19 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
     groups = [each.image for each in case.texts]
 
     def measure(rows: Ints) -> Sequence[float]:
-        rho, rho_before = (spearman(scored[rows], true[rows]) for scored in (after, before))
+        rho, rho_before = (spearman(scores[rows], true[rows]) for scores in (after, before))
         return rho, rho - rho_before
 
     rho, more_rho = bootstrap(measure, groups)
     within, within_before = (by_image(values, true, groups) for values in (after, before))
     tau, more_tau = bootstrap_mean(within), paired_difference(within, within_before)
-    asked = fmean(sum(e.image_grade is not None for e in each) for each in graded)
+    questions = fmean(sum(e.image_grade is not None for e in each) for each in graded)
     never = bar == NEVER
     return [
         case.kind,
         "" if never else f"{100 * case.errs:.0f} %",
         "never" if never else f"{bar:g}",
-        f"{asked:.1f}",
+        f"{questions:.1f}",
         f"{100 * fmean(below(graded, sure.scores)):.1f} %",
         f"{tau.mean:.3f} [{tau.low:.3f}, {tau.high:.3f}]",
         "" if never else str(more_tau),
@@ -172,32 +172,32 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
 
 
 def by_image(
-    scored: Floats,
+    scores: Floats,
     true: Floats,
     groups: Sequence[int],
 ) -> list[float]:
     """Kendall's tau of each image's texts; 0 where all are scored alike: that tells nothing."""
     places = np.array(groups)
-    taus = [kendall(scored[places == each], true[places == each]) for each in sorted(set(groups))]
+    taus = [kendall(scores[places == each], true[places == each]) for each in sorted(set(groups))]
     return [0.0 if np.isnan(tau) else tau for tau in taus]
 
 
 def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterator[float]:
     """For each element that the drawing bears out, 1 if it is graded below 3, else 0."""
     for elements, scores in zip(graded, sure, strict=True):
-        for element, known in zip(elements, at_bar(scores, HIGHEST_GRADE), strict=True):
-            if known.image_grade is not None and known.image_grade.grade == HIGHEST_GRADE:
+        for element, at in zip(elements, at_bar(scores, HIGHEST_GRADE), strict=True):
+            if at.image_grade is not None and at.image_grade.grade == HIGHEST_GRADE:
                 yield float((element.grade or 0.0) < SUPPORTED)
 
 
-def marked(scenes: Sequence[Scene], witness: str) -> str:
+def marks_page(scenes: Sequence[Scene], witness: str) -> str:
     """A page: texts with two false details, judged by the reference alone and with the image."""
-    shown = [
+    examples = [
         scene for scene in scenes if scene_wording.uneven(scene) != scene_wording.reference(scene)
     ][:3]
-    texts = [scene_wording.reference(list(texts_of(scene))[2]) for scene in shown]
+    texts = [scene_wording.reference(list(texts_of(scene))[2]) for scene in examples]
     items = []
-    for scene, text in zip(shown, texts, strict=True):
+    for scene, text in zip(examples, texts, strict=True):
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
             [scores] = posh.score([text], [scene_wording.uneven(scene)], [draw(scene)])
             items.append(PairCard(f"{scene.uid}, {name}", scores, png(scene)))

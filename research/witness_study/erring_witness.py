@@ -30,12 +30,12 @@ class ErringWitness(Oracle):
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The oracle's verdicts, some of them reversed."""
         verdicts = super().grade(requests)
-        return [self._said(*each) for each in zip(requests, verdicts, strict=True)]
+        return [self._report(*each) for each in zip(requests, verdicts, strict=True)]
 
-    def _said(self, request: Question, verdict: Verdict) -> Verdict:
+    def _report(self, request: Question, verdict: Verdict) -> Verdict:
         if verdict.probabilities is None or request.image is None:
             return verdict
-        asked = (request.kind, request.identifier, request.text, request.other,
+        fields = (request.kind, request.identifier, request.text, request.other,
                  request.source.text, request.image.digest)  # fmt: skip
-        rng = random.Random(hashlib.sha256(repr(asked).encode()).digest())
+        rng = random.Random(hashlib.sha256(repr(fields).encode()).digest())
         return Verdict(verdict.probabilities[::-1]) if rng.random() < self._rate else verdict

@@ -77,12 +77,12 @@ def shortened(subject: Subject, share: float, rng: random.Random) -> Subject:
     return subject
 
 
-def falsified(subject: Subject, shown: Subject | None, rng: random.Random) -> Subject:
+def falsified(subject: Subject, other: Subject | None, rng: random.Random) -> Subject:
     """The subject with one more detail that is not as it is ``shown``, if there is any left."""
     changes = [
         (name, values)
         for name, values in choices(subject).items()
-        if getattr(subject, name) is not None and getattr(subject, name) == getattr(shown, name)
+        if getattr(subject, name) is not None and getattr(subject, name) == getattr(other, name)
     ]
     if not changes:
         return subject
@@ -116,7 +116,7 @@ def facts(scene: Scene) -> set[Fact]:
     }
 
 
-def truth(content: Scene, shown: Scene) -> float:
+def truth(content: Scene, drawing: Scene) -> float:
     """Share of the details that the drawing has."""
     details = facts(content)
-    return len(details & facts(shown)) / len(details)
+    return len(details & facts(drawing)) / len(details)

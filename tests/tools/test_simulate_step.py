@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.models.chat import Chat
-from tools.bench.asked import Cost
+from tools.bench.prompt_log import Cost
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import described, load
 from tools.simulate_step import OPT_IN, WAYS, Rates, Way, Work, line, seconds, work

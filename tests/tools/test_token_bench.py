@@ -9,7 +9,7 @@ import pytest
 
 from posh_reward.metrics.posh.presets import PRESETS
 from posh_reward.models.chat import Chat
-from tools.bench.asked import computed_in_blocks, computed_to_the_token, shared_length
+from tools.bench.prompt_log import computed_in_blocks, computed_to_the_token, shared_length
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.tokens import GENERATIONS, main, references, steps
 from tools.goldens import Golden, load

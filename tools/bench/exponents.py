@@ -41,7 +41,7 @@ FLAGGED = 1.3
 """Exponent above which a stage is marked."""
 SMALLEST = 0.01
 """Seconds below which a time is mostly noise and is left out of the fit."""
-SHOWN = 0.1
+VISIBLE = 0.1
 """Seconds at the greatest length from which a stage is shown."""
 Table = dict[str, dict[int, float]]
 """Stage -> length in characters -> processor seconds."""
@@ -53,7 +53,7 @@ def repeated(unit: str) -> Callable[[int], str]:
     return lambda length: (unit * (length // len(unit) + 1))[:length]
 
 
-def drawn(alphabet: str, seed: int = 0) -> Callable[[int], str]:
+def random_text(alphabet: str, seed: int = 0) -> Callable[[int], str]:
     """A family of characters drawn at random, so that no cache of equal words helps."""
     return lambda length: "".join(random.Random(seed).choices(alphabet, k=length))
 
@@ -88,8 +88,8 @@ FAMILIES: dict[str, Callable[[int], str]] = {
     "word": repeated("a"),
     "hyphens": repeated("a-"),
     "address": repeated("www.a.com/"),
-    "mixed": drawn(string.punctuation),
-    "mixed words": drawn(string.ascii_letters + string.punctuation + string.digits),
+    "mixed": random_text(string.punctuation),
+    "mixed words": random_text(string.ascii_letters + string.punctuation + string.digits),
     "bang words": repeated("! "),
     "very": repeated("very "),
     "man": repeated("man "),
@@ -158,11 +158,11 @@ def measured(family: Callable[[int], str], lengths: Sequence[int], limit: float)
 
 def exponent(seconds: Mapping[int, float]) -> float | None:
     """Slope of log seconds over log length; None where too little of it is measurable."""
-    known = {length: spent for length, spent in seconds.items() if spent >= SMALLEST}
-    if len(known) < 2:
+    seconds_of = {length: spent for length, spent in seconds.items() if spent >= SMALLEST}
+    if len(seconds_of) < 2:
         return None
     lengths, times = zip(
-        *((log(length), log(spent)) for length, spent in known.items()), strict=True
+        *((log(length), log(spent)) for length, spent in seconds_of.items()), strict=True
     )
     return linear_regression(lengths, times).slope
 
@@ -171,8 +171,8 @@ def row(family: str, stage: str, seconds: Mapping[int, float], lengths: Sequence
     """One line of the table."""
     slope = exponent(seconds)
     times = "".join(f"{seconds[n]:9.3f}" if n in seconds else f"{'-':>9}" for n in lengths)
-    told = "" if slope is None else f"{slope:6.1f}{'!' if slope > FLAGGED else ''}"
-    return f"{family:<12} {stage:<12}{times}{told}"
+    figure = "" if slope is None else f"{slope:6.1f}{'!' if slope > FLAGGED else ''}"
+    return f"{family:<12} {stage:<12}{times}{figure}"
 
 
 def main() -> None:
@@ -187,7 +187,7 @@ def main() -> None:
     print(f"{'family':<12} {'stage':<12}{''.join(f'{n:>9,}' for n in options.lengths)}  exponent")
     for family in options.families:
         for stage, seconds in measured(FAMILIES[family], options.lengths, options.limit).items():
-            if options.all or stage == "whole" or max(seconds.values()) >= SHOWN:
+            if options.all or stage == "whole" or max(seconds.values()) >= VISIBLE:
                 print(row(family, stage, seconds, options.lengths), flush=True)
 
 

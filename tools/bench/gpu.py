@@ -123,10 +123,10 @@ def measure(
     clock: Clock,
 ) -> tuple[Figures, Forwarding]:  # fmt: skip
     """Score the pairs in one batch, the model awake and its cache empty."""
-    asked = PromptJudge(model, preset)
-    judge = Forwarding(asked, goldens, clock)
+    prompt_judge = PromptJudge(model, preset)
+    judge = Forwarding(prompt_judge, goldens, clock)
     steps = both_ways([described(golden) for golden in goldens])
-    asked.wake()
+    prompt_judge.wake()
     start = clock()
     examined = run_together(steps, judge, Rewriter(judge))
     seconds = clock() - start
@@ -224,11 +224,11 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     setting = setting_of(options.shape, model)
     speed = product_speed(model.device, clock_of(model))
     print(f"{setting}, {len(goldens)} pairs, judge {options.judge}", flush=True)
-    made = judges(options, model, tokenizer, folder)
+    judge_of = judges(options, model, tokenizer, folder)
     clock = time.perf_counter if options.judge == "vllm" else clock_of(model)
     measured: dict[str, tuple[Figures, Forwarding]] = {}
     for preset in options.presets:
-        with closing(made()) as judge:
+        with closing(judge_of()) as judge:
             measured[preset] = measure(judge, preset, goldens, model, speed, clock)
     figures = [each for each, _ in measured.values()]
     peak = torch.cuda.max_memory_allocated() if model.device.type == "cuda" else 0
@@ -237,7 +237,7 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     print(f"peak memory of the card: {peak / 1e9:.1f} GB", flush=True)
     first = options.presets[0]
     waves = measured[first][1].prompts(first, goldens[: options.compared])
-    with closing(made()) as judge:
+    with closing(judge_of()) as judge:
         differences = compare(setting, judge, model, tokenizer, waves)
     seconds = ratios(model, tokenizer, waves)
     for other in ("padded", "alone"):
@@ -248,11 +248,11 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         "judge": options.judge,
         "matmul_tflops": speed / 1e12,
         "presets": [asdict(each) for each in figures],
-        "differences": {what: asdict(found) for what, found in differences.items()},
+        "differences": {what: asdict(each) for what, each in differences.items()},
         "seconds_of_the_same_questions": seconds,
         "peak_gb": peak / 1e9,
         "failures": failures,
-        "sound": not failures and all(found.sound for found in differences.values()),
+        "sound": not failures and all(each.sound for each in differences.values()),
     }
 
 
@@ -276,12 +276,12 @@ def main() -> int:
     logging.getLogger("posh_reward.models.asker").setLevel(logging.ERROR)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        found = run(options, folder)
-    found["total_seconds"] = time.perf_counter() - started
-    print("all judgments made, all answers equal" if found["sound"] else "FAILED: see above")
+        report = run(options, folder)
+    report["total_seconds"] = time.perf_counter() - started
+    print("all judgments made, all answers equal" if report["sound"] else "FAILED: see above")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    return 0 if found["sound"] else 1
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    return 0 if report["sound"] else 1
 
 
 if __name__ == "__main__":

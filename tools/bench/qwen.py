@@ -90,5 +90,5 @@ def random_model(shape: str, device: torch.device, dtype: torch.dtype) -> PreTra
     )
     torch.manual_seed(0)
     with torch.device(device):
-        made = Qwen3ForCausalLM._from_config(config, dtype=dtype)
-    return made.eval()
+        model = Qwen3ForCausalLM._from_config(config, dtype=dtype)
+    return model.eval()

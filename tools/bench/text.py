@@ -45,7 +45,7 @@ from posh_reward.models.asker import read_verdict, write_verdict
 from posh_reward.store import Store
 from posh_reward.types import Clusters, Description, Question, Verdict
 from tools.bench.watched import (
-    GivenReader,
+    ParsedReader,
     PromptingJudge,
     Watch,
     metric,
@@ -72,7 +72,7 @@ def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, 
 
     "rest" is questions, elements, scores, and the bookkeeping between them.
     """
-    reader = GivenReader(lambda text: describe(*parses[text]))
+    reader = ParsedReader(lambda text: describe(*parses[text]))
     judge, whole = PromptingJudge(ReplayJudge(golden)), Watch()
     posh = metric(reader, judge)
     with whole:
@@ -122,8 +122,8 @@ def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Do
 
 def mentioned(request: Question) -> float:
     """5 if the last word of what is asked for is in the text, else 1."""
-    asked = (request.text or request.identifier).split() or [""]
-    return 5.0 if asked[-1] in request.target.text.lower() else 1.0
+    words = (request.text or request.identifier).split() or [""]
+    return 5.0 if words[-1] in request.target.text.lower() else 1.0
 
 
 def memory(
@@ -132,18 +132,18 @@ def memory(
     """(Pairs scored, resident MB, its peak so far) at each mark."""
     parses: dict[str, tuple[Doc, Clusters]] = {}
     answering = FakeJudge(mentioned)
-    posh = metric(GivenReader(lambda text: describe(*parses[text])), PromptingJudge(answering))
-    left, done = iter(pairs), 0
+    posh = metric(ParsedReader(lambda text: describe(*parses[text])), PromptingJudge(answering))
+    left, count = iter(pairs), 0
     for mark in marks:
-        while done < mark:
-            batch = list(islice(left, min(AT_ONCE, mark - done)))
+        while count < mark:
+            batch = list(islice(left, min(AT_ONCE, mark - count)))
             parses.clear()
             parses.update((doc.text.strip(), (doc, links)) for pair in batch for doc, links in pair)
             texts = [[doc.text for doc, _ in side] for side in zip(*batch, strict=True)]
             assert all(score.f1 is not None for score in posh.score(*texts))
             answering.questions.clear()
-            done += len(batch)
-        yield done, resident_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            count += len(batch)
+        yield count, resident_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def resident_mb() -> float:
@@ -169,10 +169,10 @@ def overhead(options: argparse.Namespace) -> None:
     marks = [*(mark for mark in MARKS if mark < options.pairs), options.pairs]
     resident: dict[int, float] = {}
     peak: dict[int, float] = {}
-    for done, resident[done], peak[done] in memory(new_pairs(goldens, vocab), marks):
-        print(f"after {done} pairs: {resident[done]:.0f} MB, at most {peak[done]:.0f} MB so far")
+    for count, resident[count], peak[count] in memory(new_pairs(goldens, vocab), marks):
+        print(f"after {count} pairs: {resident[count]:.0f} MB, at most {peak[count]:.0f} MB so far")
     if options.json:
-        written = {
+        record = {
             "commit": commit(),
             "ms_per_pair": parts["total"],
             "ms_of_parts": parts,
@@ -180,7 +180,7 @@ def overhead(options: argparse.Namespace) -> None:
             "rss_mb_at": resident,
             "peak_rss_mb_at": peak,
         }
-        options.json.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def planted_pairs(path: Path) -> list[tuple[str, str]]:
@@ -212,10 +212,10 @@ def speed(options: argparse.Namespace) -> None:
     print(f"reference workload: {unit:.3f} s")
     texts = [list(side) for side in zip(*pairs, strict=True)]
     read = PoSh().reader.read([text for side in texts for text in side])
-    known = {each.text: each for each in read if isinstance(each, Description)}
+    parses = {each.text: each for each in read if isinstance(each, Description)}
     ways: dict[str, Callable[[], object]] = {
         "from texts": lambda: PoSh().score(*texts),
-        "from parsed texts": lambda: metric(GivenReader(known.__getitem__)).score(*texts),
+        "from parsed texts": lambda: metric(ParsedReader(parses.__getitem__)).score(*texts),
     }
     ways["from parsed texts"]()  # loads the dictionary
     for way, work in ways.items():
@@ -225,18 +225,18 @@ def speed(options: argparse.Namespace) -> None:
 
 def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
     """Batches of random verdicts by prompt, each prompt as long as a museum's."""
-    drawn = random.Random(0)
+    rng = random.Random(0)
     for start in range(0, count, BATCH):
         yield {
-            f"{index} {'A prompt of some length. ' * 60}": random_verdict(drawn)
+            f"{index} {'A prompt of some length. ' * 60}": random_verdict(rng)
             for index in range(start, start + BATCH)
         }
 
 
-def random_verdict(drawn: random.Random) -> Verdict:
+def random_verdict(rng: random.Random) -> Verdict:
     """Five random shares, and a random mass."""
-    weights = [drawn.random() for _ in range(5)]
-    return Verdict(tuple(weight / sum(weights) for weight in weights), mass=drawn.random())
+    weights = [rng.random() for _ in range(5)]
+    return Verdict(tuple(weight / sum(weights) for weight in weights), mass=rng.random())
 
 
 def store(options: argparse.Namespace) -> None:
@@ -244,19 +244,19 @@ def store(options: argparse.Namespace) -> None:
     watches = {what: Watch() for what in ("write JSON", "read JSON", "put", "get")}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
-        kept = Store(path)
+        database = Store(path)
         for batch in verdicts(options.verdicts):
             with watches["write JSON"]:
                 texts = {prompt: write_verdict(verdict) for prompt, verdict in batch.items()}
             with watches["read JSON"]:
                 list(map(read_verdict, texts.values()))
             with watches["put"]:
-                kept.put("verdict", "bench", texts)
+                database.put("verdict", "bench", texts)
         for batch in verdicts(options.verdicts):
             with watches["get"]:
-                kept.get("verdict", "bench", list(batch))
-        print(kept)
-        kept.close()
+                database.get("verdict", "bench", list(batch))
+        print(database)
+        database.close()
         print(f"{path.stat().st_size / options.verdicts:.0f} bytes on disk per verdict")
     for what, watch in watches.items():
         print(f"{what}: {1e6 * watch.spent / options.verdicts:.1f} ms per 1,000 verdicts")
@@ -272,8 +272,8 @@ def figures(options: argparse.Namespace) -> None:
 def commit() -> str:
     """The checkout's commit, with a mark if files differ from it."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown: not a checkout"
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.strip() or "unknown: not a checkout"
 
 
 def main() -> None:

@@ -47,12 +47,12 @@ from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Description, Reply
-from tools.bench.asked import (
-    Asked,
+from tools.bench.prompt_log import (
     Cost,
     CountingCoref,
     NotingJudge,
     NotingModel,
+    PromptLog,
 )
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
@@ -96,13 +96,13 @@ class Release:
 
 def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool = False) -> Release:
     """Ask everything that the release asks."""
-    judge, asked = NotingJudge(answering), Asked()
+    judge, log = NotingJudge(answering), PromptLog()
     steps = both_ways(pairs, pace="eager", mended=mended)
     examined = run_together(steps, judge, judge.rewrite)
-    asked.calls = judge.calls
-    asked.questions = [prompt(request) for request, _ in judge.verdicts]
-    asked.phrases = [(rewrite_prompt(r), answer.text or "") for r, answer in judge.replies]
-    return Release(pairs, judge, scores(examined), asked.cost(chat, RELEASE_DECODES))
+    log.calls = judge.calls
+    log.questions = [prompt(request) for request, _ in judge.verdicts]
+    log.phrases = [(rewrite_prompt(r), answer.text or "") for r, answer in judge.replies]
+    return Release(pairs, judge, scores(examined), log.cost(chat, RELEASE_DECODES))
 
 
 def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict[str, float]:
@@ -112,7 +112,7 @@ def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict
     mended = PRESET[preset].mended
     steps = both_ways(release.pairs, pace=pace, mended=mended)
     examined = run_together(steps, judge, Rewriter(judge))
-    cost = model.asked.cost(chat)
+    cost = model.log.cost(chat)
     gaps = [abs(a - b) for a, b in zip(scores(examined), release.scores, strict=True)]
     return {
         **asdict(cost),
@@ -135,23 +135,23 @@ def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
     return [(read(each, "generation"), read(each, "reference")) for each in goldens]
 
 
-def decisive(asked: Prompt) -> float:
+def decisive(prompt: Prompt) -> float:
     """5 if at least half of the quoted words are there, else 1."""
-    return 5.0 if quoted_words(asked) >= 3 else 1.0
+    return 5.0 if quoted_words(prompt) >= 3 else 1.0
 
 
 def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
     """The release's prompts: recorded and fake answers, its graphs and mended ones."""
-    told, mended = [described(each) for each in goldens], mended_pairs(goldens)
-    replayed = as_release(told, ReplayJudge(*goldens), chat)
-    known = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
+    pairs, mended = [described(each) for each in goldens], mended_pairs(goldens)
+    replayed = as_release(pairs, ReplayJudge(*goldens), chat)
+    figures = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
 
     def fake(grader: Callable[[Prompt], float]) -> Judge:
         return FakeJudge(lambda request: grader(prompt(request)))
 
     return {
-        "golden": replace(replayed, scores=known),
-        "golden, decisive": as_release(told, fake(decisive), chat),
+        "golden": replace(replayed, scores=figures),
+        "golden, decisive": as_release(pairs, fake(decisive), chat),
         "mended": as_release(mended, fake(quoted_words), chat, mended=True),
         "mended, decisive": as_release(mended, fake(decisive), chat, mended=True),
     }
@@ -159,7 +159,7 @@ def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
 
 def print_release(goldens: Path, cost: Cost) -> None:
     """The release's cost as counted here, and as counted from its own run."""
-    counted = {
+    counts = {
         "requests": cost.requests,
         "submitted_tokens": cost.submitted,
         "computed_tokens_block16": cost.computed,
@@ -167,13 +167,13 @@ def print_release(goldens: Path, cost: Cost) -> None:
         "decoded_tokens": cost.decoded,
     }
     file = goldens.parent / "release_cost.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if known:
-        known["requests"] = known["grade_requests"] + known["rewrite_requests"]
-    print("the release:", ", ".join(f"{name} {value:,}" for name, value in counted.items()))
-    for name, value in counted.items():
-        if name in known:
-            print(f"  {name}: {value / known[name]:.4f} of {file.name}'s {known[name]:,}")
+    golden = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if golden:
+        golden["requests"] = golden["grade_requests"] + golden["rewrite_requests"]
+    print("the release:", ", ".join(f"{name} {value:,}" for name, value in counts.items()))
+    for name, value in counts.items():
+        if name in golden:
+            print(f"  {name}: {value / golden[name]:.4f} of {file.name}'s {golden[name]:,}")
 
 
 def print_ours(name: str, figures: dict[str, Any]) -> None:
@@ -192,18 +192,18 @@ def batch(options: argparse.Namespace) -> None:
     goldens, chat = load(options.goldens), Chat(qwen_tokenizer(options.tokenizer))
     release = releases(goldens, chat)
     print_release(options.goldens, release["golden"].cost)
-    written: dict[str, dict[str, Any]] = {}
+    record: dict[str, dict[str, Any]] = {}
     for preset in PRESETS:
         whose = "mended" if PRESET[preset].mended else "golden"
         figures = ours(release[whose], preset, chat)
         others = ours(release[f"{whose}, decisive"], preset, chat)
         brisk = ours(release[whose], preset, chat, "brisk")
-        written[preset] = {**figures, "decisive": others, "brisk": brisk}
+        record[preset] = {**figures, "decisive": others, "brisk": brisk}
         print_ours(preset, figures)
         print_ours("  decisive", others)
         print_ours("  brisk", brisk)
     if options.json:
-        options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def references(goldens: Sequence[Golden]) -> list[Golden]:
@@ -259,22 +259,22 @@ def steps(
     model = NotingModel(lambda each: verdict_of(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
     coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
     posh = PoSh(judge, coref=coref, preset=preset, store=store)
-    told = [each["reference"] for each in goldens for _ in range(GENERATIONS)]
+    references = [each["reference"] for each in goldens for _ in range(GENERATIONS)]
     before: set[Prompt] = set()
     for step in range(1, STEPS + 1):
-        asked = model.asked = Asked()
+        log = model.log = PromptLog()
         judge.verdicts, coref.texts = [], 0
-        drawn = [text for i in range(len(goldens)) for text in generations(goldens, i, step)]
-        assert all(score.f1 is not None for score in posh.score(drawn, told))
-        seen = len(before)
-        before.update(asked.questions)
-        phrases = {text for _, text in asked.phrases}
+        texts = [text for i in range(len(goldens)) for text in generations(goldens, i, step)]
+        assert all(score.f1 is not None for score in posh.score(texts, references))
+        earlier = len(before)
+        before.update(log.questions)
+        phrases = {text for _, text in log.phrases}
         by_generations = {r.identifier for r, _ in judge.verdicts if r.direction == "precision"}
         by_references = {r.identifier for r, _ in judge.verdicts if r.direction == "recall"}
         yield Step(
             texts_parsed=coref.texts,
-            cost=asked.cost(chat),
-            repeated=len(asked.questions) - (len(before) - seen),
+            cost=log.cost(chat),
+            repeated=len(log.questions) - (len(before) - earlier),
             phrases=len(phrases),
             phrases_of_references=len(phrases & (by_references - by_generations)),
         )

@@ -37,13 +37,13 @@ def alone(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> torch.Tensor:
     """(prompts, vocabulary) log-probabilities after each prompt, in a forward pass of its own."""
     import torch
 
-    told = []
+    rows = []
     with torch.inference_mode():
         for each in ids:
             tokens = torch.tensor([each], device=model.device)
             logits = model(tokens, use_cache=False, logits_to_keep=1).logits[0, -1].float()
-            told.append(logits.log_softmax(-1).cpu())
-    return torch.stack(told)
+            rows.append(logits.log_softmax(-1).cpu())
+    return torch.stack(rows)
 
 
 def padded(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
@@ -59,8 +59,8 @@ def padded(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
         for batch in filter(None, batches):
             longest = len(batch[-1])
             rows = [[0] * (longest - len(each)) + [*each] for each in batch]
-            seen = [[0] * (longest - len(each)) + [1] * len(each) for each in batch]
-            tokens, mask = (torch.tensor(t, device=model.device) for t in (rows, seen))
+            real = [[0] * (longest - len(each)) + [1] * len(each) for each in batch]
+            tokens, mask = (torch.tensor(t, device=model.device) for t in (rows, real))
             logits = model(tokens, attention_mask=mask, use_cache=False, logits_to_keep=1).logits
             logits[:, -1].float().log_softmax(-1).cpu()
 
@@ -93,11 +93,11 @@ def difference(
 
     tokens = [of[0] for of in label_tokens(tokenizer, DIGITS)]
     whole = alone(plain, Chat(tokenizer).encode(prompts))
-    wanted = whole[:, tokens].softmax(-1) @ torch.arange(1.0, 6.0)
+    expected = whole[:, tokens].softmax(-1) @ torch.arange(1.0, 6.0)
     grades = [verdict.grade for verdict in model.choose(prompts, DIGITS)]
     assert None not in grades, "a judgment failed"
-    largest = float((torch.tensor(grades) - wanted).abs().max())
-    return Difference(largest, float(wanted.max() - wanted.min()), bound)
+    largest = float((torch.tensor(grades) - expected).abs().max())
+    return Difference(largest, float(expected.max() - expected.min()), bound)
 
 
 def compare(
@@ -125,10 +125,10 @@ def compare(
             judge, model, tokenizer, sample, tolerance
         ),
     }
-    for what, found in differences.items():
+    for what, each in differences.items():
         print(
-            f"largest difference of a grade, {what}: {found.largest:.1e} "
-            f"(bound {found.bound}, grades {found.spread:.1g} apart)",
+            f"largest difference of a grade, {what}: {each.largest:.1e} "
+            f"(bound {each.bound}, grades {each.spread:.1g} apart)",
             flush=True,
         )
     return differences

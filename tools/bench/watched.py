@@ -44,12 +44,12 @@ def reference_workload() -> int:
     return sum(counts.values())
 
 
-class GivenReader(Reader):
+class ParsedReader(Reader):
     """Gets descriptions from a function instead of a parser, and counts the time it took."""
 
-    def __init__(self, given: Callable[[str], Description | Failure]) -> None:
+    def __init__(self, parse: Callable[[str], Description | Failure]) -> None:
         super().__init__(coref="none")
-        self.given = given
+        self.parse = parse
         self.watch = Watch()
 
     @property
@@ -59,7 +59,7 @@ class GivenReader(Reader):
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
         with self.watch:
-            return [self.given(text) for text in texts]
+            return [self.parse(text) for text in texts]
 
 
 class PromptingJudge(Recorder):

@@ -39,7 +39,7 @@ class Cost:
     decoded: int
 
 
-class Asked:
+class PromptLog:
     """The questions and the rewrites that a model or a judge met, in order."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Asked:
 
     def cost(self, chat: Chat, decoded_for_a_grade: int = 1) -> Cost:
         """All of it, in tokens."""
-        ids = chat.encode([*self.questions, *(asked for asked, _ in self.phrases)])
+        ids = chat.encode([*self.questions, *(prompt for prompt, _ in self.phrases)])
         answers = chat.encode([Prompt("", answer) for _, answer in self.phrases])
         (empty,) = chat.encode([Prompt("", "")])
         return Cost(
@@ -67,15 +67,15 @@ class Asked:
 
 def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> int:
     """Tokens computed with a cache of whole blocks, each known by all that leads up to it."""
-    held: set[int] = set()
+    cache: set[int] = set()
     computed = 0
     for ids in prompts:
-        key, found = 0, 0
+        key, hits = 0, 0
         for start in range(0, len(ids) - block + 1, block):
             key = hash((key, *ids[start : start + block]))
-            found += key in held
-            held.add(key)
-        computed += len(ids) - found * block
+            hits += key in cache
+            cache.add(key)
+        computed += len(ids) - hits * block
     return computed
 
 
@@ -106,20 +106,20 @@ class NotingModel(Recorder):
     ) -> None:
         super().__init__("noting")
         self.few_calls = few_calls
-        self.asked = Asked()
+        self.log = PromptLog()
         self._verdict, self._reply = verdict, reply
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """One verdict per prompt."""
-        self.asked.calls += 1
-        self.asked.questions.extend(prompts)
+        self.log.calls += 1
+        self.log.questions.extend(prompts)
         return [self._verdict(each) for each in prompts]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """One phrase per prompt."""
-        self.asked.calls += 1
+        self.log.calls += 1
         answers = [self._reply(each) for each in prompts]
-        self.asked.phrases.extend((p, a.text or "") for p, a in zip(prompts, answers, strict=True))
+        self.log.phrases.extend((p, a.text or "") for p, a in zip(prompts, answers, strict=True))
         return answers
 
 
