@@ -1,6 +1,9 @@
-"""A metric for many callers: concurrent calls in batches.
+"""A metric for many callers: concurrent calls in batches, a server, and its client.
 
 ::
 
     window   BatchWindow: calls that arrive together -> one call; BatchedMetric: a metric so called
+    client   RemoteMetric, RemotePosh: a server's metric, used as if it were here
+    app      create_app: a metric as an ASGI app, with endpoints for trainers
+    gate     in front of it: key, bounds, counts
 """

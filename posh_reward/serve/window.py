@@ -59,6 +59,9 @@ class BatchWindow(Generic[Item, Result]):
         self._work = work
         self._begin()
 
+    observer: Callable[[int, float], None] | None = None
+    """Receives the size and the seconds of each call of ``work``."""
+
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -142,6 +145,7 @@ class BatchWindow(Generic[Item, Result]):
         """Give each item of a batch its result, or its error."""
         if not batch:
             return
+        begun = time.perf_counter()
         try:
             results = list(self._work([item for item, _ in batch]))
             if len(results) != len(batch):
@@ -156,6 +160,8 @@ class BatchWindow(Generic[Item, Result]):
                 self._settle(batch[:middle])
                 self._settle(batch[middle:])
             return
+        if self.observer is not None:
+            self.observer(len(batch), time.perf_counter() - begun)
         for (_, future), result in zip(batch, results, strict=True):
             future.set_result(result)
 
@@ -202,6 +208,15 @@ class BatchedMetric:
         Raises:
             BusyError: too many texts wait already.
         """
+        return results_of(self.submit(*arguments, **options))
+
+    def submit(self, *arguments: Any, **options: Any) -> list[Future[Any]]:
+        """The scores to come of the same call.
+
+        Raises:
+            BusyError: too many texts wait already.
+            InputError: lists differ in length.
+        """
         named: dict[int | str, Any] = dict(enumerate(arguments))
         named.update(options.items())
         lists = {name: each for name, each in named.items() if isinstance(each, list | tuple)}
@@ -209,7 +224,7 @@ class BatchedMetric:
         constants = tuple((name, each) for name, each in named.items() if name not in lists)
         call = (tuple(lists), constants)
         rows = [(call, row) for row in zip(*lists.values(), strict=True)]
-        return results_of(self.window.submit(rows))
+        return self.window.submit(rows)
 
     def _score_rows(self, rows: list[tuple[_Call, tuple[Any, ...]]]) -> list[Any]:
         """Score rows with one call of the metric for each form of call among them."""

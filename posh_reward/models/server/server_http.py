@@ -180,7 +180,8 @@ class ServerClient:
         if status == 413 or (status < 500 and any(w in detail.lower() for w in OVERFLOW)):
             return RefusalError(TOO_LONG, detail, status)
         if status == 408 or status >= 500:
-            return TransientError(f"the server failed ({status})", detail, status)
+            after = _seconds(response.headers)
+            return TransientError(f"the server failed ({status})", detail, status, after)
         if 300 <= status < 400:
             return RefusalError(f"{place} redirects elsewhere: give the final address", "", status)
         if status in (401, 403):

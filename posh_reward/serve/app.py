@@ -1,0 +1,380 @@
+"""A metric as an ASGI app: rows in, scores out, in JSON with a published schema.
+
+Texts are anybody's: scored, and never opened, fetched or logged. Images come in the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import re
+from base64 import b64decode
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, is_dataclass, replace
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi_offline import FastAPIOffline
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, PoshError
+from posh_reward.metrics.metric import package_version
+from posh_reward.reward.trl import MetricReward
+from posh_reward.serve.client import MetricInfo, record_class, records_adapter
+from posh_reward.serve.gate import Gate, refusal
+from posh_reward.serve.window import BatchedMetric
+from posh_reward.types import Failure
+
+logger = logging.getLogger(__name__)
+
+FIELDS = {
+    "generations": "generation",
+    "texts": "generation",
+    "references": "reference",
+    "images": "image",
+    "questions": "question",
+}
+"""Arguments of a metric's ``score`` -> fields of a row."""
+LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
+"""Bytes of a request, and of all that are not answered yet."""
+PASSING = ("engine", "error")
+"""Kinds of failures that are the judge's and not the text's."""
+LONGEST_PAUSE = 60
+"""Seconds that a client is asked to wait at most."""
+
+# What is no text has a failure of its own, so any value passes here.
+Text = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})]
+Texts = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+
+
+class Body(BaseModel):
+    """JSON that has no other fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScoreRow(Body):
+    """A text, and what it is scored against."""
+
+    generation: Text = Field(None, description="The text to be scored.")
+    reference: Texts = Field(None, description="What it is compared with; or several references.")
+    image: Text = Field(None, description="A file's bytes in base64, if the metric looks at it.")
+    question: Text = Field(None, description="What the text answers, if the metric asks for it.")
+
+
+class ScoreRequest(Body):
+    """Rows to be scored."""
+
+    rows: list[ScoreRow]
+    elements: bool = Field(False, description="Also return each graded detail with its place.")
+
+
+class OpenRlhfRequest(Body):
+    """OpenRLHF's: prompts with what was generated, prompts alone, references."""
+
+    query: list[Text]
+    prompts: list[Text]
+    labels: list[Text]
+
+
+class OpenRlhfReply(BaseModel):
+    """OpenRLHF's."""
+
+    rewards: list[float]
+    scores: list[float]
+    extra_logs: dict[str, list[float]]
+
+
+class SlimeRequest(BaseModel):
+    """A sample of slime's."""
+
+    prompt: Any = None
+    response: Text
+    label: Text = None
+
+
+def create_app(
+    metric: BatchedMetric,
+    reward: MetricReward[Any] | None = None,
+    *,
+    key: str | None = None,
+    failed_reward: float | None = None,
+) -> FastAPI:
+    """An ASGI app that serves a metric, and if there is one its reward to trainers.
+
+    Args:
+        metric: of the kinds in ``client.RECORDS``; concurrent requests share its calls.
+        reward: made of this ``metric``; it needs texts and references alone.
+        key: that requests have to carry; None: anybody may ask.
+        failed_reward: trainers that need a number get this one for a completion that could not be
+            judged; None: they get status 503, and ask again.
+
+    Raises:
+        ConfigError: the reward is several numbers, or needs more than references.
+        JudgeError: the metric is of another kind.
+    """
+    service = Service(metric, reward, failed_reward)
+    app = FastAPIOffline(
+        redoc_url=None,
+        title="posh-reward",
+        version=package_version(),
+        description="Scores of descriptions of images. Requests from many clients are scored "
+        f"together. This server's metric: `{metric.signature}`.",
+    )
+    record: Any = record_class(metric.name)
+    reply = create_model("ScoreReply", signature=(str, ...), scores=(list[record], ...))
+    refused = {
+        status: {"description": why, "model": Refusal}
+        for status, why in REFUSALS.items()
+        if key is not None or status != 401
+    }
+    post: dict[str, Any] = {"methods": ["POST"], "responses": refused}
+    app.add_api_route("/v1/score", service.score, response_model=reply, **post)
+    app.add_api_route("/v1/metric", service.metric_info, methods=["GET"])
+    if reward is not None:
+        app.add_api_route("/v1/openrlhf", service.openrlhf, response_model=OpenRlhfReply, **post)
+        app.add_api_route("/v1/slime", service.slime, response_model=dict[str, float], **post)
+    app.add_api_route("/health", service.health, methods=["GET"], responses={503: refused[503]})
+    app.add_api_route("/metrics", service.metrics, methods=["GET"], include_in_schema=False)
+    app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)
+    for kind in (PoshError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, service.refuse)
+    app.add_middleware(
+        Gate, key=key, largest=LARGEST_BODY, together=ALL_BODIES, observe=service.observe
+    )
+    return app
+
+
+class Refusal(BaseModel):
+    """Reason for a missing result."""
+
+    error: str
+
+
+REFUSALS = {
+    401: "the key is missing or wrong",
+    413: "the body is too large",
+    422: "the request cannot be used",
+    429: "too many texts wait already; Retry-After says when to come again",
+    503: "the judge cannot work now, or memory is full; Retry-After says when to come again",
+}
+
+
+class Service:
+    """The app's endpoints, and what they count.
+
+    Args:
+        metric, reward, failed_reward: as for ``create_app``.
+
+    Raises:
+        ConfigError: the reward is several numbers, or needs more than references.
+    """
+
+    def __init__(
+        self, metric: BatchedMetric, reward: MetricReward[Any] | None, failed_reward: float | None
+    ) -> None:
+        self.metric, self.reward, self._failed_reward = metric, reward, failed_reward
+        if reward is not None and (len(reward.objectives) > 1 or "image" in _fields(metric)):
+            raise ConfigError(
+                "trainers ask for one number, of a text and a reference alone: serve no reward, or "
+                "one with objective f1 or weighted, and no witness"
+            )
+        self.trouble: str | None = None
+        """Reason why the judge failed at all texts of the last request."""
+        self._writer = records_adapter(metric.name)
+        self._seconds = 0.0
+        self.registry = registry = CollectorRegistry()
+        self._requests = Histogram("posh_request_seconds", "Requests, by path and status",
+                                   ["path", "status"], registry=registry)  # fmt: skip
+        self._texts = Counter("posh_texts", "Texts by outcome: scored, or the kind of failure",
+                              ["outcome"], registry=registry)  # fmt: skip
+        self._batches = Histogram("posh_batch_texts", "Texts of a call of the metric",
+                                  buckets=[2**n for n in range(11)], registry=registry)  # fmt: skip
+        waiting = Gauge("posh_waiting_texts", "Texts that wait", registry=registry)
+        waiting.set_function(lambda: len(metric.window))
+        metric.window.observer = self._observe_batch
+
+    async def score(self, body: ScoreRequest, request: Request) -> Response:
+        """Score rows, in order. A row that cannot be scored has nulls and a `failure`."""
+        names = _fields(self.metric)
+        columns = [[_cell(name, getattr(row, name)) for row in body.rows] for name in names]
+        scores = await self._scores(self.metric.submit(*columns), request)
+        if not body.elements and hasattr(scores[0] if scores else None, "elements"):
+            scores = [replace(each, elements=()) for each in scores]
+        records = self._writer.dump_python(scores, mode="json")
+        return _json({"signature": self.metric.signature, "scores": records})
+
+    async def openrlhf(self, body: OpenRlhfRequest, request: Request) -> Response:
+        """Reward queries as OpenRLHF's trainer sends them (`--reward.remote_url`)."""
+        if not len(body.query) == len(body.prompts) == len(body.labels):
+            raise InputError("query, prompts and labels differ in length: send one of each")
+        completions = list(map(completion_of, body.query, body.prompts))
+        rewards, logs = await self._rewards(completions, body.labels, request)
+        return _json({"rewards": rewards, "scores": rewards, "extra_logs": logs})
+
+    async def slime(self, body: SlimeRequest, request: Request) -> Response:
+        """Reward a sample as slime's `remote_rm` sends it (`--reward-key reward`)."""
+        rewards, logs = await self._rewards([body.response], [body.label], request)
+        return _json({"reward": rewards[0], **{name: each[0] for name, each in logs.items()}})
+
+    async def metric_info(self) -> MetricInfo:
+        """Name, signature, and the fields that a row needs."""
+        preset, weights = (getattr(self.metric, name, None) for name in ("preset", "weights"))
+        weights = asdict(weights) if is_dataclass(weights) else None  # type: ignore[arg-type]
+        metric = self.metric
+        return MetricInfo(metric.name, metric.signature, _fields(metric), preset, weights)
+
+    async def health(self) -> dict[str, str | int]:
+        """Status 503 if the judge failed at all that it was asked last."""
+        if self.trouble is not None:
+            raise JudgeError(self.trouble)
+        return {"status": "ok", "waiting": len(self.metric.window)}
+
+    async def metrics(self) -> Response:
+        """Counts for Prometheus."""
+        return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
+
+    async def _rewards(
+        self, completions: Sequence[object], references: Sequence[object], request: Request
+    ) -> tuple[list[float], dict[str, list[float]]]:
+        """The rewards of completions, and their sub-scores by the names that TRL's log has.
+
+        Raises:
+            HTTPException: one could not be judged, and no number is declared for that.
+        """
+        assert self.reward is not None
+        column = getattr(self.reward, "reference_column", "reference")
+        batch = self.reward.batch(completions, {column: references})
+        scores = await self._scores(self.metric.submit(*batch), request)
+        rewards = [self.reward._rewards(each)[0] for each in scores]
+        failure = next((e.failure for e in scores if e.failure is not None), None)
+        if failure is not None:
+            logger.warning("a completion could not be judged: %s", failure)
+            if self._failed_reward is None:
+                status = 503 if failure.kind in PASSING else 422
+                raise HTTPException(status, f"no reward: {failure}")
+        columns = {**self.metric.columns(scores), "failed": [e is None for e in rewards]}
+        logs = {
+            f"{self.metric.name}_{name}": [math.nan if e is None else float(e) for e in values]
+            for name, values in columns.items()
+        }
+        declared = math.nan if self._failed_reward is None else self._failed_reward
+        return [declared if each is None else each for each in rewards], logs
+
+    async def _scores(self, futures: Sequence[Future[Any]], request: Request) -> list[Any]:
+        """Scores to come; if the client goes away, what has not begun is dropped."""
+        scores: asyncio.Future[list[Any]] = asyncio.gather(*map(asyncio.wrap_future, futures))
+        gone: asyncio.Future[Any] = asyncio.ensure_future(
+            request.receive()
+        )  # after the body only the end can come
+        try:
+            await asyncio.wait({scores, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not scores.done():
+                raise ClientDisconnect
+            results = scores.result()
+        finally:
+            scores.cancel()
+            gone.cancel()
+        failures = [each.failure for each in results]
+        for failure in failures:
+            self._texts.labels(failure.kind if failure is not None else "scored").inc()
+        if failures:
+            lost = all(failure is not None and failure.kind in PASSING for failure in failures)
+            self.trouble = str(failures[-1]) if lost else None
+        return results
+
+    def _observe_batch(self, size: int, seconds: float) -> None:
+        self._batches.observe(size)
+        self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # of a text, smoothed
+
+    def observe(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; paths that there are not count as one."""
+        known = path if path in ("/v1/score", "/v1/openrlhf", "/v1/slime") else "other"
+        self._requests.labels(known, status).observe(seconds)
+
+    async def refuse(self, request: Request, error: Exception) -> JSONResponse:
+        """The answer to a request that has no result: a status, and one line of reason."""
+        if isinstance(error, BusyError):
+            wait = math.ceil(self._seconds * len(self.metric.window))
+            return refusal(429, str(error), min(max(wait, 1), LONGEST_PAUSE))
+        if isinstance(error, JudgeError):
+            self.trouble = str(error)
+            return refusal(503, str(error), 2)
+        if isinstance(error, RequestValidationError):
+            first = error.errors()[0]
+            place = ".".join(str(each) for each in first["loc"] if each != "body")
+            return refusal(422, f"{place or 'the body'}: {first['msg']}")
+        if isinstance(error, HTTPException):
+            return refusal(error.status_code, error.detail, 2 if error.status_code == 503 else None)
+        if isinstance(error, PoshError):
+            return refusal(422, str(error))
+        return refusal(500, f"{type(error).__name__}: see the server's log")
+
+
+def _json(content: object) -> Response:
+    """JSON in ASCII; NaN stays, where a trainer takes it for a missing figure."""
+    return Response(json.dumps(content), media_type="application/json")
+
+
+def _fields(metric: BatchedMetric) -> tuple[str, ...]:
+    """The fields of a row that a metric scores, in the order of its arguments."""
+    arguments = signature(metric.metric.score).parameters.values()
+    positional = [each for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
+    names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
+    looks = getattr(metric.metric, "wants_images", True)  # POSH only with a witness
+    return tuple(name for name in names if name != "image" or looks)
+
+
+def _cell(name: str, value: object) -> object:
+    """A field's value as the metric takes it: of an image its bytes, and never a path."""
+    if name != "image" or value is None:
+        return value
+    if not isinstance(value, str):
+        return Failure("text", "the image is not a text in base64")
+    try:
+        return b64decode(
+            value.partition(",")[2] if value.startswith("data:") else value, validate=True
+        )
+    except ValueError:
+        return Failure("text", "the image is not in base64")
+
+
+END = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
+"""Special tokens that end a completion."""
+
+
+def completion_of(query: object, prompt: object) -> object:
+    """The completion in a query of OpenRLHF's, which begins with the prompt as the model saw it.
+
+    Images are many tokens there and one in the prompt, and a long prompt lost its beginning; but
+    its last line, such as ``<|im_start|>assistant``, is the same. So the query is cut where that
+    line has come as often as in the prompt. None if it does not come.
+    """
+    if not isinstance(query, str) or not isinstance(prompt, str):
+        return None
+    line = prompt.strip().rpartition("\n")[2]
+    ends = [each.end() for each in re.finditer(re.escape(line), query)] if line else [0]
+    if not ends:
+        return None
+    count = prompt.count(line) if line else 1
+    return END.sub("", query[ends[min(count, len(ends)) - 1] :]).strip()

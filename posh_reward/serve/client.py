@@ -1,0 +1,343 @@
+"""A server's metric in the place of one of this process (``posh-reward serve``)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from base64 import b64encode
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any, TypeVar
+
+from posh_reward.errors import InputError, JudgeError, MissingDependencyError
+from posh_reward.metrics.metric import check_lists, check_sizes
+from posh_reward.models.server.addresses import check_url
+from posh_reward.models.server.server_http import (
+    TOO_BIG,
+    ExchangeError,
+    ServerClient,
+    TransientError,
+    read_key,
+    run_apart,
+    server_client,
+)
+from posh_reward.types import Failure, Scores, Usage
+
+T = TypeVar("T")
+
+KEY = "POSH_REWARD_KEY"
+"""Environment variable with the key, of server and client."""
+RECORDS = {
+    "posh": "posh_reward.types:Scores",
+    "harmonic": "posh_reward.metrics.harmonic.harmonic_eval:HarmonicScores",
+    "rubric": "posh_reward.metrics.rubric.points:RubricScores",
+}
+"""Metric -> ``module:class`` of its scores."""
+LONGEST_BODY = 16_000_000
+"""Bytes of a request's images, base64 included, beyond which no further row is added."""
+LONGEST_PAUSE = 15.0
+"""Seconds between two tries."""
+
+
+def record_class(metric: str) -> type[Any]:
+    """The class of a metric's scores.
+
+    Raises:
+        JudgeError: no such metric is served.
+    """
+    if metric not in RECORDS:
+        raise JudgeError(f"the server has a metric {metric!r}, not one of {', '.join(RECORDS)}")
+    module, _, name = RECORDS[metric].partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
+
+
+@cache
+def records_adapter(metric: str) -> Any:
+    """Pydantic's reader and writer of lists of a metric's scores."""
+    from pydantic import TypeAdapter
+
+    record: Any = record_class(metric)
+    return TypeAdapter(list[record])
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """A served metric, as its server describes it."""
+
+    name: str
+    signature: str
+    fields: tuple[str, ...]
+    """Of a row, in the order of ``score``'s arguments: generation, reference, image, question."""
+    preset: str | None = None
+    """Of POSH: its wording, whose labels a reward keeps out of completions."""
+    weights: dict[str, float] | None = None
+    """Of POSH: of entities, attributes and relations."""
+
+
+class RemoteMetric:
+    """A served metric. Safe to use from threads, and to pickle.
+
+    Texts go in requests of ``batch``; what fails for a moment (no connection, a server that is
+    busy, ends or begins) is tried again, so that a server may be killed and started again. A text
+    that got no answer within ``patience`` has a failure, as with any judge.
+
+    Args:
+        url: the server's, such as ``http://localhost:8000``.
+        batch: most texts of a request.
+        connections: requests at a time.
+        timeout: seconds for one request.
+        patience: seconds during which a request is tried again.
+        key_env: environment variable that holds the server's key, if it has one.
+
+    Raises:
+        ConfigError: ``url`` is not an address.
+        InputError: a size is below 1.
+        MissingDependencyError: httpx is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        batch: int = 64,
+        connections: int = 4,
+        timeout: float = 600.0,
+        patience: float = 600.0,
+        key_env: str | None = KEY,
+    ) -> None:
+        check_sizes(batch=batch, connections=connections)
+        if find_spec("httpx") is None:
+            raise MissingDependencyError("a remote metric needs httpx: pip install httpx")
+        self.url = check_url(url)
+        self.usage = Usage()
+        self._batch, self._connections = batch, connections
+        self._timeout, self._patience, self._key_env = timeout, patience, key_env
+        self._info: MetricInfo | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    @property
+    def info(self) -> MetricInfo:
+        """The metric as its server described it at the first use.
+
+        Raises:
+            JudgeError: there is no such server, or it refuses the key.
+        """
+        if self._info is None:
+            url = f"{self.url}/metric"
+            try:
+                [reply] = self._run(
+                    lambda client: [self._patiently(lambda: client.get(url, self._timeout))]
+                )
+                if isinstance(reply, Failure):
+                    raise JudgeError(str(reply))
+                self._info = MetricInfo(**reply)
+            except (ExchangeError, TypeError) as error:
+                raise JudgeError(f"{url} describes no metric: {error}") from None
+        return self._info
+
+    @property
+    def name(self) -> str:
+        """The metric's."""
+        return self.info.name
+
+    @property
+    def signature(self) -> str:
+        """The metric's: scores do not depend on where they were made."""
+        return self.info.signature
+
+    @property
+    def wants_images(self) -> bool:
+        """True if it looks at images."""
+        return "image" in self.info.fields
+
+    def score(self, *columns: Sequence[object], **named: Sequence[object]) -> list[Any]:
+        """Score texts as the metric's own ``score`` would, in order.
+
+        Args:
+            columns: its lists, such as generations and references.
+            named: likewise, by the name of the row's field: ``image=...``.
+
+        Raises:
+            InputError: lists differ in length, or are too few or too many.
+            JudgeError: the server refuses the request or the key, or has another metric by now.
+        """
+        info = self.info
+        values = dict(zip(info.fields, columns, strict=False)) | named
+        if len(values) < len(columns) + len(named) or not {*values} <= {*info.fields}:
+            raise InputError(f"the served metric takes {', '.join(info.fields)}, each once")
+        check_lists(**values)
+        rows = [
+            {name: _cell(name, value) for name, value in zip(values, row, strict=True)}
+            for row in zip(*values.values(), strict=True)
+        ]
+        begun = time.perf_counter()
+        chunks = list(_chunks(rows, self._batch))
+        limit = asyncio.Semaphore(self._connections)
+        parts = self._run(lambda client: [self._scores(client, limit, each) for each in chunks])
+        self.usage += Usage(requests=len(rows), seconds=time.perf_counter() - begun)
+        return [score for part in parts for score in part]
+
+    def _run(self, work: Callable[[ServerClient], list[Coroutine[Any, Any, T]]]) -> list[T]:
+        """The results of coroutines that share a client, in order."""
+        key = read_key(self._key_env)
+
+        async def main() -> list[T]:
+            async with server_client(key, self._timeout, [self.url]) as client:
+                return await asyncio.gather(*work(client))
+
+        return run_apart(main)
+
+    async def _scores(
+        self, client: ServerClient, limit: asyncio.Semaphore, rows: list[dict[str, Any]]
+    ) -> list[Any]:
+        """The scores of some rows; a request or a reply that is too large is halved."""
+        body = {"rows": rows, "elements": True}
+        try:
+            async with limit:
+                reply = await self._patiently(lambda: client.post(f"{self.url}/score", body))
+        except ExchangeError as error:
+            if error.status != 413 and error.reason != TOO_BIG:
+                raise JudgeError(f"{self.url}: {error}") from None
+            if len(rows) > 1:
+                middle = len(rows) // 2
+                halves = [
+                    self._scores(client, limit, half) for half in (rows[:middle], rows[middle:])
+                ]
+                return [score for half in halves for score in await half]
+            reply = Failure("text", f"its request or its reply is too large for {self.url}")
+        if isinstance(reply, Failure):
+            return [self._failed(reply) for _ in rows]
+        return self._records(reply, rows)
+
+    def _records(self, reply: dict[str, Any], rows: list[dict[str, Any]]) -> list[Any]:
+        """The scores in a reply, each of them about its own row.
+
+        Raises:
+            JudgeError: they are of another metric, or no scores.
+        """
+        if reply.get("signature") != self.signature:
+            raise JudgeError(f"{self.url} has another metric by now: {reply.get('signature')}")
+        try:
+            scores = records_adapter(self.name).validate_python(reply.get("scores"))
+            return [
+                score if _is_about(score, row) else self._failed(MISTAKEN)
+                for score, row in zip(scores, rows, strict=True)
+            ]
+        except ValueError:  # pydantic's are, too
+            raise JudgeError(f"{self.url} gives no scores, or not one for each text") from None
+
+    async def _patiently(
+        self, exchange: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
+    ) -> dict[str, Any] | Failure:
+        """A reply; a failure if there was none for too long.
+
+        Raises:
+            ExchangeError: the server refuses the request.
+        """
+        until = time.monotonic() + self._patience
+        pause = 0.2
+        while True:
+            try:
+                return await exchange()
+            except TransientError as error:
+                wait = max(pause * random.uniform(0.5, 1), error.after)  # not all at once
+                if time.monotonic() + wait > until:
+                    return Failure("engine", f"{self.url}: {error.reason}")
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _failed(self, why: Failure) -> Any:
+        """The scores of a text that has none."""
+        record = record_class(self.name)
+        needed = [e.name for e in fields(record) if MISSING is e.default is e.default_factory]
+        return record(**dict.fromkeys(needed) | {"signature": self.signature, "failure": why})
+
+
+MISTAKEN = Failure("reply", "the server answered for another text")
+
+
+def _is_about(score: Any, row: dict[str, Any]) -> bool:
+    """True if a score repeats the text that was sent; one that failed need not."""
+    text = getattr(score, "generation", getattr(score, "text", None))
+    sent = row["generation"]
+    return score.failure is not None or (isinstance(sent, str) and text == sent.strip())
+
+
+def _cell(name: str, value: object) -> object:
+    """A value as JSON has it; what is no text fails at the server, with its reason."""
+    if name == "image":
+        return _encoded(value)
+    if isinstance(value, list | tuple):
+        return [each if isinstance(each, str) else None for each in value]
+    return value if value is None or isinstance(value, str | int | float) else {}
+
+
+def _encoded(value: object) -> str | None:
+    """An image as a PNG in base64, without loss; None if it cannot be read."""
+    from posh_reward.models.prompt_images import image_of
+
+    image = image_of(value)
+    if isinstance(image, Failure):
+        return None
+    written = BytesIO()
+    image.image.save(written, "PNG", compress_level=1)  # type: ignore[attr-defined]
+    return b64encode(written.getvalue()).decode()
+
+
+def _chunks(rows: list[dict[str, Any]], batch: int) -> Iterator[list[dict[str, Any]]]:
+    """Rows by requests: so many at most, and fewer with large images."""
+    some: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        length = len(row.get("image") or "")
+        if some and (len(some) == batch or size + length > LONGEST_BODY):
+            yield some
+            some, size = [], 0
+        some.append(row)
+        size += length
+    if some:
+        yield some
+
+
+class RemotePosh(RemoteMetric):
+    """A served POSH, which a reward takes for its metric: ``PoshReward(RemotePosh(url))``."""
+
+    witness = None
+    """It looks from the server."""
+
+    @property
+    def preset(self) -> str:
+        """Of the wording."""
+        return self.info.preset or "released"
+
+    @property
+    def weights(self) -> Any:
+        """Of entities, attributes and relations."""
+        from posh_reward.metrics.posh.aggregate import weights_of
+
+        return weights_of(self.info.weights or {})
+
+    @property
+    def judge(self) -> RemotePosh:
+        """The one with the judge's name, for messages."""
+        return self
+
+    def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
+        """As ``PoSh.figures``."""
+        from posh_reward.metrics.posh.aggregate import figures, witness_figures
+
+        return figures(scores) | (witness_figures(scores) if self.wants_images else {})
+
+    def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
+        """As ``PoSh.columns``."""
+        from posh_reward.metrics.posh.aggregate import columns
+
+        return columns(scores)

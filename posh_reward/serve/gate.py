@@ -1,0 +1,134 @@
+"""In front of the app: the key, bounds on bodies and on what they take together, and counts."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from base64 import b64decode
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from posh_reward.errors import on_one_line
+
+GUARDED = ("/v1", "/metrics")
+"""Beginnings of the paths that need the key; the others tell nothing."""
+BODY_SECONDS = 60.0
+"""A request whose body takes longer is given up."""
+LONGEST_REASON = 300
+"""Characters."""
+
+Observer = Callable[[str, int, float], None]
+"""Receives the path, the status and the seconds of each request."""
+
+
+def refusal(status: int, why: str, after: int | None = None) -> JSONResponse:
+    """An answer without a result: one line of reason, and when to come again."""
+    headers = {} if after is None else {"Retry-After": str(after)}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": on_one_line(why)[:LONGEST_REASON]}, status, headers)
+
+
+class Gate:
+    """ASGI middleware that lets a request through with its whole body, or refuses it.
+
+    Args:
+        app: the application behind it.
+        key: to be sent as ``Authorization: Bearer KEY``, or as the password of an address
+            (``http://any:KEY@host``), for clients that send no headers. None: anybody may ask.
+        largest: bytes of a body.
+        together: bytes of all bodies that are not answered yet.
+        observe: is told of each request.
+    """
+
+    def __init__(
+        self, app: ASGIApp, key: str | None, largest: int, together: int, observe: Observer
+    ) -> None:
+        self._app, self._key, self._largest, self._together = app, key, largest, together
+        self._observe = observe
+        self.held = 0
+        """Bytes of the bodies that are not answered yet."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request; see ASGI."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        status, begun = 500, time.monotonic()
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        body = bytearray()
+        try:
+            refused = self._stranger(Headers(scope=scope)) if _guarded(scope) else None
+            if refused is None:
+                refused = await self._read(Headers(scope=scope), receive, body)
+            if refused is not None:
+                return await refused(scope, receive, note_status)
+            await self._app(scope, _replay(bytes(body), receive), note_status)
+        except ClientDisconnect:
+            status = 499  # nobody is there to be answered
+        finally:
+            self.held -= len(body)
+            self._observe(scope["path"], status, time.monotonic() - begun)
+
+    def _stranger(self, headers: Headers) -> JSONResponse | None:
+        """The refusal of a request without the key."""
+        if self._key is None:
+            return None
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "basic":
+            with suppress(ValueError):
+                sent = b64decode(sent).decode().partition(":")[2]
+        if hmac.compare_digest(sent.encode(), self._key.encode()):
+            return None
+        return refusal(401, "this server wants its key: send it as Authorization: Bearer KEY")
+
+    async def _read(
+        self, headers: Headers, receive: Receive, body: bytearray
+    ) -> JSONResponse | None:
+        """Read a body; the refusal of one that is too large, too slow, or one too many."""
+        too_large = refusal(413, f"the body has more than {self._largest:,} bytes: send fewer rows")
+        declared = headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared) > self._largest:
+            return too_large
+        until = asyncio.get_running_loop().time() + BODY_SECONDS
+        more = True
+        while more:
+            try:
+                left = until - asyncio.get_running_loop().time()
+                message = await asyncio.wait_for(receive(), left)
+            except asyncio.TimeoutError:
+                return refusal(408, f"the body took more than {BODY_SECONDS:.0f} seconds")
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            if len(body) + len(chunk) > self._largest:
+                return too_large
+            if self.held + len(chunk) > self._together:
+                return refusal(503, "requests in progress fill the memory: try again", after=2)
+            self.held += len(chunk)
+            body += chunk
+        return None
+
+
+def _guarded(scope: Scope) -> bool:
+    return str(scope["path"]).startswith(GUARDED)
+
+
+def _replay(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
+    """A ``receive`` that has the body first, and then what comes."""
+    first = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay

@@ -1,0 +1,422 @@
+"""The app in process, and its client over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from PIL import Image
+
+from posh_reward import HarmonicEval, InputError, JudgeError, PoSh, PoshReward, RubricJudge
+from posh_reward.errors import ConfigError
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.reward.shaping import Shaping
+from posh_reward.serve import app as app_module
+from posh_reward.serve.app import completion_of, create_app
+from posh_reward.serve.client import RemoteMetric, RemotePosh
+from posh_reward.serve.window import BatchedMetric
+from posh_reward.types import Failure, Scores
+
+REFERENCE = "A short man in a green coat sleeps under a tree."
+TEXTS = ["A red dog.", "A man sleeps.", "A short man in a green coat.", "", "A tree \u2603 <b>'"]
+CHAT = "<|im_start|>user\nDescribe it.<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.fixture(scope="module")
+def posh() -> PoSh:
+    return PoSh()
+
+
+def ask(app: Any, work: Callable[[httpx.AsyncClient], Any]) -> Any:
+    async def main() -> Any:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await work(client)
+
+    return asyncio.run(main())
+
+
+def post(app: Any, path: str, body: object, **options: Any) -> httpx.Response:
+    response: httpx.Response = ask(app, lambda client: client.post(path, json=body, **options))
+    return response
+
+
+def get(app: Any, path: str, **options: Any) -> httpx.Response:
+    response: httpx.Response = ask(app, lambda client: client.get(path, **options))
+    return response
+
+
+def rows_of(texts: Sequence[object], reference: object = REFERENCE) -> list[dict[str, object]]:
+    return [{"generation": text, "reference": reference} for text in texts]
+
+
+def png(color: str = "red") -> bytes:
+    written = BytesIO()
+    Image.new("RGB", (40, 30), color).save(written, "PNG")
+    return written.getvalue()
+
+
+class Gone(PoSh):
+    """A judge that cannot work, or fails by value."""
+
+    failure: Failure | None = None
+
+    def score(self, generations: Any, references: Any, images: Any = None) -> list[Scores]:
+        if self.failure is None:
+            raise JudgeError("the card is gone\nand more")
+        return [Scores.failed(self.failure, self.signature) for _ in generations]
+
+
+def test_rows_are_scored_as_by_a_direct_call(posh: PoSh) -> None:
+    app = create_app(BatchedMetric(posh))
+    reply = post(app, "/v1/score", {"rows": rows_of(TEXTS), "elements": True}).json()
+    expected = posh.score(TEXTS, [REFERENCE] * len(TEXTS))
+    assert reply["signature"] == posh.signature
+    for score, direct in zip(reply["scores"], expected, strict=True):
+        assert (score["precision"], score["recall"], score["f1"]) == (
+            direct.precision, direct.recall, direct.f1,
+        )  # fmt: skip
+        assert [e["text"] for e in score["elements"]] == [e.text for e in direct.elements]
+    brief = post(app, "/v1/score", {"rows": rows_of(TEXTS)}).json()["scores"]
+    assert [each["elements"] for each in brief] == [[]] * len(TEXTS)
+
+
+def test_a_row_that_cannot_be_scored_has_nulls_and_a_reason(posh: PoSh) -> None:
+    texts = [None, 5, "a \ud800 dog", "A dog.", ["A dog."]]
+    content = json.dumps(
+        {"rows": [*rows_of(texts), {"generation": "A dog.", "reference": ["a", "b"]}]}
+    )
+    kind = {"content-type": "application/json"}
+    response = ask(
+        create_app(BatchedMetric(posh)),
+        lambda client: client.post("/v1/score", content=content.encode(), headers=kind),
+    )
+    *scores, joined = response.json()["scores"]
+    assert [each["f1"] is None for each in scores] == [True, True, True, False, True]
+    assert [each["failure"] and each["failure"]["kind"] for each in scores] == [
+        "text", "text", "text", None, "text",
+    ]  # fmt: skip
+    assert "half a surrogate pair" in scores[2]["failure"]["detail"]
+    assert joined["signature"].endswith("references:joined|" + posh.signature.split("|")[-1])
+
+
+def test_clients_share_calls_and_get_their_own_scores(posh: PoSh) -> None:
+    metric = BatchedMetric(posh, 100)
+    sizes: list[int] = []
+    app = create_app(metric)
+    metric.window.observer = lambda size, seconds: sizes.append(size)
+    texts = [f"A {color} dog." for color in ("red", "green", "blue", "black")] * 5
+
+    async def work(client: httpx.AsyncClient) -> list[httpx.Response]:
+        bodies = [{"rows": rows_of([text])} for text in texts]
+        return await asyncio.gather(*(client.post("/v1/score", json=body) for body in bodies))
+
+    replies = [each.json()["scores"][0] for each in ask(app, work)]
+    assert [each["generation"] for each in replies] == texts
+    assert sizes == [20]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"rows": [{"refrence": 1}]}', "rows.0.refrence: Extra inputs are not permitted"),
+        (b'{"rows": 5}', "rows: Input should be a valid list"),
+        (b"{{", "1: JSON decode error"),
+        (b"[" * 100_000, "the body"),
+        (b'{"rows": [' + b"{}," * 4999 + b"{}]}", "submit 4096 at most"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_line(posh: PoSh, body: bytes, reason: str) -> None:
+    kind = {"content-type": "application/json"}
+    response = ask(
+        create_app(BatchedMetric(posh)),
+        lambda client: client.post("/v1/score", content=body, headers=kind),
+    )
+    assert response.status_code in (400, 422)
+    assert reason in response.json()["error"]
+    assert "\n" not in response.json()["error"]
+
+
+def test_bodies_are_bounded_each_and_together(posh: PoSh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "LARGEST_BODY", 1000)
+    monkeypatch.setattr(app_module, "ALL_BODIES", 1500)
+    app = create_app(BatchedMetric(posh, 300))
+    large = {"rows": rows_of(["dog " * 400])}
+    assert post(app, "/v1/score", large).status_code == 413
+
+    async def endless() -> Any:
+        while True:
+            yield b"x" * 100
+
+    assert ask(app, lambda client: client.post("/v1/score", content=endless())).status_code == 413
+    fair = {"rows": rows_of(["A dog. " * 80])}
+
+    async def work(client: httpx.AsyncClient) -> list[httpx.Response]:
+        return await asyncio.gather(*(client.post("/v1/score", json=fair) for _ in range(3)))
+
+    responses = ask(app, work)
+    assert sorted(each.status_code for each in responses) == [200, 200, 503]
+    [busy] = [each for each in responses if each.status_code == 503]
+    assert int(busy.headers["retry-after"]) >= 1
+    assert post(app, "/v1/score", fair).status_code == 200  # what was held is free again
+
+
+def test_a_full_queue_is_refused_with_a_time_to_come_again(posh: PoSh) -> None:
+    app = create_app(BatchedMetric(posh, 100, capacity=3))
+
+    async def work(client: httpx.AsyncClient) -> list[httpx.Response]:
+        bodies = [{"rows": rows_of([text] * 2)} for text in ("A dog.", "A cat.")]
+        return await asyncio.gather(*(client.post("/v1/score", json=body) for body in bodies))
+
+    responses = ask(app, work)
+    assert sorted(each.status_code for each in responses) == [200, 429]
+    [busy] = [each for each in responses if each.status_code == 429]
+    assert 1 <= int(busy.headers["retry-after"]) <= 60
+    assert "2 items wait already" in busy.json()["error"]
+
+
+def test_the_key_is_wanted_and_never_repeated(posh: PoSh) -> None:
+    app = create_app(BatchedMetric(posh), key="s3cret-of-mine")
+    body = {"rows": rows_of(["A dog."])}
+    for headers in (
+        {},
+        {"authorization": "Bearer s3cret-of-min"},
+        {"authorization": "s3cret-of-mine"},
+    ):
+        refused = post(app, "/v1/score", body, headers=headers)
+        assert refused.status_code == 401
+        assert "s3cret" not in refused.text
+    assert get(app, "/metrics").status_code == 401
+    assert get(app, "/health").status_code == 200
+    assert post(
+        app, "/v1/score", body, headers={"authorization": "Bearer s3cret-of-mine"}
+    ).is_success
+    assert post(app, "/v1/score", body, auth=("any", "s3cret-of-mine")).is_success
+    assert post(app, "/v1/score", body, auth=("s3cret-of-mine", "no")).status_code == 401
+
+
+def test_a_judge_that_is_gone_is_a_503_with_its_reason(posh: PoSh) -> None:
+    gone = Gone()
+    app = create_app(BatchedMetric(gone), PoshReward(gone))
+    response = post(app, "/v1/score", {"rows": rows_of(["A dog."])})
+    assert response.status_code == 503
+    assert response.json() == {"error": "the card is gone and more"}
+    assert response.headers["retry-after"]
+    assert get(app, "/health").status_code == 503
+    gone.failure = Failure("engine", "out of memory")
+    assert post(app, "/v1/score", {"rows": rows_of(["A dog."])}).json()["scores"][0]["failure"]
+    assert get(app, "/health").json() == {"error": "out of memory"}
+
+
+def test_the_page_is_there_offline_and_the_schema_has_every_field(posh: PoSh) -> None:
+    app = create_app(BatchedMetric(posh), PoshReward(posh))
+    page = get(app, "/docs").text
+    assert "http://" not in page.replace("http://here", "")
+    assert "https://" not in page
+    assert get(app, "/static-offline-docs/swagger-ui-bundle.js").status_code == 200
+    schema = get(app, "/openapi.json").json()
+    assert set(schema["paths"]) == {
+        "/v1/score", "/v1/metric", "/v1/openrlhf", "/v1/slime", "/health",
+    }  # fmt: skip
+    records = schema["components"]["schemas"]
+    assert {"precision", "recall", "f1", "failure", "elements"} <= set(
+        records["Scores"]["properties"]
+    )
+    assert set(records["ScoreRow"]["properties"]) == {
+        "generation",
+        "reference",
+        "image",
+        "question",
+    }
+
+
+def test_prometheus_counts(posh: PoSh) -> None:
+    app = create_app(BatchedMetric(posh))
+    post(app, "/v1/score", {"rows": rows_of(["A dog.", None])})
+    get(app, "/nowhere")
+    counts = get(app, "/metrics").text
+    assert 'posh_texts_total{outcome="scored"} 1.0' in counts
+    assert 'posh_texts_total{outcome="text"} 1.0' in counts
+    assert 'posh_request_seconds_count{path="/v1/score",status="200"} 1.0' in counts
+    assert 'posh_request_seconds_count{path="other",status="404"} 1.0' in counts
+    assert "posh_waiting_texts 0.0" in counts
+
+
+def test_images_are_uploaded_and_no_path_is_opened(tmp_path: Any) -> None:
+    (tmp_path / "image.png").write_bytes(png())
+    harmonic = HarmonicEval(FakeModel(sees=True))
+    app = create_app(BatchedMetric(harmonic))
+    encoded = base64.b64encode(png()).decode()
+    images = [encoded, f"data:image/png;base64,{encoded}", str(tmp_path / "image.png"), None, 5,
+              base64.b64encode(str(tmp_path / "image.png").encode()).decode()]  # fmt: skip
+    rows = [{"generation": "A red square.", "image": image} for image in images]
+    scores = post(app, "/v1/score", {"rows": rows}).json()["scores"]
+    [direct] = harmonic.score(["A red square."], [png()])
+    assert scores[0]["overall"] == scores[1]["overall"] == direct.overall
+    reasons = [each["failure"]["detail"] for each in scores[2:]]
+    assert reasons[:3] == [
+        "the image is not in base64", "there is no image", "the image is not a text in base64",
+    ]  # fmt: skip
+    assert reasons[3].startswith("the image cannot be read: UnidentifiedImageError")
+
+
+def test_openrlhf_and_slime_get_the_reward(posh: PoSh) -> None:
+    metric = BatchedMetric(posh)
+    app = create_app(metric, PoshReward(metric))  # type: ignore[arg-type]
+    expected = PoshReward(posh)(completions=["A man sleeps."], reference=[REFERENCE])
+    query = {"query": [CHAT + "A man sleeps.<|im_end|>"], "prompts": [CHAT], "labels": [REFERENCE]}
+    reply = post(app, "/v1/openrlhf", query).json()
+    assert reply["rewards"] == reply["scores"] == expected
+    assert set(reply["extra_logs"]) == {"posh_precision", "posh_recall", "posh_f1", "posh_failed"}
+    sample = {"prompt": CHAT, "response": "A man sleeps.", "label": REFERENCE}
+    assert post(app, "/v1/slime", sample).json()["reward"] == expected[0]
+    assert post(app, "/v1/openrlhf", {**query, "labels": []}).status_code == 422
+
+
+def test_a_completion_without_a_reward_is_never_a_silent_number(posh: PoSh) -> None:
+    sample = {"prompt": CHAT, "response": "A man sleeps.", "label": None}
+    refused = post(create_app(BatchedMetric(posh), PoshReward(posh)), "/v1/slime", sample)
+    assert refused.status_code == 422
+    assert refused.json() == {"error": "no reward: the reference is missing"}
+    app = create_app(BatchedMetric(posh), PoshReward(posh), failed_reward=0.5)
+    reply = post(app, "/v1/slime", sample).json()
+    assert (reply["reward"], reply["posh_failed"]) == (0.5, 1.0)
+    gone = Gone()
+    gone.failure = Failure("engine", "out of memory")
+    app = create_app(BatchedMetric(gone), PoshReward(gone))
+    assert post(app, "/v1/slime", {**sample, "label": REFERENCE}).status_code == 503
+    separate = PoshReward(posh, Shaping(objective="separate"))
+    with pytest.raises(ConfigError, match="one number"):
+        create_app(BatchedMetric(posh), separate)
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt", "completion"),
+    [
+        (CHAT + "A dog.<|im_end|>", CHAT, "A dog."),
+        (CHAT.replace("it", "<|image_pad|>" * 9) + "A dog.", CHAT, "A dog."),
+        (CHAT[-30:] + "A dog.</s>", CHAT * 3, "A dog."),
+        (CHAT + "<|im_start|>assistant\nNo: a dog.", CHAT, "<|im_start|>assistant\nNo: a dog."),
+        (CHAT * 2 + "A dog.<|endoftext|>\n", CHAT * 2, "A dog."),
+        ("A dog.", "", "A dog."),
+        ("something else", CHAT, None),
+        (None, CHAT, None),
+    ],
+)
+def test_a_query_is_cut_behind_the_prompt(query: Any, prompt: str, completion: str | None) -> None:
+    assert completion_of(query, prompt) == completion
+
+
+@contextmanager
+def served(app: Any, port: int = 0) -> Iterator[str]:
+    """The app behind a real socket, in a thread."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", port))
+        held.listen(100)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, args=([held],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{held.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_a_remote_metric_is_the_metric(posh: PoSh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSH_REWARD_KEY", "s3cret")
+    with served(create_app(BatchedMetric(posh), key="s3cret")) as url:
+        remote = RemotePosh(url, batch=2)
+        texts = [*TEXTS, None, float("nan"), 7, "a \ud800 dog"]
+        scores = remote.score(texts, [REFERENCE] * len(texts))
+        expected = posh.score(texts, [REFERENCE] * len(texts))  # type: ignore[arg-type]
+        assert scores == expected
+        assert remote.score([], []) == []
+        assert remote.score(["A dog."], [["A dog.", "A cat."]]) == posh.score(
+            ["A dog."], [["A dog.", "A cat."]]
+        )
+        assert remote.signature == posh.signature
+        assert remote.figures(expected) == pytest.approx(posh.figures(expected), nan_ok=True)
+        reward = PoshReward(pickle.loads(pickle.dumps(remote)))
+        references = [REFERENCE] * len(TEXTS)
+        direct = PoshReward(posh)(completions=TEXTS, reference=references)
+        assert reward(completions=TEXTS, reference=references) == direct
+        with pytest.raises(InputError, match="1 generation but 2 reference"):
+            remote.score(["A dog."], [REFERENCE] * 2)
+        with pytest.raises(InputError, match="takes generation, reference, each once"):
+            remote.score(["A dog."], [REFERENCE], [None])
+        monkeypatch.setenv("POSH_REWARD_KEY", "wrong")
+        with pytest.raises(JudgeError, match="does not accept the key") as raised:
+            remote.score(["A dog."], [REFERENCE])
+        assert "wrong" not in str(raised.value)
+        with pytest.raises(JudgeError, match="does not accept the key"):
+            RemoteMetric(url).score(["A dog."], [REFERENCE])
+
+
+def test_siblings_are_remote_metrics_too() -> None:
+    harmonic = HarmonicEval(FakeModel(sees=True))
+    with served(create_app(BatchedMetric(harmonic))) as url:
+        images = [png("red"), png("blue")]
+        assert RemoteMetric(url).score(TEXTS[:2], images) == harmonic.score(TEXTS[:2], images)
+    rubric = RubricJudge(FakeModel())
+    with served(create_app(BatchedMetric(rubric))) as url:
+        direct = rubric.score(TEXTS, [REFERENCE] * len(TEXTS))
+        assert RemoteMetric(url).score(TEXTS, [REFERENCE] * len(TEXTS)) == direct
+
+
+def test_a_client_waits_for_a_server_that_is_busy_or_away(posh: PoSh) -> None:
+    with served(create_app(BatchedMetric(posh, capacity=1))) as url:
+        remote = RemoteMetric(url, batch=1, connections=4)
+        assert remote.score(TEXTS, [REFERENCE] * 5) == posh.score(TEXTS, [REFERENCE] * 5)
+        port = int(url.rpartition(":")[2])
+    found: list[list[Scores]] = []
+    thread = threading.Thread(target=lambda: found.append(remote.score(TEXTS, [REFERENCE] * 5)))
+    thread.start()
+    time.sleep(0.3)
+    with served(create_app(BatchedMetric(posh)), port):
+        thread.join()
+    assert found == [posh.score(TEXTS, [REFERENCE] * 5)]
+
+
+def test_a_server_that_stays_away_is_a_failure_of_each_text(posh: PoSh) -> None:
+    with served(create_app(BatchedMetric(posh))) as url:
+        remote = RemotePosh(url, patience=0.5)
+        assert remote.score(["A dog."], [REFERENCE])[0].failure is None
+    scores = remote.score(["A dog.", "A cat."], [REFERENCE] * 2)
+    assert [each.f1 for each in scores] == [None, None]
+    assert str(scores[0].failure).endswith("the server cannot be reached")
+    with pytest.raises(JudgeError, match="cannot be reached"):
+        RemotePosh(url, patience=0.1).score(["A dog."], [REFERENCE])
+
+
+def test_another_metric_at_the_same_address_is_refused(posh: PoSh) -> None:
+    with served(create_app(BatchedMetric(posh))) as url:
+        remote = RemotePosh(url)
+        assert remote.signature == posh.signature
+    with (
+        served(create_app(BatchedMetric(PoSh(preset="mended"))), int(url.rpartition(":")[2])),
+        pytest.raises(JudgeError, match=r"has another metric by now: posh\|preset:mended"),
+    ):
+        remote.score(["A dog."], [REFERENCE])
+
+
+def test_too_large_a_request_is_halved(posh: PoSh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "LARGEST_BODY", 400)
+    with served(create_app(BatchedMetric(posh))) as url:
+        texts = [*TEXTS, "A dog. " * 90]
+        scores = RemotePosh(url).score(texts, [REFERENCE] * 6)
+        assert scores[:5] == posh.score(TEXTS, [REFERENCE] * 5)
+        assert "too large" in str(scores[5].failure)
