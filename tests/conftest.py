@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.chromium import Browser, find_chromium
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -60,3 +63,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("../shared (specs, goldens and data) is not here")
     return folder
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with Browser(program) as opened:
+        yield opened

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNSCORED
 from posh_reward.cli.flags import described, positive, size
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.answer_files import AnswerCollection
@@ -54,6 +54,11 @@ Writes every word that raters read, in one of five languages: questions, instruc
 contact, buttons. Edit what you like, delete what is to stay as it is, and give the file to
 `posh-reward packets make --texts`."""
 
+SERVE = """\
+Shows each rater a page behind a link of its own, and stores answers as they come, each on disk
+before the page calls it sent. `posh-reward packets read` takes the folder of answers at any time.
+Whoever has a link can answer; their tokens stay in KEY.links.csv. For the open net, put a proxy
+with TLS in front, and name its address with --url."""
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
 POTATO = "user_state.json"
@@ -66,6 +71,7 @@ def add_packets(command: argparse.ArgumentParser) -> None:
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     _make(described(commands.add_parser("make", help="write pages for raters"), MAKE))
     _read(described(commands.add_parser("read", help="sum up raters' answers"), READ))
+    _serve(described(commands.add_parser("serve", help="a link for each rater"), SERVE))
     _write_texts(described(commands.add_parser("texts", help="every word that raters read"), TEXTS))
     _plan(described(commands.add_parser("plan", help="how many pairs and raters"), PLAN))
 
@@ -355,6 +361,46 @@ def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     print(f"wrote {str(path)!r}", file=sys.stderr)
+
+
+def _serve(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
+    add("packet", metavar="PACKET", help="the folder that it wrote")
+    add("--answers", metavar="DIR", help="where answers go; default: PACKET.answers, next to KEY")
+    add("--host", default="127.0.0.1", help="default: 127.0.0.1, this computer alone")
+    add("--port", type=int, default=8000, help="default: 8000")
+    add("--url", help="how raters reach it, such as https://study.museum.example; default: "
+        "http://HOST:PORT")  # fmt: skip
+    command.set_defaults(command=serve)
+
+
+def serve(flags: argparse.Namespace) -> int:
+    """Serve a packet until interrupted."""
+    try:
+        import uvicorn
+
+        from posh_reward.serve.study_app import read_tokens, study_app
+    except ImportError:
+        raise MissingDependencyError(
+            "links need a server: pip install 'posh-reward[serve]'"
+        ) from None
+    from posh_reward.study.packets.make import read_key
+
+    path, folder = Path(flags.key), Path(flags.packet)
+    key = read_key(path, folder)
+    stem = path.name.removesuffix(".key.json")
+    answers = Path(flags.answers) if flags.answers else path.with_name(f"{stem}.answers")
+    links = path.with_name(f"{stem}.links.csv")
+    tokens = read_tokens(links, key.raters)
+    app = study_app(key, folder, answers, tokens)
+    url = (flags.url or f"http://{flags.host}:{flags.port}").rstrip("/")
+    lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
+    print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
+          file=sys.stderr, flush=True)  # fmt: skip
+    # No log of requests: their paths are the raters' links.
+    uvicorn.run(app, host=flags.host, port=flags.port, access_log=False, log_level="warning")
+    return OK
 
 
 def _plan(command: argparse.ArgumentParser) -> None:

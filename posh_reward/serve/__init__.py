@@ -2,8 +2,9 @@
 
 ::
 
-    window   BatchWindow: calls that arrive together -> one call; BatchedMetric: a metric so called
-    client   RemoteMetric, RemotePosh: a server's metric, used as if it were here
-    app      create_app: a metric as an ASGI app, with endpoints for trainers
-    gate     in front of it: key, bounds, counts
+    window     BatchWindow: calls that arrive together -> one call; BatchedMetric: such a metric
+    client     RemoteMetric, RemotePosh: a server's metric, used as if it were here
+    app        create_app: a metric as an ASGI app, with endpoints for trainers
+    gate       in front of it: key, bounds, counts
+    study_app  study_app: a packet's pages behind links, which store raters' answers
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from posh_reward.errors import InputError
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
     PacketKey,
@@ -46,6 +47,22 @@ def rater_page(
         marks=rater.form == "granular",
         packet=_contents(name, key, items, images),
     )
+
+
+def served(page: str) -> str:
+    """A page that sends its answers to the address from which it came (``packets serve``).
+
+    Raises:
+        InputError: it is not a page of this version.
+    """
+    for before, after in (
+        ("<html ", "<html data-served "),
+        ("default-src 'none';", "default-src 'none'; connect-src 'self';"),
+    ):
+        if before not in page:
+            raise InputError("the packet was made by an older version: make it again")
+        page = page.replace(before, after, 1)
+    return page
 
 
 def _contents(

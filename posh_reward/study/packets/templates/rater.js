@@ -129,6 +129,79 @@ function changed() {
   latest = new Date().toISOString();
   keep();
   progress();
+  stale = true;
+  if (served) send();
+}
+
+// ---- a page with a server behind it (`packets serve`): answers are sent as they change
+
+const served = "served" in document.documentElement.dataset;
+const address = `${location.pathname}/answers`;
+const VERSION = "X-Answers-Version";
+let version = null;  // of the answers that the server has; null: not known
+let stale = false;   // changed since they were last sent
+let sending = false;
+
+// Answers of a file or of the server, taken for those here unless these are newer; true if so.
+function take(file) {
+  const loaded = restored(file);
+  const older = latest > file.saved;
+  answers = older ? joined(loaded) : loaded;
+  if (!older) latest = file.saved;
+  return older;
+}
+
+// What the server has; what it lacks is to be sent.
+async function receive() {
+  const reply = await fetch(address, { cache: "no-store" });
+  if (!reply.ok) throw new Error(reply.status);
+  const before = JSON.stringify(answers[at]);
+  const file = reply.status === 204 ? null : await reply.json();
+  if (file) take(file);
+  stale ||= JSON.stringify(answers) !== JSON.stringify(file ? restored(file) : packet.tasks.map(blank));
+  version = reply.headers.get(VERSION);
+  if (JSON.stringify(answers[at]) === before) return progress();
+  since = null;
+  show(at);
+}
+
+function tell(name) {
+  byId("sent").hidden = false;
+  byId("by-file").hidden = name === "sent";
+  if (byId("sent").textContent !== text(name)) byId("sent").textContent = text(name);
+}
+
+async function put() {
+  stale = false;
+  const body = written();
+  const keepalive = body.length < 60000;  // so that it arrives though the page is closed
+  try {
+    const reply = await fetch(address, { method: "PUT", body, keepalive, headers: { [VERSION]: version } });
+    if (reply.ok) version = reply.headers.get(VERSION);
+    else if (reply.status === 412) version = null;  // others came in between, from another computer
+    if (!reply.ok) throw new Error(reply.status);
+  } catch (error) {
+    stale = true;
+    throw error;
+  }
+}
+
+async function send() {
+  if (sending) return;
+  sending = true;
+  for (let pause = 0.5; stale || version === null;) {
+    try {
+      if (version === null) await receive();
+      if (stale) await put();
+      if (!stale && version !== "none") tell("sent");
+      pause = 0.5;
+    } catch {
+      if (stale) tell("not_sent");
+      await new Promise((again) => setTimeout(again, 1000 * pause));
+      pause = Math.min(2 * pause, 60);
+    }
+  }
+  sending = false;
 }
 
 // ---- what is shown
@@ -141,6 +214,7 @@ function progress() {
   byId("done").textContent = text("done", { done, total: packet.tasks.length });
   byId("bar").max = packet.tasks.length;
   byId("bar").value = done;
+  if (JSON.stringify(answers) !== JSON.stringify(packet.tasks.map(blank))) byId("begin").textContent = text("go_on");
 }
 
 function comment(answer) {
@@ -222,9 +296,8 @@ byId("load").addEventListener("change", async ({ target }) => {
   try {
     const file = JSON.parse(await target.files[0].text());
     const loaded = restored(file);
-    const older = latest > file.saved;
     const before = latest;
-    answers = older ? joined(loaded) : loaded;
+    const older = take(file);
     changed();
     latest = older ? before : file.saved;
     const when = (time) => new Date(time).toLocaleString(document.documentElement.lang);
@@ -254,5 +327,9 @@ window.addEventListener("storage", ({ key }) => {  // the same page in another t
 window.addEventListener("beforeunload", (event) => { if (unsaved && !keeps) event.preventDefault(); });
 recall();
 progress();
-if (JSON.stringify(answers) !== JSON.stringify(packet.tasks.map(blank))) byId("begin").textContent = text("go_on");
+if (served) {
+  byId("keeping").textContent = text("keeping_served");
+  byId("end-title").textContent = text("finish");
+  send();
+}
 document.querySelector(".progress").hidden = false;

@@ -1,0 +1,194 @@
+"""A packet's pages behind links, one for each rater; answers are stored as they come.
+
+A link's token is all that a rater needs, and all that the server knows of one. Answers are the
+files that the page would save, so ``packets read`` takes the folder. TLS is a proxy's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import os
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from posh_reward.errors import InputError
+from posh_reward.serve.gate import Gate
+from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_page import served
+from posh_reward.study.packets.study_records import PacketKey
+
+LARGEST, ALL_BODIES = 4_000_000, 64_000_000
+"""Bytes of a rater's answers (a comment has 2,000 characters at most), and of all at a time."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",  # a link's token is a secret
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex",
+}
+VERSION = "X-Answers-Version"
+"""Header of requests and replies. Proxies change an ETag, such as when they compress."""
+NOTHING = "none"
+"""Version of answers that are not there."""
+
+
+def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]) -> Starlette:
+    """An ASGI app that shows each rater a page and takes the answers.
+
+    Args:
+        key: of the packet.
+        packet: the folder that ``packets make`` wrote.
+        answers: folder for the raters' files; made.
+        tokens: token -> rater.
+
+    Raises:
+        InputError: a page is missing, or an older version made it.
+    """
+    answers.mkdir(parents=True, exist_ok=True)
+    site = StudySite(key, {name: _page(packet / f"{name}.html") for name in key.raters}, answers)
+    site.raters = dict(tokens)
+    return Starlette(
+        routes=[
+            Route("/r/{token}", site.page),
+            Route("/r/{token}/answers", site.send, methods=["GET"]),
+            Route("/r/{token}/answers", site.store, methods=["PUT"]),
+            Route("/health", lambda _: PlainTextResponse("ok")),
+        ],
+        middleware=[Middleware(Gate, None, LARGEST, ALL_BODIES, lambda *_: None)],
+    )
+
+
+def _page(path: Path) -> bytes:
+    try:
+        return served(path.read_text(encoding="utf-8")).encode()
+    except OSError as error:
+        raise InputError(f"cannot read the page {str(path)!r}: {error.strerror}") from None
+
+
+class StudySite:
+    """Pages and answers, by token.
+
+    Args:
+        key: of the packet.
+        pages: by rater.
+        answers: folder for the raters' files.
+    """
+
+    def __init__(self, key: PacketKey, pages: Mapping[str, bytes], answers: Path) -> None:
+        self._key, self._pages, self._answers = key, pages, answers
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.raters: dict[str, str] = {}
+        """Token -> rater."""
+
+    async def page(self, request: Request) -> Response:
+        """A rater's page."""
+        rater = self._rater(request)
+        if rater is None:
+            return STRANGER
+        return Response(self._pages[rater], media_type="text/html", headers=HEADERS)
+
+    async def send(self, request: Request) -> Response:
+        """The answers that are stored, with their version; status 204 without any."""
+        rater = self._rater(request)
+        if rater is None:
+            return STRANGER
+        data = await run_in_threadpool(self._stored, rater)
+        headers = {**HEADERS, VERSION: _version(data)}
+        if data is None:
+            return Response(status_code=204, headers=headers)
+        return Response(data, media_type="application/json", headers=headers)
+
+    async def store(self, request: Request) -> Response:
+        """Store answers that build on the version in the header, on disk before the reply.
+
+        Status 412 if others came in between, from another computer: the page joins them and sends
+        again.
+        """
+        rater = self._rater(request)
+        if rater is None:
+            return STRANGER
+        data = await request.body()
+        try:
+            [sheet] = await run_in_threadpool(sheets, data, self._key)
+        except (InputError, ValueError) as error:
+            return PlainTextResponse(str(error)[:300], 422)
+        if sheet.rater != rater:
+            return PlainTextResponse("these are another rater's answers", 422)
+        async with self._locks[rater]:
+            before = _version(await run_in_threadpool(self._stored, rater))
+            if request.headers.get(VERSION) != before:
+                return Response(status_code=412)
+            await run_in_threadpool(write_through, self._file(rater), data)
+        return Response(status_code=204, headers={VERSION: _version(data)})
+
+    def _rater(self, request: Request) -> str | None:
+        return self.raters.get(request.path_params["token"])
+
+    def _file(self, rater: str) -> Path:
+        return self._answers / f"answers-{self._key.packet}-{rater}.json"
+
+    def _stored(self, rater: str) -> bytes | None:
+        try:
+            return self._file(rater).read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+STRANGER = PlainTextResponse(
+    "There is no page here: please check the link that you were sent.", 404
+)
+
+
+def _version(data: bytes | None) -> str:
+    return NOTHING if data is None else sha256(data).hexdigest()[:32]
+
+
+def write_through(path: Path, data: bytes) -> None:
+    """Replace a file on disk: a kill or a power cut leaves the whole old one, or the new."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name, too
+    finally:
+        os.close(folder)
+
+
+def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
+    """Tokens of the raters' links, kept in a table with ``rater`` and ``token``; drawn at first.
+
+    Raises:
+        InputError: the table is damaged, or of another packet.
+    """
+    names = list(raters)
+    if not path.exists():
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerows([("rater", "token"), *((n, secrets.token_urlsafe(16)) for n in names)])
+        path.touch(mode=0o600)  # whoever has a token can answer
+        write_through(path, text.getvalue().encode())
+        path.chmod(0o600)
+    try:
+        table = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        tokens = {row["token"]: row["rater"] for row in table if row["token"]}
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{str(path)!r} is not a table of links: {error!r}") from None
+    if sorted(tokens.values()) != sorted(names):
+        raise InputError(f"{str(path)!r} has links of other raters than the key")
+    return tokens

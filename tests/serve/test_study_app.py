@@ -1,0 +1,195 @@
+"""Links to a packet's pages: a real server, killed and started again, and a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posh_reward.errors import InputError
+from posh_reward.study.packets.answer_files import collect
+from posh_reward.study.packets.make import write_packet
+from posh_reward.study.packets.rater_page import served
+from tests.chromium import Browser
+from tests.study.packets.studies import content, packet, saved
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+PACKET = packet(6)
+SENT, NOT_SENT = "All answers are sent.", "Not sent yet."
+
+
+class Site:
+    """``posh-reward packets serve`` on a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        write_packet(PACKET, folder / "packet", folder / "packet.key.json")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "posh_reward.cli", "packets", "serve",
+                   str(self.folder / "packet.key.json"), str(self.folder / "packet"),
+                   "--port", str(self.port)]  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stderr=log, stdout=log)
+        for _ in range(300):
+            try:
+                httpx.get(f"http://127.0.0.1:{self.port}/health")
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        said = (self.folder / "log").read_text()
+        self.links = dict(re.findall(r"^(rater-\d+)  (\S+)$", said, re.MULTILINE))
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def file(self, rater: str = "rater-01") -> Path:
+        return self.folder / "packet.answers" / f"answers-{PACKET.key.packet}-{rater}.json"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    running = Site(tmp_path)
+    yield running
+    running.kill()
+
+
+def put(site: Site, data: bytes, version: str = "none", rater: str = "rater-01") -> Any:
+    headers = {"X-Answers-Version": version}
+    return httpx.put(f"{site.links[rater]}/answers", content=data, headers=headers)
+
+
+def visit(browser: Browser, url: str, *, fresh: bool = True) -> None:
+    for _ in range(2 if fresh else 1):
+        browser.events.clear()
+        browser.call("Page.navigate", url=url)
+        while not any(event.get("method") == "Page.loadEventFired" for event in browser.events):
+            browser.events.append(browser._hear())
+        if fresh:
+            browser.run("localStorage.clear()")
+
+
+def until(browser: Browser, script: str, wanted: Any) -> None:
+    for _ in range(150):
+        if browser.run(script) == wanted:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{script} is {browser.run(script)!r}")
+
+
+def says(text: str) -> str:
+    return f"document.getElementById('sent').textContent.startsWith({text!r})"
+
+
+def overalls(path: Path) -> list[int | None]:
+    return [answer["overall"] for answer in json.loads(path.read_text())["answers"]]
+
+
+def choose(browser: Browser, value: int) -> None:
+    browser.point(f"input[name='overall'][value='{value}']", click=True)
+
+
+def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
+    site: Site, chromium: Browser
+) -> None:
+    visit(chromium, site.links["rater-01"])
+    assert "same link" in chromium.run("document.getElementById('keeping').textContent")
+    chromium.point("#begin", click=True)
+    assert not site.file().exists()  # who only looks has answered nothing
+    choose(chromium, 1)
+    until(chromium, says(SENT), True)
+    site.kill()
+    assert overalls(site.file()) == [1, None, None]
+    chromium.point("#next", click=True)
+    choose(chromium, -2)
+    until(chromium, says(NOT_SENT), True)
+    site.start()
+    until(chromium, says(SENT), True)
+    assert overalls(site.file()) == [1, -2, None]
+    assert [p.name for p in site.file().parent.iterdir()] == [site.file().name]
+
+
+def test_a_rater_goes_on_at_another_computer(site: Site, chromium: Browser) -> None:
+    assert put(site, saved(PACKET.key, "rater-01")).status_code == 204
+    visit(chromium, site.links["rater-01"])
+    until(chromium, "document.getElementById('begin').textContent", "Go on")
+    done = "document.getElementById('done').textContent"
+    until(chromium, done, "3 of 3 tasks done")
+    assert chromium.complaints() == []
+
+
+def test_answers_from_two_computers_are_joined(site: Site, chromium: Browser) -> None:
+    visit(chromium, site.links["rater-01"])
+    chromium.point("#begin", click=True)
+    tasks = PACKET.key.raters["rater-01"].tasks
+    other = [
+        {
+            "task": task.id,
+            "mistakes": None,
+            "omissions": None,
+            "overall": value,
+            "seconds": 1,
+            "comment": "",
+        }
+        for task, value in zip(tasks, (2, 2, None), strict=True)
+    ]
+    assert put(site, saved(PACKET.key, "rater-01", other)).status_code == 204
+    choose(chromium, -1)  # to the first task, which has another answer there
+    until(chromium, says(SENT), True)
+    assert overalls(site.file()) == [-1, 2, None]
+
+
+def test_only_a_raters_own_whole_answers_are_stored(site: Site) -> None:
+    mine, again = saved(PACKET.key, "rater-01"), content(PACKET.key, "rater-01", [])
+    reply = put(site, mine)
+    assert (reply.status_code, reply.content) == (204, b"")
+    assert put(site, mine).status_code == 412  # others are there by now
+    assert put(site, mine.replace(b":60", b":61"), reply.headers["X-Answers-Version"]
+               ).status_code == 422  # fmt: skip
+    assert put(site, saved(PACKET.key, "rater-02")).status_code == 422
+    assert put(site, json.dumps(again).encode() + b" " * 5_000_000).status_code == 413
+    for data in (b"", b"[]", b"null", b"\xff\xfe{", b"[" * 100_000):
+        assert put(site, data).status_code == 422
+    assert site.file().read_bytes() == mine
+    page = httpx.get(site.links["rater-01"])
+    assert page.headers["referrer-policy"] == "no-referrer"
+    for path in ("x", "../packet.key.json", "%2e%2e/packet.key.json"):
+        assert httpx.get(site.links["rater-01"][:-22] + path).status_code == 404
+    assert collect([site.file()], PACKET.key).sheets[0].unfinished == ()
+
+
+def test_links_stay_and_are_nobodys_else(site: Site) -> None:
+    before = site.links
+    httpx.get(before["rater-01"])
+    site.kill()
+    log = (site.folder / "log").read_text()
+    site.start()
+    assert site.links == before
+    assert len({*before.values()}) == 2
+    assert (site.folder / "packet.links.csv").stat().st_mode & 0o077 == 0
+    token = before["rater-01"].rpartition("/")[2]
+    assert log.count(token) == 1, "in the table of links, in no log of requests"
+
+
+def test_a_page_of_an_older_version_is_refused() -> None:
+    page = PACKET.files["rater-01.html"].decode()
+    assert "connect-src 'self'" in served(page)
+    with pytest.raises(InputError, match="older version"):
+        served(page.replace("default-src 'none';", ""))
