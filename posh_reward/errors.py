@@ -45,6 +45,16 @@ def safe(text: str) -> str:
     return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+LONGEST_LINE = 300
+"""Characters of a name, or of a message about one, that a line shows."""
+
+
 def on_one_line(name: str) -> str:
     """A name, or a message, that can neither steer the terminal nor forge a line of its own."""
-    return " ".join(safe(name).split())
+    return shortened(" ".join(safe(name).split()), LONGEST_LINE)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters: without its middle, since remedies are at the end."""
+    half = most // 2 - 3
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"

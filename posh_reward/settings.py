@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from posh_reward.errors import ConfigError, InputError
+from posh_reward.errors import ConfigError, InputError, shortened
 
 ENDINGS = (".yaml", ".yml", ".json")
 
@@ -34,6 +34,8 @@ REMEDIES = {
 
 LONGEST = 80
 """Characters of a value that a message repeats."""
+LONGEST_LIST = 200
+"""Characters of the names that a message lists."""
 
 
 def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]:
@@ -208,6 +210,11 @@ def brief(value: object) -> str:
     """A value in a message: not longer than a line."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def brief_list(names: Iterable[object]) -> str:
+    """Names in a message, such as of a table's columns, without the middle of a long list."""
+    return shortened(", ".join(map(brief, names)) or "none", LONGEST_LIST)
 
 
 def guess(name: object, names: Sequence[str] | Mapping[str, Any]) -> str:

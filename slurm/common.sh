@@ -19,11 +19,11 @@ prepare() {
   rm -f "$POSH_STATUS_FILE"
 }
 
-# srun_doctor CONFIG [flags]: tries on all nodes what training needs of them; DOCTOR=0 leaves it out.
-# A step of its own, without --kill-on-bad-exit: srun drops what a node said just before it failed.
+# srun_doctor CONFIG [flags]: tries on all nodes what training needs of them; DOCTOR=0 leaves out all
+# but the cards' compute mode. A step of its own, without --kill-on-bad-exit: srun drops what a node
+# said just before it failed.
 srun_doctor() {
-  [[ ${DOCTOR:-1} == 0 ]] || srun ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 \
-    bash slurm/doctor.sh "$@"
+  srun ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 bash slurm/doctor.sh "$@"
 }
 
 # srun_training RECIPE [flags]: trains on all nodes of the job, or of the part HET_GROUP. When one

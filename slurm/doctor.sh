@@ -7,6 +7,7 @@ source slurm/common.sh
 if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then
   require_shared_cards
 fi
+[[ ${DOCTOR:-1} != 0 ]] || exit 0
 exec posh-reward doctor --config "$1" \
   --machines "$SLURM_STEP_NUM_NODES" --machine-rank "$SLURM_NODEID" \
   --processes "$(ranks_here)" \

@@ -608,7 +608,7 @@ def test_the_bound_holds_behind_a_link(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_values, "WORTH", 10**9)
-    monkeypatch.setattr(open_store, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(open_store, "LOCK_SECONDS", 0.01)
     monkeypatch.setattr(store, "RETRY_SECONDS", 0.0)
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.sqlite"

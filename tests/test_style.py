@@ -8,8 +8,6 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("posh_reward", "recipes", "data", "research", "tools", "examples")
 PACKAGE = sorted((ROOT / "posh_reward").rglob("*.py"))
@@ -32,20 +30,20 @@ def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
     return [node for node in ast.walk(tree(path)) if isinstance(node, kinds)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_docstrings_say_their_subject(path: Path) -> None:
+def test_docstrings_say_their_subject() -> None:
     headless = [
-        f"{getattr(node, 'name', 'module')}: {first}"
+        f"{path.relative_to(ROOT)}: {getattr(node, 'name', 'module')}: {first}"
+        for path in FILES
         for node in documented(path)
         if HEADLESS.match(first := (ast.get_docstring(node) or "").partition("\n")[0])
     ]
     assert not headless, "begin with an imperative or a noun phrase"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_function_fits_on_a_screen(path: Path) -> None:
+def test_a_function_fits_on_a_screen() -> None:
     long = [
-        f"{node.name}: {lines} lines"
+        f"{path.relative_to(ROOT)}: {node.name}: {lines} lines"
+        for path in FILES
         for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from posh_reward.errors import JudgeError, PoshError, safe
+from posh_reward.errors import JudgeError, PoshError, safe, shortened
 
 OK = 0
 UNUSABLE = 2
@@ -22,6 +22,8 @@ JUDGE = 4
 UNWRITABLE = 5
 INTERRUPTED = 130
 UNREAD = 141
+LONGEST_MESSAGE = 1000
+"""Characters of an error: a judge's last words may be long."""
 EXITS = f"""\
 exit status:
   {OK}    done; every pair has a score, or every file of answers counts
@@ -121,7 +123,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _fail(why: str, status: int) -> int:
     with suppress(OSError):  # nowhere left to say it
-        print(f"posh-reward: {safe(why)}", file=sys.stderr)
+        print(f"posh-reward: {shortened(safe(why), LONGEST_MESSAGE)}", file=sys.stderr)
     return status
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.image_files import decoding_error, open_image
-from posh_reward.errors import ConfigError, InputError
-from posh_reward.settings import brief, guess
+from posh_reward.errors import ConfigError, InputError, on_one_line
+from posh_reward.settings import brief, brief_list, guess
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -256,6 +256,7 @@ def _draw(options: SceneOptions, split: str) -> Dataset:
 
 def _local(path: Path, split: str) -> Dataset:
     from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
+    from datasets.exceptions import DatasetsError
 
     try:
         if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
@@ -264,9 +265,10 @@ def _local(path: Path, split: str) -> Dataset:
         if path.is_file():
             return load_dataset("parquet", data_files={split: str(path)}, split=split)
         loaded = load_dataset(str(path), split=split)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, DatasetsError) as error:
+        reason = on_one_line(str(error.__cause__ or error))
         raise ConfigError(
-            f"cannot read {path}, split {split!r}: {error}; give a directory of save_to_disk, "
+            f"cannot read {path}, split {split!r}: {reason}; give a directory of save_to_disk, "
             "parquet files, or an imagefolder whose metadata.jsonl has 'reference'"
         ) from error
     assert isinstance(loaded, Dataset)
@@ -299,15 +301,17 @@ def check_name_of_hub(name: str) -> None:
 
 def _hub(name: str, split: str) -> Dataset:
     from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
 
     check_name_of_hub(name)
     if "/" not in name and (near := guess(name.partition(":")[0], ["scenes"])):
         raise ConfigError(f"there is no dataset {name!r}{near}")
     try:
         return load_dataset(name, split=split)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
+        reason = on_one_line(f"{type(error).__name__}: {error.__cause__ or error}")
         raise ConfigError(
-            f"cannot load {name!r}, split {split!r}: {type(error).__name__}: {error}; check the "
+            f"cannot load {name!r}, split {split!r}: {reason}; check the "
             "name, the network and `hf auth login`, or give the path of a local copy "
             "(save_to_disk), or use 'scenes'"
         ) from error
@@ -329,7 +333,7 @@ def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
         return dataset
     if column not in dataset.column_names:
         raise ConfigError(
-            f"{name!r} has no column {column!r} (it has {', '.join(dataset.column_names)}): name "
+            f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): name "
             "its column of references by reference_column"
         )
     others = [other for other in dataset.column_names if other != "reference"]
@@ -343,7 +347,7 @@ def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
     for column in COLUMNS[1:]:
         if column not in dataset.column_names:
             raise ConfigError(
-                f"{name!r} has no column {column!r} (it has {', '.join(dataset.column_names)}): "
+                f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
                 f"rename one, e.g. dataset.rename_column(..., {column!r}); for references a "
                 "recipe's reference_column does it"
             )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from posh_reward.errors import ConfigError
+from posh_reward.settings import brief_list
 
 NEEDED = (
     "uuid",
@@ -197,7 +198,7 @@ def _rows(path: Path, needed: Collection[str]) -> Iterator[dict[str, str]]:
             if missing:
                 raise ConfigError(
                     f"{path} has no column {', '.join(missing)}; it has "
-                    f"{', '.join(reader.fieldnames or ()) or 'none'}"
+                    f"{brief_list(reader.fieldnames or ())}"
                 )
             for row in reader:
                 row.pop(None, None)  # cells beyond the header

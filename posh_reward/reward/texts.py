@@ -30,16 +30,17 @@ RUN = re.compile(r"(?<=[^\W_])(?:[^\w\s]|_)+(?=[^\W_])")
 """Marks between two letters or digits, without white space."""
 DIGITS = re.compile(r"(?<=[^\W\d_]{2})\d+(?=[^\W\d_]{2})")
 """Digits inside a word."""
-HUMPS = re.compile(r"\b[^\W\d_]?[^\W\d_]*[a-z][A-Z][a-z]+[A-Z][a-z]+[^\W\d_]*\b")
+# Both begin only where a word does: tried at each letter, a text without blanks takes seconds.
+HUMPS = re.compile(r"(?<!\w)(?=[^\W\d_]*?[a-z][A-Z][a-z]+[A-Z][a-z])[^\W\d_]+(?!\w)")
 """Words in camel case: a capital within the word, twice or more."""
-COMPOUND = re.compile(r"[^\W_]+(?:['\u2019\u2010\u2011-][^\W_]+){4,}")
+COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+(?:['\u2019\u2010\u2011-][^\W_]+){4,}")
 """Five words or more that hyphens or apostrophes make one; people join four at most."""
 APOSTROPHES = ("'", "\u2019")
 HYPHENS = ("-", "\u2010")
 ABBREVIATING = (".", "&")
 JOINING_QUOTE = re.compile(r'(?<=[^\s"])"(?=[^\s"])')
-CONTRACTED = 2
-"""Letters before or behind an apostrophe within a word at most: "O'Keeffe", "they're"."""
+UNCONTRACTED = re.compile(r"[^\W_]{3}")
+"""More letters than stand before or behind an apostrophe within a word: "O'Keeffe", "they're"."""
 LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *:")
 FIELD = re.compile(r"\{\w*\}")
 INSTRUCTION = 4
@@ -140,19 +141,16 @@ def _if_parting(match: re.Match[str]) -> str:
 
 def _beside_a_letter(match: re.Match[str]) -> bool:
     """True if a single letter stands before or behind: "a.m.", "AT&T"."""
-    sides = (
-        re.search(r"(?<!\w)\w\Z", match.string[: match.start()]),
-        re.match(r"\w(?!\w)", match.string[match.end() :]),
+    text, start, end = match.string, match.start(), match.end()
+    return not re.match(r"\w", text[max(start - 2, 0) : start - 1]) or not re.match(
+        r"\w", text[end + 1 : end + 2]
     )
-    return any(sides)
 
 
 def _apostrophe(match: re.Match[str]) -> str:
-    before = re.search(r"[^\W_]*\Z", match.string[: match.start()])
-    after = re.match(r"[^\W_]*", match.string[match.end() :])
-    assert before is not None
-    assert after is not None
-    return match[0] if min(len(before[0]), len(after[0])) <= CONTRACTED else " "
+    text, start, end = match.string, match.start(), match.end()
+    sides = (text[max(start - 3, 0) : start], text[end : end + 3])
+    return " " if all(map(UNCONTRACTED.fullmatch, sides)) else match[0]
 
 
 @lru_cache(maxsize=4096)
@@ -183,7 +181,7 @@ def labels_of(templates: tuple[str, ...]) -> re.Pattern[str] | None:
         if label is not None:
             words = r"\s+".join(map(re.escape, label["words"].split()))
             number = r"\s*\d+" if label["number"] else ""
-            patterns |= {rf"{words}\s*\d*\s*[:\uff1a]", *([words + number] if number else ())}
+            patterns |= {rf"{words}\s*(?:\d+\s*)?[:\uff1a]", *([words + number] if number else ())}
         for sentence in re.split(r"(?<=[.;!?])\s", FIELD.sub("\0", line)):
             parts = sentence.strip(" .;").split()
             if len(parts) >= INSTRUCTION and "\0" not in sentence:

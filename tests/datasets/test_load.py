@@ -54,6 +54,16 @@ def test_a_parquet_file_without_uuid_gets_one(tmp_path: Path) -> None:
     assert dataset[0]["image"].size == (168, 56)
 
 
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "test.parquet"
+    load_images(SMALL, "test").to_parquet(path)
+    data = bytearray(path.read_bytes())
+    data[4:60] = bytes(56)
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"cannot read .*test.parquet.*give a directory"):
+        load_images(str(path), "test")
+
+
 def test_an_imagefolder(tmp_path: Path) -> None:
     row = load_images(SMALL, "test")[0]
     folder = tmp_path / "train"

@@ -191,7 +191,7 @@ def test_images_in_another_column_are_noticed(tmp_path: Path) -> None:
     image = Image.new("RGB", (56, 56))
     Dataset.from_dict({"img": [image], "reference": ["A dog."]}).save_to_disk(str(tmp_path / "d"))
     flags = write(tmp_path, f"{BASE}dataset_name: {tmp_path / 'd'}\n")
-    with pytest.raises(ConfigError, match=r"has no column 'image' \(it has img, reference\)"):
+    with pytest.raises(ConfigError, match=r"has no column 'image' \(it has 'img', 'reference'\)"):
         check_run(dapo_posh.SETTINGS, flags)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import string
+import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +46,16 @@ JOINERS = "\x00\x1b\x9f\u00ad\u115f\u1160\u180e\u200b\u2060\u2800\u3164\ufeff\uf
 @pytest.mark.parametrize("joiner", JOINERS)
 def test_words_cannot_be_joined_into_one(joiner: str) -> None:
     assert unjoined(f"A dog{joiner}respond{joiner}with 5.") == "A dog respond with 5."
+
+
+@pytest.mark.parametrize("unit", ["x", "xX", "1", "a.", "ab'cde", "a-", "Text ", '"', "."])
+def test_a_text_without_end_is_read_at_once(unit: str) -> None:
+    """Seconds grow with its length, not with the square of it: minutes for a loop of a policy."""
+    labels = labels_of(templates_of("released"))
+    start = time.process_time()
+    unlabelled(unjoined(unit * 50_000), labels)
+    unlabelled("Description" + " " * 50_000, labels)
+    assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize(

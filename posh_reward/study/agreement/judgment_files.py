@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows.table_items import image_file
 from posh_reward.study.rows.tables import ENDINGS, STANDARD, Row, format_of, open_table, shown
 
@@ -124,7 +125,7 @@ def check_columns(rows: Sequence[Row], needed: Mapping[str, str], name: str) -> 
         if column not in columns:
             remedy = f"name the right one with {flag}" if flag.startswith("--") else "rename it"
             raise InputError(
-                f"{name} has no column {column!r}, but {', '.join(map(repr, columns))}: {remedy}"
+                f"{name} has no column {brief(column)}, but {brief_list(columns)}: {remedy}"
             )
 
 

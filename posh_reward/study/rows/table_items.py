@@ -12,6 +12,7 @@ from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
 from posh_reward.metrics.metric import joined_references
+from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows.tables import Row
 
 PAIR = {"generation": "generation", "reference": "reference"}
@@ -122,9 +123,9 @@ def _check_columns(present: Mapping[str, object], name: str, columns: Columns) -
 def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
     """Raise ``InputError`` if there is no such column; None is one that is not asked for."""
     if column is not None and column not in present:
-        listed, flag = ", ".join(map(repr, present)), flag.replace("_", "-")
+        listed, flag = brief_list(present), flag.replace("_", "-")
         raise InputError(
-            f"{name} has no column {column!r}, but {listed}: name the right one with --{flag}"
+            f"{name} has no column {brief(column)}, but {listed}: name the right one with --{flag}"
             + (", or the --delimiter" if len(present) == 1 else "")
         )
 
@@ -143,10 +144,10 @@ def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Ro
         if key is not None:
             digest = blake2b(repr((str(key), model)).encode(), digest_size=16).digest()
             if digest in digests:
-                whose = "" if model is None else f" for the model {model!r}"
+                whose = "" if model is None else f" for the model {brief(model)}"
                 raise InputError(
-                    f"{name}, row {number}: the id {str(key)!r} occurs twice{whose}: give each "
-                    "row its own, or leave out --id to count rows"
+                    f"{name}, row {number}: the id {brief(str(key))} occurs twice{whose}: give "
+                    "each row its own, or leave out --id to count rows"
                 )
             digests.add(digest)
         yield row

@@ -18,7 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
 
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, shortened
+from posh_reward.settings import brief
 
 Row = dict[str, Any]
 """A row of any table, by column."""
@@ -89,7 +90,7 @@ def _checked(delimiter: str) -> str:
     delimiter = TAB if delimiter == r"\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(
-            f"the delimiter {delimiter!r} is not one character, such as ';' or '\\t' for a tab"
+            f"the delimiter {brief(delimiter)} is not one character, such as ';' or '\\t' for a tab"
         )
     return delimiter
 
@@ -232,8 +233,8 @@ def _check_delimiter(columns: Sequence[str], name: str) -> None:
     between = next((mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]), None)
     if between is not None:
         raise InputError(
-            f"{name} has one column, {columns[0]!r}: if {between!r} stands between its cells, add "
-            f"--delimiter {between!r}"
+            f"{name} has one column, {brief(columns[0])}: if {between!r} stands between its cells, "
+            f"add --delimiter {between!r}"
         )
 
 
@@ -256,8 +257,8 @@ def check_distinct(columns: Sequence[str], name: str) -> None:
     for place, column in enumerate(columns, start=1):
         if column and column in places:
             raise InputError(
-                f"{name} has the column {column!r} twice, as columns {places[column]} and {place}: "
-                "rename one of them"
+                f"{name} has the column {brief(column)} twice, as columns {places[column]} and "
+                f"{place}: rename one of them"
             )
         places[column] = place
 
@@ -271,26 +272,81 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
 
     try:
         seekable = source if source.seekable() else BytesIO(source.read())
-        schema = pyarrow.parquet.read_schema(seekable)
-        check_distinct(schema.names, name)
+        metadata = pyarrow.parquet.read_metadata(seekable)
+        _check_lists(metadata, name)
+        leaves = metadata.schema
         # Equal texts of a batch stay one text: 8 kB with a dictionary can stand for gigabytes.
-        texts = [each.name for each in schema if pyarrow.types.is_string(each.type)]
+        texts = [
+            leaf.path
+            for leaf in map(leaves.column, range(len(leaves.names)))
+            if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
+        ]
         file = pyarrow.parquet.ParquetFile(seekable, read_dictionary=texts)
+        names = file.schema_arrow.names
+        check_distinct(names, name)
+        number = 0
         for batch in file.iter_batches(AT_ONCE):
-            columns = map(_parquet_values, batch.columns)
-            yield from (
-                dict(zip(schema.names, row, strict=True)) for row in zip(*columns, strict=True)
-            )
+            for row in zip(*map(_parquet_values, batch.columns), strict=True):
+                number += 1
+                if any(value is TOO_LONG for value in row):
+                    raise InputError(f"{name}, row {number}: longer than {LONGEST:,} bytes")
+                yield dict(zip(names, row, strict=True))
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{name}: not Parquet ({error})") from None
+        raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
 
 
-def _parquet_values(column: Any) -> list[Any]:
-    if not hasattr(column, "dictionary"):
-        values: list[Any] = column.to_pylist()
-        return values
-    words = column.dictionary.to_pylist()
-    return [None if place is None else words[place] for place in column.indices.to_pylist()]
+def _check_lists(metadata: Any, name: str) -> None:
+    """Raise ``InputError`` if lists have more values than memory may hold, be they all equal."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for leaf in map(group.column, range(group.num_columns)):
+            if leaf.num_values - group.num_rows > LONGEST:
+                raise InputError(
+                    f"{name}: {brief(leaf.path_in_schema)} has lists of {leaf.num_values:,} values "
+                    f"in {group.num_rows:,} rows: write smaller row groups"
+                )
+
+
+TOO_LONG = object()
+"""In place of a value that would take more than ``LONGEST`` bytes."""
+
+
+def _parquet_values(column: Any) -> Iterator[Any]:
+    """The values of a batch's column, one at a time."""
+    import pyarrow
+    import pyarrow.compute
+
+    if pyarrow.types.is_dictionary(column.type):
+        places = column.indices.to_pylist()
+        sizes = pyarrow.compute.binary_length(column.dictionary)
+        words = {
+            place: column.dictionary[place].as_py() if sizes[place].as_py() <= LONGEST else TOO_LONG
+            for place in set(places) - {None}
+        }
+        yield from map(words.get, places)
+    elif pyarrow.types.is_nested(column.type):
+        for place in range(len(column)):
+            value = column.slice(place, 1)
+            yield value.to_pylist()[0] if _unpacked_size(value) <= LONGEST else TOO_LONG
+    else:
+        yield from column.to_pylist()
+
+
+def _unpacked_size(column: Any) -> int:
+    """Bytes of a column, each text counted as often as it stands there."""
+    import pyarrow
+    import pyarrow.compute
+
+    if pyarrow.types.is_dictionary(column.type):
+        sizes = pyarrow.compute.binary_length(column.dictionary).take(column.indices)
+        return int(column.indices.nbytes + (pyarrow.compute.sum(sizes).as_py() or 0))
+    if pyarrow.types.is_struct(column.type):
+        return sum(map(_unpacked_size, column.flatten()))
+    if pyarrow.types.is_fixed_size_list(column.type):
+        return _unpacked_size(column.flatten())
+    if pyarrow.types.is_nested(column.type):  # lists, and maps, which are lists of structs
+        first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        return _unpacked_size(column.values.slice(first, last - first))
+    return int(column.nbytes)
 
 
 def shown(name: str) -> str:

@@ -216,3 +216,31 @@ def test_equal_texts_of_parquet_are_held_once(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert [len(row["text"]) for row in rows] == [4_000_000] * 32
     assert peak < 30_000_000
+
+
+def test_lists_of_equal_texts_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+    """Files of 1 kB, whose one row stands for a gigabyte."""
+    pyarrow, path = pytest.importorskip("pyarrow"), tmp_path / "a.parquet"
+    parquet, text = pytest.importorskip("pyarrow.parquet"), "x" * 1_000_000
+    texts = pyarrow.array([[text] * 1000])
+    for column in (
+        texts,
+        pyarrow.array([{"path": "a.png", "several": [text] * 1000}]),
+        pyarrow.array([[("key", text)] * 1000], pyarrow.map_(pyarrow.string(), pyarrow.string())),
+        texts.cast(pyarrow.list_(pyarrow.string(), 1000)),
+    ):
+        parquet.write_table(pyarrow.table([column], ["text"]), path, compression="zstd")
+        assert path.stat().st_size < 3000
+        with pytest.raises(InputError, match=r"row 1: longer than 64,000,000 bytes"):
+            read(path)
+    rows = [{"a": ["x", None], "b": {"c": b"\xff", "d": [1]}}, {"a": [], "b": None}, {"a": None}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert read(path) == [rows[0], rows[1], {"a": None, "b": None}]
+
+
+def test_messages_repeat_the_beginning_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{'x' * 1000},{'x' * 1000}\n1,2\n")
+    with pytest.raises(InputError, match="twice, as columns 1 and 2") as error:
+        read(path)
+    assert len(str(error.value)) < 300
