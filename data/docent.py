@@ -1,4 +1,4 @@
-"""Makes a local copy of DOCENT, or of something like it, for ``--dataset_name``.
+"""Make a local copy of DOCENT, or of something like it, for ``--dataset_name``.
 
     python data/docent.py copy amitha/docent --output data/docent
     python data/docent.py build published_images.csv --objects objects.csv --output data/gallery

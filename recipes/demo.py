@@ -62,7 +62,7 @@ BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))
 
 
 def main() -> None:
-    """Runs what has not been run yet, and prints where to look."""
+    """Run what has not been run yet, and print where to look."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -104,7 +104,7 @@ def train(output: Path) -> None:
 
 
 def held_out(output: Path) -> dict[str, list[Row]]:
-    """Describes and scores images of the test split with every model: rows by model."""
+    """Describe and score images of the test split with every model: rows by model."""
     texts, scores = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
         with stage(f"Descriptions of held-out images: {name}", None):
@@ -197,7 +197,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def stage(title: str, folder: Path | None) -> Iterator[bool]:
-    """Prints a stage's title and its duration; yields whether the stage still has to be run.
+    """Print a stage's title and its duration; yield whether the stage still has to be run.
 
     A stage that was cut short leaves no ``done`` file in its folder, so it starts over.
     """
@@ -216,13 +216,13 @@ def stage(title: str, folder: Path | None) -> Iterator[bool]:
 
 
 def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> None:
-    """Trains with two processes, as a user would from the command line."""
+    """Train with two processes, as a user would from the command line."""
     run("-m", "accelerate.commands.launch", "--config_file", TWO_CORES, recipe, "--config", config,
         "--model_name_or_path", model, "--output_dir", output, *more)  # fmt: skip
 
 
 def run(*arguments: str | Path) -> None:
-    """Runs Python on arguments from the checkout's root; stops the demo if it fails."""
+    """Run Python on arguments from the checkout's root; stop the demo if it fails."""
     quiet = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
     environment = {"COLUMNS": "80", "LINES": "24", **os.environ, **quiet}
     words = [str(word) for word in arguments]

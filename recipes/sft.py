@@ -74,7 +74,7 @@ SETTINGS = (SFTScriptArguments, SFTConfig, ModelConfig)
 
 
 class GroundingGap(TrainerCallback):  # type: ignore[misc]
-    """Logs ``eval_grounding_gap`` after each evaluation, and may stop the training at it."""
+    """A log of ``eval_grounding_gap`` after each evaluation, which may stop the training."""
 
     def __init__(self, stop_at: float | None = None) -> None:
         self.stop_at = stop_at

@@ -1,4 +1,4 @@
-"""Builds a tiny Qwen2.5-VL that can be trained on two cores, for smoke runs.
+"""A tiny Qwen2.5-VL that can be trained on two cores, for smoke runs.
 
     python recipes/tiny_qwen.py --output_dir runs/tiny
 
@@ -141,7 +141,7 @@ def make_model(
 
 
 def labels(batch: list[subjects.Scene]) -> dict[str, torch.Tensor]:
-    """For each probe, the class of every slot of every scene, shape (scenes x slots,)."""
+    """Classes of every slot of every scene, (scenes x slots,), by probe."""
     import torch
 
     slots = [slot for scene in batch for slot in scene.slots]
@@ -158,10 +158,10 @@ def warm_up(
     seed: int = 0,
     batch_size: int = 64,
 ) -> dict[str, float]:
-    """Teaches the vision tower to name what each slot holds; the probes are thrown away.
+    """Teach the vision tower to name what each slot holds; the probes are thrown away.
 
     Returns:
-        The accuracy of each probe on the last batch, images that it had not seen before.
+        The accuracy of each probe on the last batch, whose images are new to it.
     """
     import torch
     from tqdm import tqdm
@@ -199,7 +199,7 @@ def pretrain(
     seed: int = 0,
     batch_size: int = 32,
 ) -> float:
-    """Teaches the model to caption images of one subject, after the bare image.
+    """Teach the model to caption images of one subject, after the bare image.
 
     Returns:
         The loss of the last batch, in nats a token; NaN without a step.
@@ -236,21 +236,21 @@ def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchF
         images=images, text=texts, padding=True, padding_side="right", return_tensors="pt"
     )
     labels = inputs["input_ids"].clone()
-    labels[inputs["attention_mask"] == 0] = -100
-    labels[:, : subjects.SLOTS + 2] = -100
+    labels[inputs["attention_mask"] == 0] = -100  # which the loss leaves out
+    labels[:, : subjects.SLOTS + 2] = -100  # the image: one token a slot, between two marks
     return inputs | {"labels": labels}
 
 
 def build(
     output_dir: str | Path, *, seed: int = 0, warm_up_steps: int = 80, pretrain_steps: int = 250
 ) -> tuple[dict[str, float], float]:
-    """Builds, pretrains and saves a model with its processor.
+    """Build, pretrain and save a model with its processor.
 
     Args:
-        output_dir: Where; then a ``model_name_or_path`` like any other.
-        seed: Of the weights and of the images.
-        warm_up_steps: Batches of 64 images for the vision tower.
-        pretrain_steps: Batches of 32 captioned images of one subject for the whole model.
+        output_dir: of the model; then a ``model_name_or_path`` like any other.
+        seed: of the weights and of the images.
+        warm_up_steps: batches of 64 images for the vision tower.
+        pretrain_steps: batches of 32 captioned images of one subject for the whole model.
 
     Returns:
         The accuracy of each probe at the end of the warm-up, and the last loss.

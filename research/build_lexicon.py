@@ -1,4 +1,4 @@
-"""Compiles WordNet 3.0 into the compact table that the embedded judge reads.
+"""Compile WordNet 3.0 into the compact table that the embedded judge reads.
 
     apt-get install wordnet-base
     python -m research.build_lexicon /usr/share/wordnet \

@@ -51,7 +51,7 @@ class GradedQuestion:
 
 
 class Watching(ReplayJudge):
-    """Answers as the goldens say, and notes what the embedded judge would have said."""
+    """A judge that answers as the goldens do, and notes what the embedded judge would say."""
 
     def __init__(self, golden: Golden) -> None:
         super().__init__(golden)

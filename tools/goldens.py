@@ -101,7 +101,7 @@ def both_ways(pairs: Sequence[Pair], *, pace: Pace = "lazy", mended: bool = Fals
 
 
 class ReplayJudge(Recorder):
-    """Answers what the release's judge answered for some pairs, and records what it is asked."""
+    """A judge that answers as the release's did for some pairs, and records its questions."""
 
     def __init__(self, *goldens: Golden) -> None:
         super().__init__("replay")

@@ -142,7 +142,7 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
 
 
 class Waiting(NotingModel):
-    """Answers as recorded, and notes the longest phrase of each call."""
+    """A model that answers as recorded, and notes the longest phrase of each call."""
 
     def __init__(self, card: Sequence[Golden], pairs: Sequence[Pair], way: Way) -> None:
         eager = NotingJudge(ReplayJudge(*card))

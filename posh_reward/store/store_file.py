@@ -168,7 +168,7 @@ class StoreFile:
 
 
 def transactions(values: Sequence[Value], max_bytes: int) -> Iterator[list[Value]]:
-    """Slices of ``values`` that one transaction each may hold, for a file of that bound."""
+    """The values in slices of one transaction each, for a file of that bound."""
     some: list[Value] = []
     size = 0
     for value in values:

@@ -240,7 +240,7 @@ def conjunction_chains(tree: Tree) -> None:
 
 
 def labels(tree: Tree) -> None:
-    """Names the ClearNLP label of every word; see ``labels.clear_label``."""
+    """The ClearNLP label of every word; see ``labels.clear_label``."""
     labels_ = [
         clear_label(word, None if word.head == ROOT else tree[word.head], index, tree)
         for index, word in enumerate(tree)

@@ -216,7 +216,7 @@ def judges(
 
 
 def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
-    """Measures and prints everything."""
+    """Measure and print everything."""
     import torch
 
     model, tokenizer = model_of(options), qwen_tokenizer(options.tokenizer)
@@ -257,7 +257,7 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """0 if all went well."""
+    """Run the bench; 0 if all went well."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--goldens", type=Path, required=True, help="goldens.jsonl")
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder of Qwen's tokenizer")

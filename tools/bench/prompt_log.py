@@ -93,7 +93,7 @@ def shared_length(first: list[int], second: list[int]) -> int:
 
 
 class NotingModel(Recorder):
-    """Answers each prompt by a function, and notes what it was asked."""
+    """A model that answers each prompt by a function, and logs the prompts."""
 
     sees = False
 
@@ -124,7 +124,7 @@ class NotingModel(Recorder):
 
 
 class NotingJudge(Recorder):
-    """Answers as another judge does, and notes every answer as often as it is asked for."""
+    """A judge that answers as another does, and notes each answer as often as it is given."""
 
     def __init__(self, answering: Judge) -> None:
         super().__init__("noting")
@@ -149,7 +149,7 @@ class NotingJudge(Recorder):
 
 
 class CountingCoref:
-    """Resolves by rules and counts the texts: each text that is parsed passes here once."""
+    """A resolver by rules that counts the texts: each text that is parsed passes here once."""
 
     def __init__(self) -> None:
         self._rules = load_coref("rules")

@@ -88,7 +88,7 @@ class Release:
     cost: Cost
 
     def model(self, preset: str) -> NotingModel:
-        """Answers as the judge did, by prompt; it knows no prompt that the judge did not get."""
+        """A model that answers as the judge did, and knows no prompt that the judge did not get."""
         verdicts = {prompt(request, preset): answer for request, answer in self.judge.verdicts}
         replies = {rewrite_prompt(r, preset): answer for r, answer in self.judge.replies}
         return NotingModel(verdicts.__getitem__, replies.__getitem__)

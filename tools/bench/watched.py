@@ -45,7 +45,7 @@ def reference_workload() -> int:
 
 
 class ParsedReader(Reader):
-    """Gets descriptions from a function instead of a parser, and counts the time it took."""
+    """A reader with a function in place of its parser, which counts the time that takes."""
 
     def __init__(self, parse: Callable[[str], Description | Failure]) -> None:
         super().__init__(coref="none")

@@ -119,16 +119,13 @@ def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
     for referent in sorted(recent, key=lambda r: r.last.head, reverse=True):
         if not compatible(mention, referent):
             continue
-        if any(another_word(mention.lemma, lemma) for lemma in referent.lemmas):
+        # Hypernyms and synonyms only; equal nouns have rules of their own.
+        others = referent.lemmas - {mention.lemma}
+        if any(lexicon.resumes(mention.lemma, lemma) for lemma in others):
             return referent
         if agent_of(mention.lemma, referent.facts):
             return referent
     return None
-
-
-def another_word(anaphor: str, antecedent: str) -> bool:
-    """Test for hypernyms and synonyms; equal nouns have rules of their own."""
-    return anaphor != antecedent and lexicon.resumes(anaphor, antecedent)
 
 
 def agent_of(noun: str, facts: set[str]) -> bool:

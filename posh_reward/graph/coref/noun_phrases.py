@@ -105,7 +105,8 @@ def find_chunks(words: Words) -> list[Chunk]:
     chunks: list[Chunk] = []
     for token in range(len(words)):
         # The noun before was followed by this "noun" as by its verb: "a ewe *sniffs*".
-        if token and is_noun(words, token) and ends_before_verb(words, token - 1):
+        nouns = token and is_noun(words, token) and is_noun(words, token - 1)
+        if nouns and verb_after(words, token - 1, token):
             continue
         if ends_noun_run(words, token):
             floor = chunks[-1].head + 1 if chunks else 0
@@ -158,11 +159,6 @@ def ends_noun_run(words: Words, token: int) -> bool:
     if not is_noun(words, after):
         return words.dep[token] != "amod"
     return verb_after(words, token, after)
-
-
-def ends_before_verb(words: Words, noun: int) -> bool:
-    """Test whether a noun is followed by a verb that was tagged as a noun."""
-    return is_noun(words, noun) and verb_after(words, noun, noun + 1)
 
 
 def verb_after(words: Words, noun: int, after: int) -> bool:

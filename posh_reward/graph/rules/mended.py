@@ -1,4 +1,4 @@
-"""Parses as preset "mended" reads them: parses, as its rules should see them.
+"""The parses of preset "mended", as its rules should see them.
 
 Each mend is a fact about one sentence, stated as new parts of speech, labels or heads; the
 rules of the release then do what was meant. Mends that no parse can express are arguments
