@@ -45,6 +45,7 @@ COMMANDS = {
     "prove": ("sibling_commands:add_prove", "make questions about images, score responses"),
     "harmonic": ("sibling_commands:add_harmonic", "score texts about images, no references"),
     "rubric": ("sibling_commands:add_rubric", "score texts by points, with reasons"),
+    "serve": ("serve_command:add_serve", "score for many clients, over HTTP"),
     "store": ("housekeeping:add_store", "look into a store, or clear it"),
     "fetch": ("housekeeping:add_fetch", "download what a run needs"),
     "doctor": ("doctor:add_doctor", "try all that a run needs of this node"),

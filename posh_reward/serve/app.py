@@ -210,8 +210,12 @@ class Service:
                               ["outcome"], registry=registry)  # fmt: skip
         self._batches = Histogram("posh_batch_texts", "Texts of a call of the metric",
                                   buckets=[2**n for n in range(11)], registry=registry)  # fmt: skip
-        waiting = Gauge("posh_waiting_texts", "Texts that wait", registry=registry)
-        waiting.set_function(lambda: len(metric.window))
+        for name, what, now in (
+            ("waiting_texts", "Texts that wait", lambda: len(metric.window)),
+            ("judge_requests", "Questions so far", lambda: metric.usage.requests),
+            ("judge_cached", "Answers from memory or store", lambda: metric.usage.cache_hits),
+        ):
+            Gauge(f"posh_{name}", what, registry=registry).set_function(now)
         metric.window.observer = self._observe_batch
 
     async def score(self, body: ScoreRequest, request: Request) -> Response:

@@ -1,0 +1,119 @@
+"""``posh-reward serve``: the metric, and its reward, for many clients over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.cli import OK
+from posh_reward.cli.flags import add_metric, described, positive
+from posh_reward.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from posh_reward.reward.posh_reward import PoshReward
+
+SERVE = """\
+Serves the metric over HTTP: POST rows of generation and reference to /v1/score, and get their
+scores. Requests of all clients are scored together. OpenRLHF's and slime's trainers get rewards
+from /v1/openrlhf and /v1/slime. A page at /docs describes and tries all of it; /health and
+/metrics (Prometheus) watch it (docs/serve.md).
+
+With POSH_REWARD_KEY set, requests have to send it: Authorization: Bearer KEY. SIGTERM ends the
+server after it has answered what it has accepted."""
+
+
+def add_serve(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``serve``."""
+    described(command, SERVE)
+    add = command.add_argument
+    add("--host", default="127.0.0.1", help="address to listen at; default: this machine alone")
+    add("--port", type=int, default=8000, help="default: 8000; 0: any that is free")
+    add("--milliseconds", type=float, default=5.0, metavar="N", help="that a text waits for others "
+        "to be scored with; default: 5")  # fmt: skip
+    add("--batch", type=positive, default=256, metavar="N", help="most texts of a call of the "
+        "metric; default: 256")  # fmt: skip
+    add("--waiting", type=positive, default=4096, metavar="N", help="most texts that wait; more "
+        "are refused with status 429; default: 4096")  # fmt: skip
+    add("--reward", metavar="FILE", help="settings of the reward for trainers, such as its shaping "
+        "(docs/rewards.md)")  # fmt: skip
+    add("--failed-reward", type=float, metavar="N", help="what trainers get for a completion that "
+        "could not be judged; default: status 503, so that they ask again")  # fmt: skip
+    add_metric(command, witness=True)
+    command.set_defaults(command=serve)
+
+
+def serve(flags: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
+        if find_spec(name) is None:
+            raise MissingDependencyError(f"no {name} here: pip install 'posh-reward[serve]'")
+    import uvicorn
+
+    from posh_reward.models.server.server_http import read_key
+    from posh_reward.serve.app import create_app
+    from posh_reward.serve.client import KEY
+    from posh_reward.serve.window import BatchedMetric
+
+    key = read_key(KEY)
+    with _socket(flags.host, flags.port) as bound:
+        reward = _reward(flags)
+        reward.check()  # loads all, and fails before the first client if the judge cannot work
+        metric = BatchedMetric(
+            reward.posh, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
+        )
+        reward.posh = metric  # type: ignore[assignment]
+        rewarding = flags.reward is not None or not metric.wants_images
+        app = create_app(
+            metric, reward if rewarding else None, key=key, failed_reward=flags.failed_reward
+        )
+        _announce(bound.getsockname(), metric.signature, key)
+        # uvicorn answers what it has accepted, and then raises the signal once more.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(OK))
+        config = uvicorn.Config(
+            app, lifespan="off", log_level="warning", access_log=False, server_header=False,
+            limit_concurrency=1000, timeout_keep_alive=30, backlog=2048,
+        )  # fmt: skip
+        uvicorn.Server(config).run([bound])
+    return OK
+
+
+def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
+    """Print what is served, where, and to whom."""
+    host, port = name[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    print(f"{signature}\nserved at {address}, described at {address}/docs", file=sys.stderr)
+    if key is None and not host.startswith("127.") and host != "::1":
+        print(f"anybody who reaches {host} may ask: set POSH_REWARD_KEY", file=sys.stderr)
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    """The server's socket, bound before the judge is loaded; it listens once the judge can work.
+
+    Raises:
+        InputError: the address cannot be used.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        raise InputError(f"cannot listen at {host}, port {port}: {error}") from None
+    return bound
+
+
+def _reward(flags: argparse.Namespace) -> PoshReward:
+    """The reward of the flags, whose metric they describe, too."""
+    from posh_reward.metrics.load_metric import metric_flags, read_metric
+    from posh_reward.reward.instance import make_reward
+    from posh_reward.settings import check_settings, read_settings
+
+    settings = read_settings(Path(flags.reward), "the reward's settings") if flags.reward else {}
+    settings = check_settings(make_reward, settings, "reward")
+    metric = read_metric(flags.config or settings.get("metric"), **metric_flags(flags))
+    return make_reward(**{**settings, "metric": metric})
