@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -148,3 +150,37 @@ class Browser:
         """Exceptions and console or policy errors since the page was opened."""
         methods = ("Runtime.exceptionThrown", "Log.entryAdded")
         return [json.dumps(event) for event in self.events if event.get("method") in methods]
+
+
+OBSCURED = """(() => {
+  const it = document.activeElement;
+  if (it === document.body || it.closest('nav')) return false;
+  const r = it.getClientRects()[0];
+  const points = [[r.left + 3, r.top + 3], [r.right - 3, r.bottom - 3],
+    [(r.left + r.right) / 2, (r.top + r.bottom) / 2]];
+  return !points.some(([x, y]) => {
+    const top = document.elementFromPoint(x, y);
+    return top && (it.contains(top) || top.closest('label')?.contains(it));
+  }) && `${it.tagName} ${it.id || it.name || it.textContent.slice(0, 20)}`;
+})()"""
+
+
+def obscured(browser: Browser) -> str:
+    """The focused element, if nothing of it can be seen (WCAG 2.4.11); else ""."""
+    return str(browser.run(OBSCURED) or "")
+
+
+def axe() -> str:
+    """The script of axe-core, which looks for what keeps people out."""
+    path = os.environ.get("AXE_CORE")
+    if not path:
+        pytest.skip("set AXE_CORE to axe.min.js of `npm install axe-core@4.14.1`")
+    return Path(path).read_text(encoding="utf-8")
+
+
+def violations(browser: Browser, script: str) -> list[str]:
+    """What axe-core finds on the page as it is."""
+    if not browser.run("'axe' in window"):
+        browser.run(script + ";0")
+    found = json.loads(browser.run("axe.run().then((it) => JSON.stringify(it.violations))"))
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]

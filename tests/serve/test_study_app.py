@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +18,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import write_packet
 from posh_reward.study.packets.rater_page import served
-from tests.chromium import Browser
+from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import content, packet, saved
 
 httpx = pytest.importorskip("httpx")
@@ -57,7 +55,7 @@ class Site:
         self.links = dict(re.findall(r"^(rater-\d+)  (\S+)$", said, re.MULTILINE))
 
     def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
     def file(self, rater: str = "rater-01") -> Path:
@@ -124,6 +122,24 @@ def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
     until(chromium, says(SENT), True)
     assert overalls(site.file()) == [1, -2, None]
     assert [p.name for p in site.file().parent.iterdir()] == [site.file().name]
+
+
+def test_axe_finds_nothing_on_a_served_page(site: Site, chromium: Browser) -> None:
+    script = axe()
+    visit(chromium, site.links["rater-01"])
+    for value, state in ((None, None), (1, SENT), (2, NOT_SENT)):
+        if value is not None:
+            choose(chromium, value)
+            until(chromium, says(str(state)), True)
+        for width in (1280, 640, 390):
+            chromium.resize(width, 800)
+            assert violations(chromium, script) == []
+            assert chromium.run("document.documentElement.scrollWidth") <= width
+        chromium.resize(1280, 900)
+        if value is None:
+            chromium.point("#begin", click=True)
+        elif state == SENT:
+            site.kill()
 
 
 def test_a_rater_goes_on_at_another_computer(site: Site, chromium: Browser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +17,12 @@ from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheet
 from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.packets.study_records import SpanMarks
-from tests.chromium import Browser
+from tests.chromium import Browser, axe, obscured, violations
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
 RANKING = packet(found=items(4, ("a", "b", "c")), coarse=0, ranking=2)
 FORMS = [COARSE, RANKING, GRANULAR]
-VIOLATIONS = "axe.run().then((it) => JSON.stringify(it.violations))"
 AXES = ("mistakes", "omissions", "overall")
 
 
@@ -54,14 +52,6 @@ def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> AnswerShee
         time.sleep(0.05)
     [sheet] = sheets(path.read_bytes(), made.key)
     return sheet
-
-
-def axe() -> str:
-    """The script of axe-core, which looks for what keeps people out."""
-    path = os.environ.get("AXE_CORE")
-    if not path:
-        pytest.skip("set AXE_CORE to axe.min.js of `npm install axe-core@4.14.1`")
-    return Path(path).read_text(encoding="utf-8")
 
 
 def said(browser: Browser) -> str:
@@ -495,20 +485,6 @@ def long(tmp_path: Path) -> Packet:
     return make_packet(replace(few, items=rows), design, Album([tmp_path]), {})
 
 
-OBSCURED = """(() => {
-  const it = document.activeElement;
-  if (it === document.body || document.querySelector('nav').contains(it)) return false;
-  const r = it.getClientRects()[0];
-  const points = [[r.left + 3, r.top + 3], [r.right - 3, r.bottom - 3],
-    [(r.left + r.right) / 2, (r.top + r.bottom) / 2]];
-  return !points.some(([x, y]) => {
-    const top = document.elementFromPoint(x, y);
-    return top && (it.contains(top) || top.closest('label')?.contains(it));
-  }) && `${it.tagName} ${it.id || it.name || it.textContent.slice(0, 20)}`;
-})()"""
-"""The focused element, if nothing of it can be seen (WCAG 2.4.11)."""
-
-
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (640, 450), (390, 844), (320, 600)])
 def test_what_has_the_focus_is_in_sight(
     browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
@@ -520,8 +496,7 @@ def test_what_has_the_focus_is_in_sight(
         hidden = []
         for _ in range(45):
             browser.press("Tab", 9)
-            if found := browser.run(OBSCURED):
-                hidden.append(found)
+            hidden += [it] if (it := obscured(browser)) else []
         assert hidden == []
 
 
@@ -565,44 +540,24 @@ def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, schem
     media = {"name": "prefers-color-scheme", "value": scheme}
     browser.call("Emulation.setEmulatedMedia", features=[media])
     opened(browser, made, tmp_path)
-    browser.run(script + ";0")
     for button in (None, "#begin", "#finish"):
         if button:
             browser.point(button, click=True)
         if button == "#begin" and made is GRANULAR:
             drag(browser, word("mistakes", 1), word("mistakes", 2))
-        assert json.loads(browser.run(VIOLATIONS)) == [], button
+        for width in (1280, 640, 390):
+            browser.resize(width, 800)
+            assert violations(browser, script) == [], (button, width)
+        browser.resize(1280, 900)
     browser.call("Emulation.setEmulatedMedia", features=[])
 
 
 def rated(made: Packet, folder: Path) -> StudyResults:
-    """A study in which all answers are the same, or each rater marks a word."""
+    """A study in which all answers are the same."""
     folder.mkdir()
-    for name, rater in made.key.raters.items():
-        answers = [{**coarse(made.key, task), "mistakes": 1} if len(task.models) == 2 else
-                   {"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
-                   for task in rater.tasks]  # fmt: skip
-        (folder / name).write_bytes(saved(made.key, name, answers))
+    for name in made.key.raters:
+        (folder / name).write_bytes(saved(made.key, name))
     return results(collect(folder.iterdir(), made.key), made.key, looks=(0.5, 0.8))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_the_results(browser: Browser, tmp_path: Path, scheme: str) -> None:
-    script = axe()
-    pytest.importorskip("choix")
-    media = {"name": "prefers-color-scheme", "value": scheme}
-    browser.call("Emulation.setEmulatedMedia", features=[media])
-    three = packet(found=replace(items(8, ("a", "b", "c")), incomplete=("x",)), coarse=6)
-    for number, made in enumerate((COARSE, GRANULAR, three)):
-        page = results_page(rated(made, tmp_path / str(number)))
-        (tmp_path / "page.html").write_text(page, encoding="utf-8")
-        for width in (1280, 640, 390):
-            browser.resize(width, 800)
-            browser.open(tmp_path / "page.html")
-            browser.run(script + ";0")
-            assert json.loads(browser.run(VIOLATIONS)) == []
-            assert browser.run("document.documentElement.scrollWidth") <= width
-    browser.call("Emulation.setEmulatedMedia", features=[])
 
 
 def test_the_printed_results_are_whole(browser: Browser, tmp_path: Path) -> None:
