@@ -39,7 +39,7 @@ FRAMEWORKS = {
     "trl_cli": Framework(("trl==1.16.0",)),
     "unsloth": Framework(("trl==1.15.0",)),
     "swift": Framework(("ms-swift==4.6.0",)),
-    "verl": Framework(("verl==0.9.1",)),
+    "verl": Framework(("verl[verl-core]==0.9.1",)),
     "verifiers": Framework(("verifiers==0.4.0",)),
     "openrlhf": Framework(("transformers<5.11", "ray", "aiohttp"), ("openrlhf==0.11.2",)),
     "inspect_ai": Framework(("inspect-ai==0.3.285",)),

@@ -13,11 +13,12 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.metrics.metric import Scored
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.trl import MetricReward, extras
 from posh_reward.settings import ENDINGS, check_settings, read_settings
-from posh_reward.types import Element, Failure
+from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
@@ -97,17 +98,32 @@ class CompletionResult:
     """By objective; higher is better, None if it could not be judged."""
     figures: Mapping[str, float | None]
     """Sub-scores by the names that TRL's table of completions has: ``posh_precision``."""
-    failure: Failure | None
-    """Reason for a missing reward."""
-    elements: tuple[Mapping[str, Any], ...] = ()
-    """Graded details of the text, as plain data: start, end, kind, text, grade. Offsets are
-    characters of the text as it was scored, stripped and without thoughts."""
+    score: Scored
+    """The metric's own record, such as ``Scores``."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Reason for a missing reward."""
+        return self.score.failure
 
     @property
     def reward(self) -> float | None:
         """The reward; of several objectives their mean."""
         numbers = [value for value in self.rewards.values() if value is not None]
         return fmean(numbers) if len(numbers) == len(self.rewards) else None
+
+    @property
+    def elements(self) -> list[dict[str, Any]]:
+        """Graded details as plain data: start, end, kind, text, grade; of POSH.
+
+        Start and end are characters of the text as it was scored, stripped and without thoughts.
+        """
+        return [
+            {"start": start, "end": end, "kind": each.kind, "text": each.text, "grade": each.grade}
+            for each in getattr(self.score, "elements", ())
+            if each.direction == "precision"
+            for start, end in each.spans
+        ]
 
     @property
     def row(self) -> dict[str, float]:
@@ -158,19 +174,10 @@ def results(
         CompletionResult(
             {name: values[at] for name, values in rewards.items()},
             {name: values[at] for name, values in figures.items()},
-            score.failure,
-            tuple(each for element in getattr(score, "elements", ()) for each in _plain(element)),
+            score,
         )
         for at, score in enumerate(scores)
     ]
-
-
-def _plain(element: Element) -> tuple[Mapping[str, Any], ...]:
-    """An element of the completion with its spans; nothing for one of the reference."""
-    if element.direction != "precision":
-        return ()
-    rest = {"kind": element.kind, "text": element.text, "grade": element.grade}
-    return tuple({"start": start, "end": end, **rest} for start, end in element.spans)
 
 
 def neutral(

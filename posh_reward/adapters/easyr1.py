@@ -1,0 +1,52 @@
+"""EasyR1: a reward function for ``worker.reward.reward_function=reward.py:compute_score``.
+
+::
+
+    # reward.py
+    from posh_reward.adapters.easyr1 import batch_reward
+
+    REWARD_TYPE = "batch"
+    compute_score = batch_reward()
+
+EasyR1 hands over all completions of a step at once, and of a row its ``ground_truth`` only: the
+reference. Equal ones are taken for a group, so a completion that could not be judged gets the mean
+of its siblings, and has advantage 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    neutral,
+    results,
+    reward_of,
+    sole,
+)
+
+Inputs = Sequence[Mapping[str, Any]]
+
+
+def batch_reward(
+    reward: AnyReward | str | None = None,
+) -> Callable[[Inputs], list[dict[str, float]]]:
+    """A ``compute_score``: ``overall`` and sub-scores, which EasyR1 logs by their names.
+
+    Args:
+        reward: as for ``reward_of``; of a metric that reads references alone.
+    """
+    made = sole(reward_of(reward))
+
+    def compute_score(reward_inputs: Inputs, **_: Any) -> list[dict[str, float]]:
+        texts = [each["response"] for each in reward_inputs]
+        references = [each["ground_truth"] for each in reward_inputs]
+        column = getattr(made, "reference_column", "reference")
+        outcomes = results(made, texts, {column: references})
+        numbers = neutral([each.reward for each in outcomes], references)
+        return [
+            {"overall": number, **each.row} for number, each in zip(numbers, outcomes, strict=True)
+        ]
+
+    return compute_score

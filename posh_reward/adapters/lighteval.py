@@ -1,0 +1,68 @@
+"""lighteval: a group of metrics for a task of free text.
+
+::
+
+    from posh_reward.adapters.lighteval import text_metrics
+
+    LightevalTaskConfig(..., metrics=[text_metrics()], prompt_function=...)
+
+``Doc.choices[doc.gold_index]`` is the reference; further columns are read from ``Doc.specific``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
+
+with framework("lighteval==0.13.0"):
+    from lighteval.metrics.metrics_sample import SampleLevelComputation
+    from lighteval.metrics.utils.metric_utils import SampleLevelMetricGrouping
+    from lighteval.models.model_output import ModelResponse
+    from lighteval.tasks.requests import Doc, SamplingMethod
+
+
+class TextFigures(SampleLevelComputation):  # type: ignore[misc]
+    """Figures of one reply, NaN if it could not be judged; replies are scored as they are.
+
+    Args:
+        reward: as for ``reward_of``.
+    """
+
+    def __init__(self, reward: AnyReward | str | None = None) -> None:
+        self.reward = reward_of(reward)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the metrics in the group."""
+        name = self.reward.metric.name
+        return [*(f"{name}_{each}" for each in self.reward.metric.columns([])), "failed"]
+
+    def compute(self, doc: Doc, model_response: ModelResponse, **_: Any) -> dict[str, float]:
+        """The figures, and ``failed`` (0 or 1)."""
+        golds = doc.get_golds()
+        columns = {**(doc.specific or {}), "images": doc.images}
+        columns[getattr(self.reward, "reference_column", "reference")] = (
+            golds[0] if len(golds) == 1 else golds
+        )
+        texts, rows = model_response.final_text[:1], {k: [v] for k, v in columns.items()}
+        [result] = results(self.reward, texts, rows, raw=True)
+        return result.row
+
+
+def text_metrics(reward: AnyReward | str | None = None) -> SampleLevelMetricGrouping:
+    """The metrics of a reward's metric; means are over replies that could be judged.
+
+    Args:
+        reward: as for ``reward_of``.
+    """
+    figures = TextFigures(reward)
+    return SampleLevelMetricGrouping(
+        metric_name=figures.names,
+        higher_is_better={name: name != "failed" for name in figures.names},
+        category=SamplingMethod.GENERATIVE,
+        sample_level_fn=figures,
+        corpus_level_fn=dict.fromkeys(figures.names, np.nanmean),
+    )

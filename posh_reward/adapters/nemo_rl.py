@@ -1,0 +1,71 @@
+"""NeMo-RL: an environment that ends after one turn.
+
+::
+
+    # before the run: register_env("posh", "posh_reward.adapters.nemo_rl.DescriptionActor")
+    env: {posh: {reward: null}}
+    data: {default: {env_name: posh}}
+
+A row's ``extra_env_info`` holds its columns (``reference``, ...). A completion that could not be
+judged gets the mean of its siblings, those with an equal prompt and reference, and has advantage 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posh_reward.adapters.completion_results import framework, neutral, results, reward_of, sole
+from posh_reward.metrics.metric import mean
+
+with framework("nemo-rl (from git, with ray)"):
+    import ray
+    import torch
+    from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
+
+
+class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
+    """Rewards the assistant's turns of each conversation.
+
+    Args:
+        cfg: the environment's settings: ``reward``, as for ``reward_of``.
+    """
+
+    def __init__(self, cfg: dict[str, Any] | None = None) -> None:
+        self.reward = sole(reward_of((cfg or {}).get("reward")))
+
+    def step(self, message_log_batch: list[Any], metadata: list[Any]) -> EnvironmentReturn:
+        """Score a batch of conversations; each row's metadata gets its figures and elements."""
+        turns = [[m for m in log if m["role"] == "assistant"] for log in message_log_batch]
+        texts = ["".join(str(turn["content"]) for turn in own) for own in turns]
+        names = set.intersection(*(set(row) for row in metadata)) if metadata else set()
+        columns = {name: [row[name] for row in metadata] for name in names}
+        outcomes = results(self.reward, texts, columns)
+        reference = getattr(self.reward, "reference_column", "reference")
+        groups = [
+            (str(log[0]["content"]), str(row.get(reference)))
+            for log, row in zip(message_log_batch, metadata, strict=True)
+        ]
+        rewards = torch.tensor(neutral([each.reward for each in outcomes], groups))
+        rows = [
+            {**row, **each.row, "elements": each.elements}
+            for row, each in zip(metadata, outcomes, strict=True)
+        ]
+        observation = {"role": "environment", "content": ""}
+        return EnvironmentReturn(
+            observations=[dict(observation) for _ in texts],
+            metadata=rows,
+            next_stop_strings=[None] * len(texts),
+            rewards=rewards,
+            terminateds=torch.ones_like(rewards),
+            answers=None,
+        )
+
+    def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
+        """Means of the figures over a step, by TRL's names."""
+        rows = [row for row in batch.get("extra_env_info", []) if row and "failed" in row]
+        names = [n for n in (rows[0] if rows else {}) if isinstance(rows[0][n], float)]
+        figures = {n: [row[n] for row in rows if row[n] == row[n]] for n in names}
+        return batch, {name: mean(values) for name, values in figures.items()}
+
+
+DescriptionActor = ray.remote(DescriptionEnvironment)

@@ -1,0 +1,105 @@
+"""Rewards for frameworks that ask for one completion at a time, from many threads or coroutines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    CompletionResult,
+    results,
+    reward_of,
+    sole,
+)
+from posh_reward.errors import JudgeError
+from posh_reward.serve.window import BatchWindow
+
+logger = logging.getLogger(__name__)
+
+Sample = tuple[object, Mapping[str, Any]]
+"""A completion and the values of its columns."""
+
+
+class SampleRewards:
+    """Results of single completions; those that are wanted at the same time are scored together.
+
+    Args:
+        reward: as for ``reward_of``, with one objective.
+        fallback: the reward of a completion that could not be judged, for frameworks that do not
+            say which group it is in. None raises in its place.
+        raw: as for ``results``.
+        milliseconds: that a completion waits for others.
+    """
+
+    failures = 0
+    """Completions without a score so far."""
+
+    def __init__(
+        self,
+        reward: AnyReward | str | None = None,
+        *,
+        fallback: float | None = None,
+        raw: bool = False,
+        milliseconds: float = 5.0,
+    ) -> None:
+        self.reward = reward_of(reward) if raw else sole(reward_of(reward))
+        self.fallback = fallback
+        self.raw = raw
+        self._window: BatchWindow[Sample, CompletionResult] = BatchWindow(
+            self._results, milliseconds
+        )
+
+    @property
+    def reference_column(self) -> str:
+        """The column for the one value that most frameworks call answer, label or target."""
+        return getattr(self.reward, "reference_column", "reference")
+
+    def __call__(self, completion: object, **columns: Any) -> CompletionResult:
+        """The result of one completion; blocks this thread until it is there."""
+        return self._window((completion, columns))
+
+    async def call_async(self, completion: object, **columns: Any) -> CompletionResult:
+        """The result of one completion; the event loop goes on meanwhile."""
+        return await self._window.call_async((completion, columns))
+
+    def number(self, result: CompletionResult) -> float:
+        """The reward, or the fallback, which is counted and logged.
+
+        Raises:
+            JudgeError: there is neither.
+        """
+        if result.reward is not None:
+            return result.reward
+        self.failures += 1
+        if self.fallback is None:
+            raise JudgeError(f"a completion could not be judged: {result.failure}")
+        logger.warning(
+            "completion %d without a score gets %g: %s",
+            self.failures,
+            self.fallback,
+            result.failure,
+        )
+        return self.fallback
+
+    def _results(self, samples: Sequence[Sample]) -> list[CompletionResult]:
+        """Score samples, in a batch for each set of columns among them."""
+        places: dict[tuple[str, ...], list[int]] = {}
+        for place, (_, columns) in enumerate(samples):
+            places.setdefault(tuple(sorted(columns)), []).append(place)
+        outcomes: dict[int, CompletionResult] = {}
+        for names, here in places.items():
+            completions = [samples[place][0] for place in here]
+            batch = {name: [samples[place][1][name] for place in here] for name in names}
+            outcomes |= zip(
+                here, results(self.reward, completions, batch, raw=self.raw), strict=True
+            )
+        return [outcomes[place] for place in range(len(samples))]
+
+
+@cache
+def shared_rewards(reward: str | None = None, fallback: float | None = None) -> SampleRewards:
+    """The rewards of a process, for frameworks that name a function and its settings."""
+    return SampleRewards(reward, fallback=fallback)

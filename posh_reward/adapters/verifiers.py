@@ -1,0 +1,66 @@
+"""verifiers and prime-rl: tasks whose replies are descriptions.
+
+::
+
+    import verifiers.v1 as vf
+    from posh_reward.adapters.verifiers import DescriptionData, DescriptionTask
+
+    class Captions(vf.Taskset[DescriptionTask]):
+        def load(self):
+            for row in rows:
+                data = DescriptionData(prompt="Describe the image.", reference=row["reference"])
+                yield DescriptionTask(data)
+
+Scoring that raises marks a trace as failed, and prime-rl leaves it out of its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from posh_reward.adapters.completion_results import AnyReward, framework
+from posh_reward.adapters.per_sample import SampleRewards
+
+with framework("verifiers==0.4.0"):
+    import verifiers.v1 as vf
+
+
+class DescriptionData(vf.TaskData):  # type: ignore[misc]
+    """A prompt with what its reply is scored against; further fields are columns, too."""
+
+    reference: str | None = None
+
+
+class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
+    """A task that is rewarded for its reply; subclass it for tools, or another reward.
+
+    Rewards of traces that end together are scored together, in each process.
+    """
+
+    reward: ClassVar[AnyReward | str | None] = None
+    """As for ``reward_of``."""
+    _own: ClassVar[SampleRewards]
+
+    @classmethod
+    def sample_rewards(cls) -> SampleRewards:
+        """The rewards that all tasks of this class share."""
+        if "_own" not in vars(cls):
+            cls._own = SampleRewards(cls.reward)
+        return cls._own
+
+    @vf.reward  # type: ignore[untyped-decorator]
+    async def description(self, trace: vf.Trace) -> Mapping[str, float]:
+        """The reward by its name; sub-scores go to the trace's metrics, elements to its info.
+
+        Raises:
+            JudgeError: the reply could not be judged.
+        """
+        rewards = type(self).sample_rewards()
+        columns: dict[str, Any] = dict(self.data)
+        columns[rewards.reference_column] = self.data.reference
+        result = await rewards.call_async(trace.last_reply, **columns)
+        number = rewards.number(result)
+        trace.record_metrics({k: v for k, v in result.figures.items() if v is not None})
+        trace.info[f"{rewards.reward.metric.name}_elements"] = result.elements
+        return {rewards.reward.__name__: number}

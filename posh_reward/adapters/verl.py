@@ -1,0 +1,128 @@
+"""verl: a reward function, and a reward manager with scores of tokens.
+
+::
+
+    python3 -m verl.trainer.main_ppo ... \
+        reward.custom_reward_function.path=pkg://posh_reward.adapters.verl \
+        reward.custom_reward_function.name=compute_score_async
+
+verl asks for one completion at a time and does not say which group it is in. Without a fallback a
+completion that could not be judged raises, and verl's trainer (``use_v1``, the default) goes on
+without that row. The legacy trainer stops on it: give it
+``+reward.custom_reward_function.reward_kwargs.fallback=0.5``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posh_reward.adapters.completion_results import framework, neutral
+from posh_reward.adapters.per_sample import SampleRewards, shared_rewards
+from posh_reward.training.dapo.credit import credits
+from posh_reward.types import Scores
+
+with framework("verl==0.9.1"):
+    import torch
+    from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: dict[str, Any] | None = None,
+    *,
+    reward: str | None = None,
+    fallback: float | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """The reward of a completion as ``score``, and its sub-scores, which verl logs.
+
+    Args:
+        data_source: unused; part of verl's contract.
+        solution_str: the completion.
+        ground_truth: its reference.
+        extra_info: further columns of the row, such as ``image``.
+        reward: as for ``reward_of``: its name, in ``reward_kwargs``.
+        fallback: likewise; the reward of a completion that could not be judged.
+
+    Raises:
+        JudgeError: it could not be judged, and there is no fallback.
+    """
+    rewards = shared_rewards(reward, fallback)
+    columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
+    result = rewards(solution_str, **columns)
+    return {"score": rewards.number(result), **result.row}
+
+
+async def compute_score_async(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: dict[str, Any] | None = None,
+    *,
+    reward: str | None = None,
+    fallback: float | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """The same as a coroutine: the completions of a worker are scored together."""
+    rewards = shared_rewards(reward, fallback)
+    columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
+    result = await rewards.call_async(solution_str, **columns)
+    return {"score": rewards.number(result), **result.row}
+
+
+class TokenScore(float):
+    """A reward (NaN without one) that knows the credit of each token of its completion."""
+
+    credits: list[float]
+
+
+class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
+    """Scores of tokens: span credit on each, the reward on the last, for estimators that read them.
+
+    verl makes a batch of scores at once only where it scores after the rollout (a colocated reward
+    model). There, ``uid`` names the group, and a failed row gets its mean. During the rollout verl
+    asks for single numbers: credit is lost then, and a failed row is NaN, so do not use it there.
+
+    Args:
+        config: verl's; ``reward.reward_kwargs`` may have ``reward`` and ``span_credit``.
+        tokenizer: of the policy.
+        **_: further arguments of verl's managers.
+    """
+
+    span_credit = 0.2
+
+    def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
+        super().__init__(config, tokenizer, compute_score)
+        settings = config.reward.get("reward_kwargs") or {}
+        self.rewards: SampleRewards = shared_rewards(settings.get("reward"))
+
+    async def run_single(self, data: Any) -> dict[str, Any]:
+        """The reward of one completion, and its sub-scores."""
+        item = data[-1]
+        ids = item.batch["responses"]
+        ids = ids[: item.batch["attention_mask"][-len(ids) :].sum()].tolist()
+        columns = dict(item.non_tensor_batch.get("extra_info") or {})
+        columns[self.rewards.reference_column] = item.non_tensor_batch["reward_model"][
+            "ground_truth"
+        ]
+        result = await self.rewards.call_async(self._decode(ids), **columns)
+        score = TokenScore("nan" if result.reward is None else result.reward)
+        score.credits = []
+        if isinstance(result.score, Scores):
+            score.credits = credits(ids, result.score, self._decode) or []
+        return {"reward_score": score, "reward_extra_info": result.row}
+
+    def _decode(self, ids: Any) -> str:
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+    @classmethod
+    def assemble_rm_scores(cls, data: Any, scores: list[TokenScore]) -> torch.Tensor:
+        """Scores of tokens, shape (completions, tokens of the longest response)."""
+        rewards = [None if score != score else float(score) for score in scores]
+        groups = data.non_tensor_batch.get("uid", range(len(scores)))
+        table: torch.Tensor = super().assemble_rm_scores(data, neutral(rewards, groups))
+        for row, score in zip(table, scores, strict=True):
+            row[: len(score.credits)] += cls.span_credit * row.new_tensor(score.credits)
+        return table

@@ -1,0 +1,160 @@
+"""The reward in verl's own reward loop, and in its advantages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+
+pytestmark = pytest.mark.adapters
+NAME = "tests.adapters.groups:REWARD"
+
+
+class Characters:
+    """A tokenizer of characters, since none can be downloaded here."""
+
+    pad_token_id = 0
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(each) for each in text]
+
+    def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:
+        return "".join(chr(each) for each in ids if each)
+
+
+def batch(texts: list[str]) -> Any:
+    """What verl hands to its reward manager: a group with padded responses."""
+    import numpy as np
+    import torch
+    from tensordict import TensorDict
+    from verl import DataProto
+
+    ids = [Characters().encode(text) for text in texts]
+    width = max(map(len, ids))
+    responses = torch.tensor([row + [0] * (width - len(row)) for row in ids])
+    prompts = torch.ones((len(texts), 2), dtype=torch.long)
+    mask = torch.cat([prompts, (responses != 0).long()], 1)
+    rows = TensorDict(
+        {"prompts": prompts, "responses": responses, "attention_mask": mask}, batch_size=len(texts)
+    )
+    columns = {
+        "data_source": ["posh"] * len(texts),
+        "reward_model": [{"ground_truth": REFERENCE}] * len(texts),
+        "extra_info": [{"index": 0} for _ in texts],
+        "uid": ["a"] * len(texts),
+    }
+    return DataProto(rows, {k: np.array(v, dtype=object) for k, v in columns.items()})
+
+
+def config(function: str, **kwargs: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    manager = {"source": "register", "name": "naive"}
+    custom = {"path": "pkg://posh_reward.adapters.verl", "name": function, "reward_kwargs": kwargs}
+    return OmegaConf.create(
+        {"reward": {"custom_reward_function": custom, "reward_manager": manager}}
+    )
+
+
+def outcomes(function: str, data: Any, **kwargs: Any) -> list[Any]:
+    """Through verl's loader and manager, all samples at once, as its worker does."""
+    from verl.trainer.ppo.reward import load_reward_manager
+
+    async def run() -> list[Any]:
+        manager = load_reward_manager(config(function, reward=NAME, **kwargs), Characters())
+        manager.loop = asyncio.get_running_loop()
+        calls = [manager.run_single(data[i : i + 1]) for i in range(len(data))]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def advantages(values: list[float], data: Any) -> list[float]:
+    import torch
+    from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
+
+    table = torch.tensor(values)[:, None]
+    result, _ = compute_grpo_outcome_advantage(
+        table, torch.ones_like(table), data.non_tensor_batch["uid"]
+    )
+    return [float(each) for each in result[:, 0]]
+
+
+@pytest.mark.parametrize("function", ["compute_score", "compute_score_async"])
+def test_scores_are_those_of_a_direct_call(function: str) -> None:
+    results = outcomes(function, batch(TEXTS), fallback=0.5)
+    for result, expected, score in zip(results, rewards(), scores(), strict=True):
+        extra = result["reward_extra_info"]
+        assert result["reward_score"] == (0.5 if expected is None else expected)
+        assert extra["failed"] == (expected is None)
+        if expected is not None:
+            assert extra["posh_precision"] == score.precision
+    assert len({tuple(each["reward_extra_info"]) for each in results}) == 1
+
+
+def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
+    """verl's trainer goes on with the sessions of a prompt that did not raise."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.core_algos import AdvantageEstimator
+    from verl.trainer.ppo.v1.agent_loop_tq import _settle_session_tasks
+    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+    data = batch(TEXTS)
+    results = outcomes("compute_score_async", data)
+
+    async def session(result: Any) -> Any:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def settled() -> Any:
+        return await _settle_session_tasks([asyncio.create_task(session(r)) for r in results])
+
+    [error] = asyncio.run(settled())
+    assert "could not be judged" in str(error)
+    rest = [i for i in range(len(TEXTS)) if i != FAILED]
+    values = [results[i]["reward_score"] for i in rest]
+    assert values == [each for each in rewards() if each is not None]
+    rows = data.select_idxs(rest)
+    rows.batch["response_mask"] = (rows.batch["responses"] != 0).long()
+    table = rows.batch["response_mask"] * 0.0
+    table[:, 0] = table.new_tensor(values)
+    rows.batch["token_level_rewards"] = table
+    rows = compute_advantage_for_multi_trajectories(
+        rows,
+        [f"a_{i}_0" for i in rest],
+        AdvantageEstimator.GRPO,
+        config=OmegaConf.create({}),
+    )
+    remaining = rows.batch["advantages"][:, 0].tolist()
+    assert sum(remaining) == pytest.approx(0, abs=1e-5)
+    assert remaining == pytest.approx(advantages(values, rows))
+    declared = advantages([*values[:FAILED], 0.5, *values[FAILED:]], data)
+    print(f"advantages of the others {remaining}; of a declared 0.5: {declared[FAILED]:.2f}")
+
+
+def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None:
+    from omegaconf import OmegaConf
+
+    from posh_reward.adapters.verl import SpanRewardManager
+
+    data = batch(TEXTS)
+
+    async def run() -> Any:
+        settings = OmegaConf.create({"reward": {"reward_kwargs": {"reward": NAME}}})
+        manager = SpanRewardManager(settings, Characters())
+        return await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(4)))
+
+    results = asyncio.run(run())
+    table = SpanRewardManager.assemble_rm_scores(data, [each["reward_score"] for each in results])
+    sums = table.sum(1).tolist()
+    for total, expected in zip(sums, rewards(), strict=True):
+        assert expected is None or total == pytest.approx(expected, abs=1e-5)
+    assert advantages(sums, data)[FAILED] == pytest.approx(0, abs=1e-5)
+    robot = table[FAILED]
+    assert robot.count_nonzero() == 1
+    whole = table[1][: len(TEXTS[1])]
+    assert whole.count_nonzero() > 1
