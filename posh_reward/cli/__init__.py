@@ -116,6 +116,7 @@ def _run(argv: Sequence[str] | None) -> int:
         words = sys.argv[1:] if argv is None else argv
         flags = command_line(words).parse_args(words)
         status: int = flags.command(flags)
+    # Flushed here, where errors get their exit status, not by the interpreter at its end.
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()

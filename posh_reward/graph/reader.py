@@ -133,7 +133,8 @@ class Reader:
                 return [describe(doc, clusters, mended=self._mended) for doc, clusters in pairs]
         except (PoshError, MemoryError):
             raise
-        except Exception as error:  # a library failed on one of the texts: spare the others
+        # A library failed on one of the texts: one by one, so that the others are spared.
+        except Exception as error:
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
             return [description for text in texts for description in self._describe([text])]
