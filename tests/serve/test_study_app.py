@@ -124,6 +124,20 @@ def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
     assert [p.name for p in site.file().parent.iterdir()] == [site.file().name]
 
 
+def test_nothing_is_called_sent_while_it_is_on_its_way(site: Site, chromium: Browser) -> None:
+    visit(chromium, site.links["rater-01"])
+    chromium.point("#begin", click=True)
+    choose(chromium, 1)
+    until(chromium, says(SENT), True)
+    slow = {"offline": False, "latency": 800, "downloadThroughput": -1, "uploadThroughput": -1}
+    chromium.call("Network.emulateNetworkConditions", **slow)
+    choose(chromium, 2)
+    assert chromium.run(says("Sending")) is True
+    until(chromium, says(SENT), True)
+    assert overalls(site.file())[0] == 2
+    chromium.call("Network.emulateNetworkConditions", **{**slow, "latency": 0})
+
+
 def test_axe_finds_nothing_on_a_served_page(site: Site, chromium: Browser) -> None:
     script = axe()
     visit(chromium, site.links["rater-01"])

@@ -130,7 +130,10 @@ function changed() {
   keep();
   progress();
   stale = true;
-  if (served) send();
+  if (served) {
+    if (!failing) tell("sending");
+    send();
+  }
 }
 
 // ---- a page with a server behind it (`packets serve`): answers are sent as they change
@@ -141,6 +144,7 @@ const VERSION = "X-Answers-Version";
 let version = null;  // of the answers that the server has; null: not known
 let stale = false;   // changed since they were last sent
 let sending = false;
+let failing = false;
 
 // Answers of a file or of the server, taken for those here unless these are newer; true if so.
 function take(file) {
@@ -165,10 +169,12 @@ async function receive() {
   show(at);
 }
 
+// Shown at each change; said to those who do not see it only where sending begins or ends to fail.
 function tell(name) {
-  byId("sent").hidden = false;
+  byId("sent").textContent = text(name);
   byId("by-file").hidden = name === "sent";
-  if (byId("sent").textContent !== text(name)) byId("sent").textContent = text(name);
+  if (failing !== (name === "not_sent")) say(text(name));
+  failing = name === "not_sent";
 }
 
 async function put() {
@@ -328,6 +334,7 @@ window.addEventListener("beforeunload", (event) => { if (unsaved && !keeps) even
 recall();
 progress();
 if (served) {
+  byId("sent").hidden = false;
   byId("keeping").textContent = text("keeping_served");
   byId("end-title").textContent = text("finish");
   send();
