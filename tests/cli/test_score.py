@@ -185,6 +185,14 @@ def test_a_judge_without_digits_is_named(
     assert "do not rely on 1 (id 1): the judge answered without a digit" in said
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_semicolons_come_out_where_they_came_in(tmp_path: Path, encoding: str) -> None:
+    text = f"sep=;\r\nid;generation;reference\r\n1;{GENERATION};{REFERENCE}\r\n"
+    (tmp_path / "in.csv").write_bytes(text.encode(encoding))
+    assert run("score", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "-q") == OK
+    assert (tmp_path / "out.csv").read_text("utf-8-sig").startswith('"id";"generation";')
+
+
 def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.csv").write_text(f"generation;reference\n{GENERATION};{REFERENCE}\n")
     assert run("score", tmp_path / "in.csv") == UNUSABLE

@@ -24,7 +24,14 @@ from posh_reward.study.rows.table_items import (
     with_images,
 )
 from posh_reward.study.rows.table_writer import write_table
-from posh_reward.study.rows.tables import STANDARD, Row, format_of, open_table, shown
+from posh_reward.study.rows.tables import (
+    STANDARD,
+    Row,
+    format_of,
+    open_table,
+    shown,
+    stated_delimiter,
+)
 
 PATIENCE = 3
 """Batches in a row in which the judge failed at every row, after which it counts as gone."""
@@ -113,8 +120,9 @@ def go_through(
         OSError: the output cannot be written.
     """
     format = format_of(output)
-    if format.kind == "csv" and settings.delimiter is not None:  # semicolons in, semicolons out
-        format = format_of(output, None, settings.delimiter)
+    if format.kind == "csv":  # semicolons in, semicolons out
+        read = format_of(source, settings.format, settings.delimiter)
+        format = format_of(output, None, settings.delimiter or stated_delimiter(source, read))
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),

@@ -208,6 +208,20 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # whoever opened the file closes it
 
 
+def stated_delimiter(name: str, format: Format) -> str | None:
+    """The delimiter that a CSV file names in its first line; None if it names none."""
+    if format.kind != "csv" or name == STANDARD:
+        return None
+    try:
+        with Path(name).open("rb") as file:
+            start = (GzipFile(fileobj=file) if format.gzipped else file).read(64)
+    except (OSError, EOFError, zlib.error):
+        return None  # whoever reads the table says why
+    encoding = "utf-16" if start[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    stated = SEPARATOR_LINE.match(start.decode(encoding, "ignore"))
+    return stated[1] if stated else None
+
+
 def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
