@@ -57,7 +57,7 @@ def test_a_run_finishes(cluster: Cluster) -> None:
 
 
 def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluster) -> None:
-    """Only the second node has such cards."""
+    """Only the second node has such cards; refused with ``DOCTOR=0``, too."""
     command(
         cluster.work / "bin",
         "nvidia-smi",
@@ -65,7 +65,7 @@ def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluste
     )
     job = cluster.submit(
         "--nodes=2", *NODE, "--time=20", "slurm/dapo_posh.sh", *dapo("refused", 2),
-        PATH=f"{cluster.work / 'bin'}:{os.environ['PATH']}", DOCTOR="1",
+        PATH=f"{cluster.work / 'bin'}:{os.environ['PATH']}",
     )  # fmt: skip
     assert cluster.end(job) == "FAILED", cluster.logs()
     assert "EXCLUSIVE_PROCESS, which admits the trainer" in cluster.logs()
