@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import NoReturn
 
 from posh_reward.errors import JudgeError, PoshError, safe, shortened
 
@@ -54,6 +55,15 @@ COMMANDS = {
 """Name -> ``module:function`` that adds its flags, and its line in ``--help``."""
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the list of all flags."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end the process."""
+        text = shortened(safe(message), LONGEST_MESSAGE)
+        self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
+
+
 def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of the command; each of its commands sets ``command``, a function.
 
@@ -61,7 +71,7 @@ def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
         argv: only the command that they name gets its flags, which saves loading the others'
             modules; None: all commands get theirs.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "posh-reward",
         description="POSH: how truthful and how complete descriptions of images are.",
         epilog=EXITS,

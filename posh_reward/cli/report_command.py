@@ -87,14 +87,13 @@ def report(flags: argparse.Namespace) -> int:
 @contextmanager
 def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     """The rows to report on, counted as they are read."""
-    from tqdm import tqdm
-
+    from posh_reward.process.progress import progress_bar
     from posh_reward.study.rows.tables import format_of, open_table
 
     format = format_of(flags.scores, flags.format, flags.delimiter)
     with (
         open_table(flags.scores, format) as rows,
-        tqdm(rows, desc="report", unit="pair") as bar,
+        progress_bar("report", None, "pair", iterable=rows) as bar,
     ):
         yield iter(bar)
 

@@ -73,8 +73,9 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``explain``."""
     described(command, EXPLAIN)
     add = command.add_argument
-    add("--generation", metavar="TEXT", required=True, help="what was written")
-    add("--reference", metavar="TEXT", required=True, help="what it is compared with")
+    add("texts", metavar="TEXT", nargs="*", help="what was written and what it is compared with")
+    add("--generation", metavar="TEXT", help="the first of the two")
+    add("--reference", metavar="TEXT", help="the second")
     add("--image", metavar="FILE", help="the image, for a witness")
     add(
         "--worst",
@@ -135,13 +136,21 @@ def explain(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH
 
-    if flags.generation == flags.reference == "@-":
+    flagged = [text for text in (flags.generation, flags.reference) if text is not None]
+    if len(flags.texts) + len(flagged) != 2 or len(flagged) == 1:
+        raise InputError(
+            "explain takes two texts: posh-reward explain 'what was written' 'what it is compared "
+            "with', in this order, or --generation and --reference"
+        )
+    texts = flagged or flags.texts
+    if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
     if posh.wants_images and flags.image is None:
         raise InputError("the witness has no image to look at: name it with --image")
     images = [flags.image] if posh.wants_images else None
-    scores = posh.score([read_text(flags.generation)], [read_text(flags.reference)], images)[0]
+    generation, reference = map(read_text, texts)
+    scores = posh.score([generation], [reference], images)[0]
     if not is_english(scores.reference):
         print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)

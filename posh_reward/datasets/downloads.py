@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.process.progress import progress_bar
 
 if TYPE_CHECKING:
     import httpx
@@ -64,7 +65,6 @@ def fetch_images(
         raise MissingDependencyError(
             "fetching images needs httpx: pip install 'posh-reward[server]'"
         ) from None
-    from tqdm import tqdm
 
     headers = {"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"}
     failures: dict[Path, str] = {}
@@ -77,7 +77,7 @@ def fetch_images(
             event_hooks={"request": [_check_web]},
         ) as client,
         ThreadPoolExecutor(workers) as pool,
-        tqdm(total=len(missing), desc="images", unit="image", disable=quiet) as bar,
+        progress_bar("images", len(missing), "image", quiet) as bar,
     ):
         pending = {
             pool.submit(_fetch, client, address, file, max_pixels, wait): file

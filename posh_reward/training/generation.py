@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.load_dataset import check_name_of_hub, load_images
 from posh_reward.errors import ConfigError, InputError, on_one_line, safe
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal
 from posh_reward.training.describers import (
@@ -247,15 +248,13 @@ def _describe_all(
     journal: Journal,
 ) -> None:
     """Append one model's descriptions of the rows ``todo``, batch by batch."""
-    from tqdm import tqdm
-
     if not todo:
         return
     greedy = Greedy(settings.max_new_tokens, settings.repetition_penalty)
     size = settings.batch_size or BATCH[settings.engine]
     with (
         closing(load_describer(settings.engine, model, greedy, settings.max_pixels)) as describer,
-        tqdm(total=len(todo), desc=on_one_line(label), unit="text") as bar,
+        progress_bar(on_one_line(label), len(todo), "text") as bar,
     ):
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]

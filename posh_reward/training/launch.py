@@ -16,6 +16,7 @@ from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.training.resume import last_checkpoint, load_weights
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
@@ -232,6 +233,31 @@ def _say(args: TrainingArguments, text: str) -> None:
 class Headlines(ProgressCallback):  # type: ignore[misc]
     """Progress bars, with one short line per log instead of a dictionary of thirty figures."""
 
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Make the bar."""
+        if state.is_world_process_zero:
+            self.training_bar = progress_bar(
+                "training", state.max_steps, "step", dynamic_ncols=True
+            )
+        self.current_step = 0
+
+    def on_prediction_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Show the evaluation's bar, on a terminal."""
+        if on_terminal():
+            super().on_prediction_step(args, state, control, **kwargs)
+
     def on_log(
         self,
         args: TrainingArguments,
@@ -252,7 +278,7 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
     def show_phase(self, phase: str) -> None:
         """Show on the bar what the trainer is doing."""
         if self.training_bar is not None:
-            self.training_bar.set_postfix_str(phase)
+            self.training_bar.set_postfix_str(phase, refresh=on_terminal())
 
 
 def show_headlines(trainer: Trainer) -> None:

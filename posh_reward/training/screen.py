@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from posh_reward.process.progress import TERMINAL
+
 PATIENCE = 3.0
 """Seconds without any output after which the wait is shown."""
 GRACE = 20.0
@@ -88,6 +90,8 @@ def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -
 
     It gets a process group of its own: an interrupt reaches us alone, and we end it once.
     """
+    if sys.stdout.isatty():
+        environment = {**environment, TERMINAL: "1"}
     child = subprocess.Popen(  # noqa: S603
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL, start_new_session=True,

@@ -24,6 +24,16 @@ def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in said
 
 
+def test_two_texts_need_no_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", "--generation", GENERATION, "--reference", REFERENCE) == OK
+    flagged = capsys.readouterr().out
+    assert run("explain", GENERATION, REFERENCE) == OK
+    assert capsys.readouterr().out == flagged
+    for texts in ([GENERATION], [GENERATION, "--reference", REFERENCE], []):
+        assert run("explain", *texts) == UNUSABLE
+        assert "explain takes two texts: posh-reward explain" in capsys.readouterr().err
+
+
 def test_colours_on_request_and_nothing_steers_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

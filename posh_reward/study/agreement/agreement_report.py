@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.compare import Cell, Figure, Judgments, MetricLine, compare
 from posh_reward.study.agreement.metric_scores import (
     CandidateText,
@@ -20,7 +21,6 @@ from posh_reward.study.agreement.metric_scores import (
     ScoreColumn,
     column_scores,
     count_pairs,
-    progress_bar,
     score_texts,
 )
 from posh_reward.study.statistics import Estimate, Floats
@@ -128,8 +128,8 @@ def score_columns(texts: Sequence[CandidateText], settings: AgreementSettings) -
     columns = []
     total = count_pairs(texts, settings.combine)
     for each in settings.measures:
-        with progress_bar(each.name, total, "pair", settings.quiet) as progress:
-            columns.append(score_texts(each, texts, settings.combine, progress))
+        with progress_bar(each.name, total, "pair", settings.quiet) as bar:
+            columns.append(score_texts(each, texts, settings.combine, bar.update))
     columns += [column_scores(name, texts) for name in settings.columns]
     return columns + [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
 
@@ -162,12 +162,10 @@ def make_report(
     Raises:
         InputError: no metric has a score for any row.
     """
-    with progress_bar(
-        f"{judgments.name}: figures", len(columns), "metric", settings.quiet
-    ) as progress:
+    with progress_bar(f"{judgments.name}: figures", len(columns), "metric", settings.quiet) as bar:
         lines = compare(
             judgments, columns, figures, against=settings.against, resamples=settings.resamples,
-            seed=settings.seed, progress=progress,
+            seed=settings.seed, progress=bar.update,
         )  # fmt: skip
     check_scored(lines, judgments.name)
     if paper is None:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
@@ -31,7 +32,7 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.compare import Cell, Figure, MetricLine
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
-from posh_reward.study.agreement.metric_scores import TextPair, batches, progress_bar
+from posh_reward.study.agreement.metric_scores import TextPair, batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
@@ -256,10 +257,10 @@ def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) 
     """Locate errors by a metric; each distinct pair is scored once."""
     distinct = list(dict.fromkeys(marks.pairs))
     alerts_of: dict[TextPair, Alerts | Failure] = {}
-    with progress_bar(localiser.name, len(distinct), "pair", quiet) as progress:
+    with progress_bar(localiser.name, len(distinct), "pair", quiet) as bar:
         for batch in batches(distinct):
             alerts_of.update(zip(batch, localiser.alerts(batch), strict=True))
-            progress(len(batch))
+            bar.update(len(batch))
     alerts = [alerts_of[pair] for pair in marks.pairs]
     failures = Counter(str(each) for each in alerts if isinstance(each, Failure))
     by_axis = {axis: count_alerts(marks, axis, alerts) for axis in AXES}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isinf, isnan, nan
 from typing import Literal, Protocol
@@ -230,12 +228,3 @@ def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
     if isinf(number):  # no mean, difference or correlation can be had with it
         raise InputError(f"{column} is {str(value)[:40]!r}, not a finite number")
     return None if isnan(number) else number
-
-
-@contextmanager
-def progress_bar(name: str, total: int, unit: str, quiet: bool) -> Iterator[Progress]:
-    """Show a progress bar on standard error; the block counts it up."""
-    from tqdm import tqdm
-
-    with tqdm(desc=name, total=total, unit=unit, disable=quiet, file=sys.stderr) as bar:
-        yield bar.update

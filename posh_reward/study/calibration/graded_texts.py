@@ -13,7 +13,8 @@ from typing import get_args
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.metric_scores import TextPair, progress_bar
+from posh_reward.process.progress import progress_bar
+from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.rows.journal import Journal
 from posh_reward.study.rows.posh_rows import elements_in, scores_of, typed
 from posh_reward.study.rows.scorers import Metric, score_pairs, wants_images
@@ -174,11 +175,11 @@ def score_missing(
                 "witness out"
             )
         cache.check_signature(judge.signature)
-        with progress_bar("score", len(missing), "pair", quiet) as progress:
+        with progress_bar("score", len(missing), "pair", quiet) as bar:
             for rows in _score_rows(missing, judge, cache):
                 for row in rows:
                     cache.add(row)
-                progress(len(rows))
+                bar.update(len(rows))
     return [cache.scores[pair.generation, pair.reference] for pair in pairs]
 
 

@@ -10,6 +10,7 @@ from math import isnan
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import (
     ENOUGH,
     AgreementReport,
@@ -18,7 +19,7 @@ from posh_reward.study.agreement.agreement_report import (
     unrated_note,
 )
 from posh_reward.study.agreement.compare import Figure
-from posh_reward.study.agreement.metric_scores import ScoreColumn, progress_bar
+from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.calibration.calibration_set import CalibrationSet
 from posh_reward.study.calibration.fit import EQUAL, KIND_GRID, Calibration, Fit
 from posh_reward.study.calibration.graded_texts import GradeSums
@@ -93,8 +94,8 @@ def calibrate(
         InputError: there are fewer images than folds, or nothing to fit to, such as ratings that
             are all alike.
     """
-    with progress_bar("sums", len(KIND_GRID), "weighting", settings.quiet) as progress:
-        fit = Fit(data, GradeSums.of(scores), progress)
+    with progress_bar("sums", len(KIND_GRID), "weighting", settings.quiet) as bar:
+        fit = Fit(data, GradeSums.of(scores), bar.update)
         _check(fit, settings)
         by_fold = fit.best(1.0 - folds(fit.images, settings))
     calibration = fit.best(np.ones((1, fit.images)))[0]

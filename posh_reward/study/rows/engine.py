@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.journal import Sink, check_apart, sink
 from posh_reward.study.rows.table_items import (
     Columns,
@@ -168,16 +169,12 @@ def fill(
     total: int | None = None,
 ) -> None:
     """Add the rows that ``out``, called ``name``, does not hold yet; count all of them."""
-    from tqdm import tqdm
-
     done = 0
     for row in check_done(out.rows(), items, name, scorer):
         counter.add(row)
         done += 1
     metric = scorer.signature.partition("|")[0]
-    with tqdm(
-        desc=metric, unit=scorer.unit, total=total, initial=done, disable=settings.quiet
-    ) as bar:
+    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=done) as bar:
         if done and not settings.quiet:
             text = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
             bar.write(text, file=sys.stderr)

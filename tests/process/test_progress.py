@@ -1,0 +1,50 @@
+"""Progress in a log file: lines, few of them, and none for short work."""
+
+from __future__ import annotations
+
+import sys
+from io import StringIO
+
+import pytest
+
+from posh_reward.process import progress
+from posh_reward.process.progress import TERMINAL, progress_bar
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def go(monkeypatch: pytest.MonkeyPatch, stream: StringIO, total: int | None) -> str:
+    """Everything that counting to three shows."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar("score", total, "pair") as bar:
+        for _ in range(3):
+            bar.update()
+            bar.set_postfix_str("judging", refresh=False)
+    return stream.getvalue()
+
+
+def test_short_work_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert go(monkeypatch, StringIO(), 3) == ""
+
+
+@pytest.mark.parametrize(
+    ("total", "line"),
+    [(3, "score: 2 of 3 pairs after 00:00, 00:00 left, judging"),
+     (None, "score: 2 pairs after 00:00, judging")],
+)  # fmt: skip
+def test_long_work_has_lines(monkeypatch: pytest.MonkeyPatch, total: int | None, line: str) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    said = go(monkeypatch, StringIO(), total)
+    assert line in said.splitlines()
+    assert "\r" not in said
+    assert all(said.splitlines())
+
+
+def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    assert "\rscore: 100%|" in go(monkeypatch, Terminal(), 3)
+    monkeypatch.setenv(TERMINAL, "1")  # a pipe to a terminal
+    assert "\rscore: 100%|" in go(monkeypatch, StringIO(), 3)
