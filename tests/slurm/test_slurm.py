@@ -113,7 +113,7 @@ def test_usr1_stops_a_run_that_is_then_queued_again(cluster: Cluster) -> None:
     )  # fmt: skip
     log = cluster.work / f"posh-dapo-{job}.log"
     assert soon(lambda: log.exists() and "posh/f1" in log.read_text(), 300), cluster.logs()
-    cluster.run("scancel", "--signal=USR1", f"{job}.0")
+    cluster.run("scancel", "--signal=USR1", job)
     assert soon(lambda: cluster.restarts(job) == 1, 120), cluster.logs()
     assert "SIGUSR1 asked for it" in log.read_text()
     assert list((cluster.work / "asked").glob("checkpoint-*"))
