@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.datasets.scenes import drawing, scene_wording, subjects
 from posh_reward.datasets.scenes import generate_scenes as scenes
+from posh_reward.process.progress import progress_bar
 from posh_reward.training.processors import has_torchvision, image_processor_with
 
 if TYPE_CHECKING:
@@ -164,7 +165,6 @@ def warm_up(
         The accuracy of each probe on the last batch, whose images are new to it.
     """
     import torch
-    from tqdm import tqdm
 
     visual = model.model.visual
     probes = torch.nn.ModuleDict({p: torch.nn.Linear(WIDTH, len(c)) for p, c in PROBES.items()})
@@ -173,7 +173,9 @@ def warm_up(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=max(steps, 1))
     stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
-    for _ in tqdm(range(steps), "naming what a slot holds", disable=not steps):
+    for _ in progress_bar(
+        "naming what a slot holds", steps, "step", quiet=not steps, iterable=range(steps)
+    ):
         batch = list(islice(stream, batch_size))
         images = processor.image_processor(
             [drawing.draw(scene) for scene in batch], return_tensors="pt"
@@ -205,7 +207,6 @@ def pretrain(
         The loss of the last batch, in nats a token; NaN without a step.
     """
     import torch
-    from tqdm import tqdm
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -214,7 +215,9 @@ def pretrain(
     stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     subjects = (alone for scene in stream for alone in scenes.alone(scene))
     last = float("nan")
-    for _ in tqdm(range(steps), "captioning one subject", disable=not steps):
+    for _ in progress_bar(
+        "captioning one subject", steps, "step", quiet=not steps, iterable=range(steps)
+    ):
         loss = model(**_captioned(processor, list(islice(subjects, batch_size)))).loss
         optimizer.zero_grad()
         loss.backward()

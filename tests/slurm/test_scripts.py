@@ -87,9 +87,7 @@ def test_only_a_run_that_stopped_early_is_queued_again(
     assert not status.exists()
 
 
-def test_the_judges_server_compiles_no_sampler_and_outlives_usr1(
-    tmp_path: Path, path: str
-) -> None:
+def test_the_judges_server_compiles_no_sampler_and_outlives_usr1(tmp_path: Path, path: str) -> None:
     code = 'kill -USR1 $$; echo "$VLLM_USE_FLASHINFER_SAMPLER $VLLM_NO_USAGE_STATS"'
     command(tmp_path / "bin", "vllm", code)
     done = subprocess.run(
