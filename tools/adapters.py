@@ -29,25 +29,30 @@ class Framework:
     packages: tuple[str, ...]
     bare: tuple[str, ...] = ()
     """Packages without their dependencies, where those need CUDA; ``packages`` has the rest."""
-    source: bool = False
-    """True for one that is not on PyPI: ``--source`` names a checkout."""
 
 
+FROM_GIT = (
+    *("transformers<5.11", "ray", "tensordict==0.10.0", "torchdata", "datasets", "accelerate"),
+    *("aiohttp", "codetiming", "fastapi", "hydra-core", "matplotlib", "nvidia-ml-py", "pylatexenc"),
+    *("pyzmq", "qwen-vl-utils", "tensorboard", "uvicorn"),
+)
+"""All that three repositories import on the way to a reward; ``--source`` names a checkout."""
 FRAMEWORKS = {
     "torchmetrics": Framework(("torchmetrics==1.9.0",)),
     "hf_evaluate": Framework(("evaluate==0.4.6",)),
-    "trl_cli": Framework(("trl==1.16.0",)),
-    "unsloth": Framework(("trl==1.15.0",)),
     "swift": Framework(("ms-swift==4.6.0",)),
     "verl": Framework(("verl[verl-core]==0.9.1",)),
     "verifiers": Framework(("verifiers==0.4.0",)),
-    "openrlhf": Framework(("transformers<5.11", "ray", "aiohttp"), ("openrlhf==0.11.2",)),
+    "openrlhf": Framework(
+        (*"transformers<5.11 ray aiohttp datasets einops peft pylatexenc torchdata".split(),),
+        ("openrlhf==0.11.2",),
+    ),
     "inspect_ai": Framework(("inspect-ai==0.3.285",)),
     "lighteval": Framework(("lighteval==0.13.0",)),
     "lm_eval": Framework(("lm-eval==0.4.13",)),
-    "slime": Framework((), source=True),
-    "easyr1": Framework((), source=True),
-    "nemo_rl": Framework((), source=True),
+    "slime": Framework(FROM_GIT),
+    "easyr1": Framework(FROM_GIT),
+    "nemo_rl": Framework(FROM_GIT),
 }
 
 
