@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.cli import UNSCORED, agreement, agreement_flags
 from posh_reward.cli.flags import add_metric, described
-from posh_reward.cli.packets import add_answers, collect_answers
+from posh_reward.cli.packet_answers import add_answers, collect_answers
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:

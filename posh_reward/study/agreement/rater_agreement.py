@@ -39,7 +39,8 @@ class RatingCounts:
 
         Args:
             drawn: (units,) how often each unit counts; None: once.
-            level: as in ``krippendorff_alpha``.
+            level: nominal: ratings are equal or not. ordinal: their order counts, by how many
+                ratings lie between them. interval: their distance counts.
 
         Returns:
             nan if there are no units, or all ratings are equal: nothing varies.
@@ -69,24 +70,6 @@ def count_ratings(units: Sequence[Sequence[float | None]]) -> RatingCounts:
     counts = np.zeros((len(present), len(values)))
     np.add.at(counts, (owner, place), 1)
     return RatingCounts(values.astype(np.float64), counts)
-
-
-def krippendorff_alpha(units: Sequence[Sequence[float | None]], level: Level = "ordinal") -> float:
-    """Krippendorff's alpha, at most 1; 0 is chance, higher is better.
-
-    Args:
-        units: per unit (an image, a pair) its ratings, in any order; None where a rater gave none.
-            Units with fewer than two ratings are left out.
-        level: nominal: ratings are equal or not. ordinal: their order counts, by how many ratings
-            lie between them. interval: their distance counts.
-
-    Returns:
-        nan if no unit has two ratings, or all ratings are equal: nothing varies.
-
-    Raises:
-        InputError: the level is unknown.
-    """
-    return count_ratings(units).alpha(level=level)
 
 
 def _distances(values: Floats, totals: Floats, level: Level) -> Floats:

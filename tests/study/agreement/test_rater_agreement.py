@@ -15,7 +15,6 @@ from posh_reward.study.agreement.rater_agreement import (
     Level,
     Matches,
     count_ratings,
-    krippendorff_alpha,
     span_matches,
 )
 from posh_reward.study.statistics import Floats, Ints, bootstrap, resampled_rows, sign_test
@@ -36,22 +35,22 @@ UNITS = list(zip(*OBSERVERS, strict=True))
     ("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
 )
 def test_alpha_of_krippendorffs_example(level: Level, alpha: float) -> None:
-    assert krippendorff_alpha(UNITS, level) == pytest.approx(alpha, abs=5e-4)
+    assert count_ratings(UNITS).alpha(level=level) == pytest.approx(alpha, abs=5e-4)
 
 
 def test_alpha_by_hand() -> None:
     # Coincidences: o(1,1) = 2, o(1,2) = o(2,1) = 1; totals 3 and 1. Observed 2 / 4, expected
     # 2 * 3 * 1 / (4 * 3): alpha = 1 - .5 / .5.
-    assert krippendorff_alpha([[1, 1], [1, 2]], "nominal") == pytest.approx(0)
-    assert krippendorff_alpha([[1, 1], [2, 2]], "ordinal") == pytest.approx(1)
+    assert count_ratings([[1, 1], [1, 2]]).alpha(level="nominal") == pytest.approx(0)
+    assert count_ratings([[1, 1], [2, 2]]).alpha(level="ordinal") == pytest.approx(1)
 
 
 def test_alpha_needs_two_ratings_that_vary() -> None:
-    assert isnan(krippendorff_alpha([]))
-    assert isnan(krippendorff_alpha([[1, None], [2]]))
-    assert isnan(krippendorff_alpha([[3, 3], [3, 3]]))
+    assert isnan(count_ratings([]).alpha())
+    assert isnan(count_ratings([[1, None], [2]]).alpha())
+    assert isnan(count_ratings([[3, 3], [3, 3]]).alpha())
     with pytest.raises(InputError, match="use nominal, ordinal or interval"):
-        krippendorff_alpha([[1, 2]], cast(Level, "ratio"))
+        count_ratings([[1, 2]]).alpha(level=cast(Level, "ratio"))
 
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
@@ -62,7 +61,9 @@ def test_alpha_of_a_resample_is_that_of_its_units(level: Level) -> None:
     for rows in resampled_rows(range(len(rateable)), resamples=10):
         drawn = np.bincount(rows, minlength=len(rateable)).astype(float)
         listed = [rateable[row] for row in rows]
-        assert ratings.alpha(drawn, level) == pytest.approx(krippendorff_alpha(listed, level))
+        assert ratings.alpha(drawn, level) == pytest.approx(
+            count_ratings(listed).alpha(level=level)
+        )
 
 
 TEXT = "A small red dog sleeps under a table."

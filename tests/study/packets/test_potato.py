@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from posh_reward.cli.packets import answer_files
+from posh_reward.cli.packet_answers import answer_files
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet

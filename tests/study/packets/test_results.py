@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.agreement.rater_agreement import krippendorff_alpha
+from posh_reward.study.agreement.rater_agreement import count_ratings
 from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import sheets
@@ -84,7 +84,7 @@ def test_agreement_does_not_depend_on_which_model_is_named_first() -> None:
     """All raters prefer the later model: chance to an alpha in one order, though all agree."""
     units = [[1, 1], [1, 1], [1, 2], [2, 1], [1, 1], [1, 1]]
     turned = [[-a, -b] for a, b in units[:3]] + units[3:]
-    assert krippendorff_alpha(units) < 0
+    assert count_ratings(units).alpha() < 0
     one, other = alpha_both_orders(units), alpha_both_orders(turned)
     assert one is not None
     assert other is not None

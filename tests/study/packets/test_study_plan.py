@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.rater_agreement import krippendorff_alpha
+from posh_reward.study.agreement.rater_agreement import count_ratings
 from posh_reward.study.packets.rater_model import Opinions, opinions_with
 from posh_reward.study.packets.study_plan import (
     PAPER,
@@ -31,7 +31,7 @@ def test_simulated_raters_agree_as_far_as_they_should(alpha: float) -> None:
     shared = opinions.shared**0.5 * rng.standard_normal((6000, 1))
     own = (1 - opinions.shared) ** 0.5 * rng.standard_normal((6000, 3))
     answers = opinions.choices(shared + own)
-    assert krippendorff_alpha(answers.tolist()) == pytest.approx(alpha, abs=0.03)
+    assert count_ratings(answers.tolist()).alpha() == pytest.approx(alpha, abs=0.03)
 
 
 def test_choices_have_the_shares_and_the_mean_that_were_asked_for() -> None:

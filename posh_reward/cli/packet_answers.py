@@ -1,0 +1,199 @@
+"""``posh-reward packets read`` and ``serve``: raters' answers, from files or as they come."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posh_reward.cli import OK, UNSCORED
+from posh_reward.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from posh_reward.study.packets.answer_files import AnswerCollection
+    from posh_reward.study.packets.study_records import PacketKey
+
+READ = """\
+Reads raters' files (saved by the page, exported as JSON by Label Studio, or the user_state.json of
+Potato, also deep in a folder) and says which model people prefer: preferences run from -2 to 2, and
+above 0 the later model of the input is better. A file that is damaged, changed, foreign, unfinished
+or a duplicate is refused with the reason; the others count. Exit status 3 if any was refused.
+Of several files of one rater the newest counts. Packets that were made one after another (`make
+--after`) are read together with --join. Each look at new answers is noted beside the key
+(KEY.looks.jsonl): the more often one looks, the stricter the page becomes."""
+SERVE = """\
+Shows each rater a page behind a link of its own, and stores answers as they come, each on disk
+before the page calls it sent. `posh-reward packets read` takes the folder of answers at any time.
+Whoever has a link can answer; their tokens stay in KEY.links.csv. For the open net, put a proxy
+with TLS in front, and name its address with --url."""
+ANSWERS = (".json", ".txt")
+"""Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
+POTATO = "user_state.json"
+"""Potato's name for a rater's answers."""
+
+
+def add_answers(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``collect_answers``."""
+    add = command.add_argument
+    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
+    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add("--join", metavar="KEY", action="append", default=[], help="key of another packet of the "
+        "study (`make --after`), whose answers are among the files; may be given several "
+        "times")  # fmt: skip
+    add("--partial", action="store_true", help="take what is finished in files that are not")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
+        "aside, such as rater-03; may be given several times")  # fmt: skip
+
+
+def add_read(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``packets read``."""
+    add = command.add_argument
+    add_answers(command)
+    add("-o", "--output", metavar="HTML", help="a page with plots")
+    add("--json", metavar="FILE", help="all figures, for programs")
+    add("--rows", metavar="FILE", help="single answers: JSON lines, CSV, TSV or Parquet")
+    add("--long", metavar="CSV", help="one row for each answer to each question, for R or pandas, "
+        "with a codebook beside it")  # fmt: skip
+    add("--packet", metavar="DIR", help="the folder handed over, to see that the key is the one "
+        "that was sealed with it")  # fmt: skip
+    add("--final", action="store_true", help="no more answers will come: take the study as whole, "
+        "though some are missing")  # fmt: skip
+    add("--title", default="What people preferred", help="the page's heading")
+    command.set_defaults(command=read)
+
+
+def read(flags: argparse.Namespace) -> int:
+    """Sum up answers."""
+    from posh_reward.cli.flags import write_text
+    from posh_reward.study.packets.answer_files import record_look
+    from posh_reward.study.packets.make import as_json
+    from posh_reward.study.packets.results import counting, judgments, results
+    from posh_reward.study.packets.results_page import results_page
+    from posh_reward.study.packets.results_text import summary
+    from posh_reward.study.rows.table_writer import write_table
+    from posh_reward.study.rows.tables import format_of
+
+    key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
+    if not collection.sheets:
+        raise InputError("no file of answers counts: see above")
+    looks = record_look(_looks_beside(Path(flags.key)), collection.answers, key, final=flags.final)
+    study = results(collection, key, flags.leave_out, looks)
+    write_text(summary(study))
+    if flags.output:
+        write_file(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
+    if flags.json:
+        write_file(Path(flags.json), as_json(asdict(study), indent=1))
+    answers = counting(collection, flags.leave_out)
+    if flags.rows:
+        write_table(judgments(answers, key), Path(flags.rows), format_of(flags.rows))
+    if flags.long:
+        from posh_reward.study.packets.long_table import codebook_csv, long_csv, long_rows
+
+        path = Path(flags.long)
+        write_file(path, long_csv(long_rows(answers, key)))
+        write_file(path.with_name(path.stem + ".codebook.csv"), codebook_csv(key))
+    return UNSCORED if collection.refusals else OK
+
+
+def collect_answers(
+    flags: argparse.Namespace, folder: Path | None = None
+) -> tuple[PacketKey, AnswerCollection]:
+    """Read the keys and the raters' files that the flags name; print what does not count.
+
+    Args:
+        flags: as ``add_answers`` has them.
+        folder: what was handed over, to check its seal.
+    """
+    from posh_reward.study.packets.answer_files import collect
+    from posh_reward.study.packets.later_packets import joined
+    from posh_reward.study.packets.make import read_key
+    from posh_reward.study.packets.results_text import files_that_do_not_count
+
+    keys = [read_key(Path(flags.key), folder), *(read_key(Path(name)) for name in flags.join)]
+    key = joined(keys)
+    _check_raters(flags.leave_out, key)
+    collection = collect(answer_files(flags.answers), *keys, partial=flags.partial)
+    if notes := files_that_do_not_count(
+        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
+    ):
+        print(notes, file=sys.stderr)
+    return key, collection
+
+
+def _looks_beside(key: Path) -> Path:
+    """The file that counts how often the answers were looked at."""
+    return key.with_name(key.name.removesuffix(".key.json") + ".looks.jsonl")
+
+
+def _check_raters(names: list[str], key: PacketKey) -> None:
+    """Raise ``InputError`` if the packet has no rater of one of the names."""
+    unknown = [name for name in names if name not in key.raters]
+    if unknown:
+        raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")
+
+
+def answer_files(names: list[str]) -> list[Path]:
+    """The files named, and those in folders named; files that cannot hold answers are listed."""
+    paths: list[Path] = []
+    for path in map(Path, names):
+        if path.is_dir():  # what Potato saves lies deeper: annotation_output/NAME
+            paths += (each for each in sorted(path.rglob(POTATO)) if each.parent != path)
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.is_dir() and any(file.rglob(POTATO)):
+                continue
+            if file == path or file.suffix.lower() in ANSWERS:
+                paths.append(file)
+            elif not file.name.startswith("."):
+                print(f"not read: {str(file)!r}: it does not end in {' or '.join(ANSWERS)}",
+                      file=sys.stderr)  # fmt: skip
+    return paths
+
+
+def add_serve(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``packets serve``."""
+    add = command.add_argument
+    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
+    add("packet", metavar="PACKET", help="the folder that it wrote")
+    add("--answers", metavar="DIR", help="where answers go; default: PACKET.answers, next to KEY")
+    add("--host", default="127.0.0.1", help="default: 127.0.0.1, this computer alone")
+    add("--port", type=int, default=8000, help="default: 8000")
+    add("--url", help="how raters reach it, such as https://study.museum.example; default: "
+        "http://HOST:PORT")  # fmt: skip
+    command.set_defaults(command=serve)
+
+
+def serve(flags: argparse.Namespace) -> int:
+    """Serve a packet until interrupted."""
+    try:
+        import uvicorn
+
+        from posh_reward.serve.study_app import read_tokens, study_app
+    except ImportError:
+        raise MissingDependencyError(
+            "links need a server: pip install 'posh-reward[serve]'"
+        ) from None
+    from posh_reward.study.packets.make import read_key
+
+    path, folder = Path(flags.key), Path(flags.packet)
+    key = read_key(path, folder)
+    stem = path.name.removesuffix(".key.json")
+    answers = Path(flags.answers) if flags.answers else path.with_name(f"{stem}.answers")
+    links = path.with_name(f"{stem}.links.csv")
+    tokens = read_tokens(links, key.raters)
+    app = study_app(key, folder, answers, tokens)
+    url = (flags.url or f"http://{flags.host}:{flags.port}").rstrip("/")
+    lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
+    print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
+          file=sys.stderr, flush=True)  # fmt: skip
+    # No log of requests: their paths are the raters' links.
+    uvicorn.run(app, host=flags.host, port=flags.port, access_log=False, log_level="warning")
+    return OK
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file, and say so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    print(f"wrote {str(path)!r}", file=sys.stderr)
