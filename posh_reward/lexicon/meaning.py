@@ -50,7 +50,7 @@ OFTEN = 1000
 """Uses that make a word as common as can be."""
 UNKNOWN = 0.8
 """Rarity of a word that the dictionary lacks: often a name or a slip."""
-MATERIALS = ("material", "substance", "fabric", "cloth", "rock", "stone")
+MATERIALS = tuple("material substance fabric cloth rock stone metal alloy glass ceramic".split())
 """Words whose first senses head the kinds of stuff that things are made of."""
 MATERIAL_FILES = (6, 17, 27)
 """WordNet's files of artifacts, natural objects and substances."""

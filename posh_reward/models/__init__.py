@@ -11,7 +11,7 @@
     server/      `name: server`         over HTTP
     fake_model   `name: fake-model`     for tests
     chat       messages -> token ids          labels     probabilities -> verdicts
-    encoders   texts -> vectors
+    encoders   texts -> vectors             token_encoder  sentences -> vectors of their tokens
     prompt_images  files, bytes, PIL images -> images of prompts, in a model's sizes
     hub        which weights a name stands for
 """

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.types import Kind
 from research.calibration.examples import Examples
 from research.calibration.questions import KINDS, Answers, Floats, Ints, Questions, answers
@@ -48,7 +47,7 @@ RANKED = 60_000
 STEPS = 120
 MARKS = ("mistakes", "omissions", "foil")
 AGAINST = frozenset(
-    "unqualified other_number denied mixed_up unsaid_settled of_another "
+    "unqualified other_number stuff_unsaid denied mixed_up unsaid_settled of_another "
     "opposed excluded rivalled turned_round".split()
 )
 FREE = frozenset("bias nameless place elsewhere nowhere verbless part_of".split())
@@ -113,7 +112,8 @@ class Objective:
         self.scale = {kind: questions.facts[kind].std(0) + 1e-9 for kind in KINDS}
         for scale in self.scale.values():
             scale[0] = 1.0
-        self.sizes = [len(WEIGHTS[kind]) for kind in KINDS]
+        self.names = questions.names
+        self.sizes = [len(self.names[kind]) for kind in KINDS]
         self.tokens = {how: tokens_of(examples, questions, how) for how in MARKS}
         self.ranked = self._ranked()
         sides = np.arange(len(chosen))[chosen] * 2
@@ -137,7 +137,7 @@ class Objective:
     def _absent(self) -> Ints:
         """Concrete things whose name the other text does not have."""
         rows, facts = self.questions.rows["entity"], self.questions.facts["entity"]
-        names = list(WEIGHTS["entity"])
+        names = self.names["entity"]
         like = "name word_only abstract depiction nameless place other_person".split()
         unlike = [facts[:, names.index(name)] < 0.3 for name in like]
         found = rows[np.logical_and.reduce(unlike)]
@@ -282,7 +282,7 @@ def fitted(objective: Objective) -> dict[Kind, Floats]:
     """The weights that make the loss least, by L-BFGS within the bounds of their signs."""
     start, bounds = [], []
     for kind in KINDS:
-        for name, scale in zip(WEIGHTS[kind], objective.scale[kind].tolist(), strict=True):
+        for name, scale in zip(objective.names[kind], objective.scale[kind].tolist(), strict=True):
             most = CONTRADICTIONS.get(name, 0.0) * scale if name in AGAINST else None
             highest = MOST[name] * scale if name in MOST else None
             bounds.append((None, most) if name in AGAINST | FREE else (0.0, highest))

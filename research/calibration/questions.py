@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts, facts_of
+from posh_reward.metrics.posh.judges.embedded.affinity import fact_names
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts
+from posh_reward.models.token_encoder import EncodeTokens, load_token_encoder
 from posh_reward.types import (
     LABELS,
     LOWEST_GRADE,
@@ -33,15 +35,21 @@ Ints = NDArray[np.int64]
 class Recorder(EmbeddedJudge):
     """The embedded judge, which finds every entity present, so that all questions are asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoder: str | EncodeTokens | None = None) -> None:
         super().__init__()
+        if encoder is not None:  # shipped weights may be of other facts
+            self._encode = load_token_encoder(encoder)
+            self.weights = {
+                kind: {name: WEIGHTS[kind].get(name, 0.0) for name in names}
+                for kind, names in fact_names().items()
+            }
         self.facts: dict[tuple[object, ...], Facts] = {}
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """As the judge does, but an absent entity gets a grade at which it is present."""
         for request in requests:
             matching = self._matching(request.source, request.target)
-            self.facts[key_of(request)] = facts_of(matching, request)
+            self.facts[key_of(request)] = self._facts(matching, request)
         return [
             verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else barely_present()
             for request, verdict in zip(requests, super().grade(requests), strict=True)
@@ -74,6 +82,8 @@ class Questions:
     """(Elements, 2): the entities that it is asked about with; itself where there is none."""
     spans: list[tuple[Span, ...]]
     scores: list[Scores]
+    names: dict[Kind, list[str]]
+    """Per kind the names of its facts, ``bias`` first."""
 
 
 def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
@@ -82,6 +92,7 @@ def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
     ends, spans, scores = [], [], []
     rows: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
     facts: dict[Kind, list[list[float]]] = {kind: [] for kind in KINDS}
+    fact_names = {kind: list(metric.judge.weights[kind]) for kind in KINDS}
     for number, (generation, reference) in enumerate(pairs):
         metric.judge.facts.clear()
         (found,) = metric.score([generation], [reference])
@@ -99,8 +110,8 @@ def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
             spans.append(element.spans)
             rows[element.kind].append(here)
             known = metric.judge.facts.get(key_of(element), {})
-            names_of_facts = list(WEIGHTS[element.kind])[1:]
-            facts[element.kind].append([1.0, *(known.get(name, 0.0) for name in names_of_facts)])
+            others = fact_names[element.kind][1:]
+            facts[element.kind].append([1.0, *(known.get(name, 0.0) for name in others)])
     return Questions(
         np.array(side),
         {kind: np.array(rows[kind]) for kind in KINDS},
@@ -108,6 +119,7 @@ def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
         np.array(ends),
         spans,
         scores,
+        fact_names,
     )
 
 

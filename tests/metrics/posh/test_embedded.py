@@ -364,4 +364,4 @@ def test_rewrites_and_what_was_used() -> None:
     judge.sleep()
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
-    assert judge.name == "embedded-6"
+    assert judge.name == "embedded-7"

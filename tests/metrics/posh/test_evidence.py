@@ -7,8 +7,10 @@ import random
 import pytest
 
 from posh_reward import PoSh
+from posh_reward.metrics.posh.judges.embedded.evidence import SAID, facts_of, relation_facts
+from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.types import Description
+from posh_reward.types import Description, Question
 
 REFERENCE = (
     "A tall woman in a red dress stands to our left, holding a yellow basket. To her right, a "
@@ -54,3 +56,76 @@ def test_words_in_disorder_say_less_than_in_order(posh: PoSh) -> None:
     words = REFERENCE.replace(",", "").replace(".", "").split()
     bags = [" ".join(random.Random(seed).sample(words, len(words))) + "." for seed in range(5)]
     assert max(f1(posh, bag) for bag in bags) < f1(posh, REFERENCE) - 0.1
+
+
+def facts_about(text: str, other: str, element: str) -> dict[str, float]:
+    """The judge's facts about one attribute or entity of ``text``, looked for in ``other``."""
+    source, target = PoSh().reader.read([text, other])
+    assert isinstance(source, Description)
+    assert isinstance(target, Description)
+    matching = Matching(Reading(source), Reading(target))
+    for number, entity in enumerate(source.graph.entities):
+        if entity.head == element:
+            return facts_of(
+                matching, Question("precision", "entity", element, source, target, number)
+            )
+        if element in [attribute.text.lower() for attribute in entity.attributes]:
+            question = Question(
+                "precision", "attribute", entity.head, source, target, number, element
+            )
+            return facts_of(matching, question)
+    raise AssertionError(f"{element} is not in {source.graph}")
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "attribute"),
+    [
+        ("She holds a cup in one hand.", "She holds a cup in her hand.", "one"),
+        ("A coat of ivory satin shines.", "An ivory satin coat shines.", "ivory"),
+        ("White tufts stick out.", "He has tufts of white hair.", "white"),
+    ],
+)
+def test_a_count_of_one_and_the_colour_of_a_stuff_are_said(
+    text: str, other: str, attribute: str
+) -> None:
+    facts = facts_about(text, other, attribute)
+    assert facts["said"] >= SAID
+    assert not facts["unsaid_settled"]
+
+
+def test_one_is_not_said_of_several() -> None:
+    facts = facts_about("One boat lies there.", "Two boats lie there.", "one")
+    assert facts["said"] < SAID
+    assert facts["denied"]
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute"),
+    [("A man in a three-cornered hat waits.", "three"), ("He looks at his own hat.", "own")],
+)
+def test_words_that_count_or_pick_nothing_are_not_missed(text: str, attribute: str) -> None:
+    facts = facts_about(text, "A man with a hat waits.", attribute)
+    assert not facts.get("unsaid_settled")
+    assert not facts.get("mixed_up")
+
+
+def test_a_stuff_that_is_not_said_of_the_thing_is_a_fact() -> None:
+    text = "The man rings a bell of silver."
+    assert facts_about(text, "The man rings a bell.", "silver")["stuff_unsaid"]
+    assert not facts_about(text, "The man rings a silver bell.", "silver")["stuff_unsaid"]
+
+
+def relation_fact(text: str, other: str, fact: str) -> float:
+    """A fact about the first relation of ``text``."""
+    source, target = PoSh().reader.read([text, other])
+    assert isinstance(source, Description)
+    assert isinstance(target, Description)
+    matching = Matching(Reading(source), Reading(target))
+    first = source.graph.relations[0]
+    return relation_facts(matching, first.subject, first.text, first.object)[fact]
+
+
+def test_only_the_same_words_turn_a_relation_round() -> None:
+    assert relation_fact("A man chases a dog.", "A dog chases a man.", "turned_round")
+    crowned = "The head is crowned with a wreath."
+    assert not relation_fact("A wreath circles the head.", crowned, "turned_round")

@@ -1,8 +1,9 @@
-"""The default judge: no model, no download; it matches questions against scene graphs.
+"""The default judge: no download; it matches questions against scene graphs.
 
 ::
 
     embedded_judge  the protocol: questions -> distributions over grades
+    affinity        facts of an encoder's vectors, if there is one
     evidence        facts for and against an answer, and their weights
     joining         relations and places of two corresponding things
     matching        which thing of one description is which of the other

@@ -14,34 +14,75 @@ from functools import lru_cache
 from math import comb
 from typing import Any
 
-from posh_reward.metrics.posh.judges.embedded.evidence import facts_of, ruled, weighed
+from posh_reward.errors import InputError
+from posh_reward.metrics.posh.judges.embedded.affinity import Affinity, Phrases, load_weights
+from posh_reward.metrics.posh.judges.embedded.evidence import (
+    WEIGHTS,
+    Facts,
+    Weights,
+    facts_of,
+    ruled,
+    weighed,
+)
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
+from posh_reward.models.token_encoder import (
+    EncodeTokens,
+    load_token_encoder,
+    token_encoder_name,
+)
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
+VERSION = "embedded-7"
 KEPT = 1024
 """Readings and matchings that are kept while awake: enough for 256 pairs at once."""
 RESTING = 128
 """The same from one batch to the next."""
+ENCODED = 64
+"""Texts whose vectors are kept: a group's reference, not a batch; each may hold a megabyte."""
 CERTAIN = 0.995
 """Most of the way from the worst to the best label that a grade can lie."""
 
 
 class EmbeddedJudge:
-    """A judge without a model: no download, no GPU, the same answer every time."""
+    """A judge without a language model: no GPU, the same answer every time.
 
-    def __init__(self) -> None:
+    Args:
+        encoder: a small encoder, whose vectors become facts: a model of sentence-transformers by
+            folder or name on the hub, ``module:function``, or a function. None: no download.
+        weights: JSON file with weights for this encoder, as ``research/calibrate_judge.py``
+            writes it; None: those fitted for all-MiniLM-L6-v2.
+
+    Raises:
+        InputError: there is no such encoder, or the weights do not fit.
+        MissingDependencyError: the encoder's library is not installed.
+    """
+
+    def __init__(
+        self, encoder: str | EncodeTokens | None = None, weights: str | None = None
+    ) -> None:
         self.usage = Usage()
+        self._encode = None if encoder is None else load_token_encoder(encoder)
+        self.weights: Weights = WEIGHTS
+        self._name = VERSION
+        if self._encode is not None:
+            self.weights, digest = load_weights(weights)
+            self._name = f"{VERSION}+encoder:{token_encoder_name(self._encode)}/{digest}"
+        elif weights is not None:
+            raise InputError("weights are given without an encoder: name one, or leave them out")
+        self._phrases: OrderedDict[str, tuple[Description, Phrases]] = OrderedDict()
+        self._affinities: OrderedDict[tuple[str, str], tuple[Matching, Affinity]] = OrderedDict()
         self._readings: OrderedDict[str, tuple[Description, Reading]] = OrderedDict()
         self._matchings: OrderedDict[tuple[str, str], Matching] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_readings": OrderedDict(), "_matchings": OrderedDict()}
+        caches = ("_readings", "_matchings", "_phrases", "_affinities")
+        return {**self.__dict__, **{cache: OrderedDict() for cache in caches}}
 
     @property
     def name(self) -> str:
-        """Version of the rules and of the word table."""
-        return "embedded-6"
+        """Version of the rules and of the word table; the encoder's digest and the weights'."""
+        return self._name
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per question, in order; it never abstains."""
@@ -67,13 +108,42 @@ class EmbeddedJudge:
 
     def close(self) -> None:
         """Forget what was read."""
-        self._readings.clear()
-        self._matchings.clear()
+        for cache in (self._readings, self._matchings, self._phrases, self._affinities):
+            cache.clear()
 
     def _value(self, question: Question) -> float:
         matching = self._matching(question.source, question.target)
-        value = weighed(question.kind, facts_of(matching, question))
+        value = weighed(self.weights[question.kind], self._facts(matching, question))
         return ruled(matching, question, value)
+
+    def _facts(self, matching: Matching, question: Question) -> Facts:
+        facts = facts_of(matching, question)
+        if self._encode is None:
+            return facts
+        affinity = self._affinity(matching, question.source, question.target)
+        return facts | affinity.facts(matching, question, facts)
+
+    def _affinity(self, matching: Matching, source: Description, target: Description) -> Affinity:
+        known, affinity = self._affinities.get((source.text, target.text), (None, None))
+        if affinity is None or known is not matching:
+            ours, theirs = self._vectors(source), self._vectors(target)
+            # Both ways at once: by the time the other is asked about, the vectors are forgotten.
+            back = self._matching(target, source), Affinity(theirs, ours)
+            self._affinities[target.text, source.text] = back
+            affinity = Affinity(ours, theirs)
+            self._affinities[source.text, target.text] = matching, affinity
+            self._trim(KEPT)
+        return affinity
+
+    def _vectors(self, description: Description) -> Phrases:
+        assert self._encode is not None, "facts of vectors need an encoder"
+        earlier, phrases = self._phrases.get(description.text, (None, None))
+        if phrases is None or earlier != description:
+            phrases = Phrases(description, self._encode)
+        self._phrases[description.text] = description, phrases
+        while len(self._phrases) > ENCODED:
+            self._phrases.popitem(last=False)
+        return phrases
 
     def _matching(self, source: Description, target: Description) -> Matching:
         a, b = self._reading(source), self._reading(target)
@@ -95,7 +165,7 @@ class EmbeddedJudge:
         return reading
 
     def _trim(self, most: int) -> None:
-        for cache in (self._readings, self._matchings):
+        for cache in (self._readings, self._matchings, self._affinities):
             while len(cache) > most:
                 cache.popitem(last=False)
 

@@ -8,6 +8,7 @@ prints the table; facts that can only speak for, or only against, have a bound t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import exp
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from posh_reward.lexicon.function_words import (
     stands_in,
     words_of,
 )
-from posh_reward.lexicon.likeness import is_settled
+from posh_reward.lexicon.likeness import is_settled, number
 from posh_reward.lexicon.meaning import Term, is_concrete
 from posh_reward.metrics.posh.judges.embedded.joining import (
     JOINED,
@@ -28,6 +29,7 @@ from posh_reward.metrics.posh.judges.embedded.joining import (
     opposed,
     place_value,
     rivalled,
+    say_the_same,
     says_little,
     verb_support,
 )
@@ -35,6 +37,8 @@ from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question
 
 Facts = dict[str, float]
+Weights = Mapping[Kind, Mapping[str, float]]
+"""Kind of question -> fact -> weight; ``bias`` first."""
 
 VERBATIM = 0.999
 """A likeness from which on two words are one."""
@@ -57,6 +61,8 @@ WITHOUT = 0.7
 WORDLESS = 0.5
 """Support for an attribute without a content word."""
 PART_OF = "part of"
+PICKING = frozenset("own other another same such certain".split())
+"""Words that pick a thing out among several, and say nothing of it."""
 
 
 def terms_in(matching: Matching, text: str) -> list[Term]:
@@ -148,6 +154,7 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     alike = matching.named(tuple(called))
     namesake = best_namesake(matching, entity, alike, rest)
     facts = {} if namesake is None else namesake_facts(matching, entity, namesake, alike)
+    facts["stuff_unsaid"] = float(is_stuff_unsaid(matching, entity))
     name = namesake.name if namesake else 0.0
     is_vague = not any(is_concrete(term) or is_settled(term) for term in called)
     facts.update(
@@ -179,10 +186,22 @@ def namesake_facts(
     }
 
 
+def is_stuff_unsaid(matching: Matching, stuff: int) -> bool:
+    """True if the target has what is of this stuff, or colour, and does not say so of it."""
+    owners = [owner for owner, other in matching.source.made_of if other == stuff]
+    corresponding = [matching.cast(owner)[0][0] for owner in owners if not matching.doubt(owner)]
+    return bool(corresponding) and not any(
+        matching.support(term, thing) >= SAID
+        for term in matching.source.heads[stuff]
+        for thing in corresponding
+    )
+
+
 def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
     """Facts about an attribute of a thing: the means over its words."""
     owner = matching.best_score(entity)
-    each = [word_facts(matching, entity, term) for term in terms_in(matching, text)]
+    terms = [term for term in terms_in(matching, text) if term[0] not in PICKING]
+    each = [word_facts(matching, entity, term) for term in terms]
     each = each or [{"said": WORDLESS}]
     facts = {
         name: sum(facts.get(name, 0.0) for facts in each) / len(each)
@@ -199,20 +218,25 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     best, whom, denied = 0.0, None, False
     row = matching.said(term)
     cast = matching.cast(entity)
+    is_one = number(term[0]) == 1
     for thing, sureness in cast:
-        value = sureness * row.get(thing, 0.0)
+        # "A hand" says that it is one.
+        single = float(is_one and not matching.target.plural[thing])
+        value = sureness * max(single, row.get(thing, 0.0))
         if value < SAID and sureness > SURE and matching.denied(term, thing):
             denied = True
         elif value > best:
             best, whom = value, thing
     likeliest = [thing for thing, _ in cast[:1]] if whom is None else [whom]
     mixed = any(matching.mixed_up(entity, term, thing) for thing in likeliest)
-    unsaid = is_settled(term) and best < SAID
+    is_count = number(term[0]) is not None and term[0] not in matching.source.hyphenated
+    unsaid = bool(cast) and best < SAID and is_settled(term)
+    unsaid = unsaid and (is_count or number(term[0]) is None)
     best = 0.0 if unsaid or mixed else best
     elsewhere = matching.anywhere(term)
     return {
         "said": best,
-        "verbatim": float(best > 0 and whom is not None and row[whom] >= VERBATIM),
+        "verbatim": float(best > 0 and whom is not None and row.get(whom, 0.0) >= VERBATIM),
         "denied": float(denied),
         "mixed_up": float(mixed),
         "unsaid_settled": float(unsaid),
@@ -254,7 +278,9 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
         facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
     if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
         a, b = firsts[0][0], seconds[0][0]
-        facts["turned_round"] = float(is_turned(matching, a, words, b))
+        theirs = matching.target.partners[a].get(b, {})
+        turned = is_turned(matching, a, words, b) and say_the_same(words, theirs)
+        facts["turned_round"] = float(turned)
         facts["opposed"] = float(opposed(matching, a, words, b))
         if best.match < JOINED:
             facts["excluded"] = float(excluded(matching, a, words, b))
@@ -282,6 +308,7 @@ WEIGHTS: dict[Kind, dict[str, float]] = {
         "unfound_in_scene": 1.50,
         "nameless": 1.55,
         "stand_in": 1.25,
+        "stuff_unsaid": -0.50,
         "place": -2.26,
         "same_things_there": 6.48,
         "scene": 2.25,
@@ -318,8 +345,7 @@ WEIGHTS: dict[Kind, dict[str, float]] = {
 }
 
 
-def weighed(kind: Kind, facts: Facts) -> float:
+def weighed(weights: Mapping[str, float], facts: Facts) -> float:
     """Probability of yes."""
-    weights = WEIGHTS[kind]
     total = weights["bias"] + sum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))

@@ -243,7 +243,10 @@ class Matching:
             t
             for t in self.scores[thing]
             if t != whom
-            and (names.get(t, 0.0) >= SAME_NAME or is_anaphor(self.target.heads[t]))
+            and (
+                names.get(t, 0.0) >= max(SAME_NAME, names.get(whom, 0.0))
+                or is_anaphor(self.target.heads[t])
+            )
             and (self.denied(term, t) or self.said(term).get(t, 0.0) < MENTIONED)
         ]
         if not others or not rest:

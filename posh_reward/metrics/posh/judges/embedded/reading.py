@@ -26,7 +26,7 @@ from posh_reward.lexicon.function_words import (
     words_of,
 )
 from posh_reward.lexicon.likeness import TermIndex, is_stuff
-from posh_reward.lexicon.meaning import Term, is_plural
+from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
 from posh_reward.types import Description, Span, Token
 
 SKIPPED = frozenset("det punct cc mark expl predet case intj dep".split())
@@ -47,6 +47,8 @@ OTHERS = 0.3
 """Attachment to a thing of another's attribute."""
 PART_OF_IT = 0.5
 """The same where the thing has or wears the other: the white of a woman's dress."""
+MADE_UP = 0.85
+"""The same where the thing is of the other, and that is nobody: tufts of white hair."""
 
 Steps = dict[int, list[int]]
 """Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.
@@ -80,7 +82,13 @@ class Reading:
         """Term -> tokens."""
         entities = [self.tokens_in(entity.spans) for entity in self.graph.entities]
         own = {token for tokens in entities for token in tokens}
-        loose = [i for i in sorted(covered - own) if self.tokens[i].pos in NOUNS]
+        # Parsers call the satin of a satin dress an adjective as often as not.
+        loose = [
+            i
+            for i in sorted(covered - own)
+            if self.tokens[i].pos in NOUNS
+            or (self.tokens[i].pos == "ADJ" and is_noun(self.tokens[i].text.lower()))
+        ]
         self.mentions = entities + [[i] for i in loose]
         """Per thing the tokens of its mentions."""
         self.owned = self._owned(loose)
@@ -154,6 +162,12 @@ class Reading:
         return {thing for thing, tokens in enumerate(self.mentions) if heads & set(tokens)}
 
     @cached_property
+    def hyphenated(self) -> set[str]:
+        """Lower-case words before a hyphen: the three of a three-cornered hat is no count."""
+        ends = {token.span[0] for token in self.tokens if token.text == "-"}
+        return {token.text.lower() for token in self.tokens if token.span[1] in ends}
+
+    @cached_property
     def pronouns(self) -> list[int]:
         """Entities that have no name: nobody knows who ``she`` is."""
         return [i for i in range(len(self.graph.entities)) if not self.heads[i]]
@@ -216,9 +230,15 @@ class Reading:
         return attached
 
     def _share(self, thing: int, owners: set[int]) -> float:
-        """Attachment to a thing of an attribute of others: most if it has one of them."""
-        partners = self.partners[thing]
-        return max(PART_OF_IT if HAVING & set(partners.get(o, ())) else OTHERS for o in owners)
+        """Attachment to a thing of an attribute of others: most if it is made up of one."""
+
+        def share(owner: int) -> float:
+            words = self.partners[thing].get(owner, {})
+            if "of" in words and (thing, owner) in self.directed and not self.genders[owner]:
+                return MADE_UP
+            return PART_OF_IT if HAVING & set(words) else OTHERS
+
+        return max(map(share, owners))
 
     def _covered(self) -> set[int]:
         """Tokens of the elements that count: those of the viewer alone cost nothing to write."""
@@ -303,3 +323,9 @@ def distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict
                     best[neighbour] = through
                     waves[through].append(neighbour)
     return best
+
+
+def is_noun(word: str) -> bool:
+    """True if a word mostly names a stuff or a thing: the porcelain of a porcelain bowl."""
+    noun = (word, "n")
+    return is_material(noun) or is_concrete(noun)

@@ -1,0 +1,202 @@
+"""Affinity of a description's elements to another description, by an encoder's vectors.
+
+Words that no dictionary joins can still be near: a toddler in a paddling pool, a small child in
+shallow water. The cosines become facts of single questions (``evidence.py`` has those of words),
+weighed with the others by weights of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts, Weights
+from posh_reward.metrics.posh.judges.embedded.matching import Matching
+from posh_reward.models.token_encoder import DIGITS, EncodeTokens, Floats
+from posh_reward.types import Description, Kind, Question, Span
+
+Key = tuple[int, str | None, int | None]
+"""An element: its entity, the text of an attribute or relation, the other entity."""
+
+WEIGHTS_FILE = files("posh_reward") / "metrics/posh/judges/embedded/encoder_weights.json"
+CONTRADICTING = ("denied", "mixed_up", "opposed", "excluded", "turned_round")
+"""Facts of words that leave vectors no say: these confuse antonyms, colours and roles."""
+AFFINITIES = ("near", "near_its_own", "words_near", "least_word_near", "sentences_near")
+"""Names of the facts; for entities each is two, by whether the name was found."""
+
+
+class Phrases:
+    """Elements, words and sentences of one description as vectors of length 1.
+
+    Words that no element covers are left out, as everywhere in this judge, but for the mean of
+    a sentence.
+
+    Args:
+        description: with its tokens; without any there are no elements.
+        encode: encodes a sentence.
+
+    Raises:
+        ValueError: the encoder gave something other than one finite vector for each span.
+    """
+
+    def __init__(self, description: Description, encode: EncodeTokens) -> None:
+        spans, vectors, means = _encoded(description, encode)
+        self.rows: dict[Key, list[int]] = defaultdict(list)
+        """Element -> rows: an entity has one for each mention that is no pronoun."""
+        self.things: list[set[int]] = []
+        """Per row the entities that it is about."""
+        pieces: list[list[int]] = []
+        for key, things, places in _elements(description):
+            own = [i for i, (a, b) in enumerate(spans) if any(a < t and s < b for s, t in places)]
+            if own:
+                self.rows[key].append(len(pieces))
+                self.things.append(things)
+                pieces.append(own)
+        self.vectors = unit([vectors[own].mean(axis=0) for own in pieces])  # (rows, dimensions)
+        covered = sorted({i for own in pieces for i in own})
+        place = {i: number for number, i in enumerate(covered)}
+        self.words = unit(vectors[covered])  # (covered tokens, dimensions)
+        self.words_of = [[place[i] for i in own] for own in pieces]
+        """Per row its tokens in ``words``."""
+        self.sentences = unit(means)  # (sentences, dimensions)
+
+
+def _encoded(
+    description: Description, encode: EncodeTokens
+) -> tuple[list[Span], Floats, list[Floats]]:
+    """Places and vectors of all tokens, and the mean of each sentence, encoded by itself."""
+    sentences: dict[int, list[Span]] = defaultdict(list)
+    for token in description.tokens:
+        sentences[token.sentence].append(token.span)
+    spans: list[Span] = []
+    parts: list[Floats] = [np.zeros((0, 1), np.float32)]
+    for tokens in sentences.values():
+        start, end = tokens[0][0], tokens[-1][1]
+        encoded = encode(description.text[start:end])
+        vectors = np.asarray(encoded.vectors, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(encoded.spans) or not _finite(vectors):
+            raise ValueError(f"the encoder gave no finite vector for each of {encoded.spans}")
+        if len(vectors):
+            spans += [(start + a, start + b) for a, b in encoded.spans]
+            parts.append(vectors)
+    return spans, np.concatenate(parts[1:] or parts), [part.mean(axis=0) for part in parts[1:]]
+
+
+def _finite(vectors: Floats) -> bool:
+    return bool(np.isfinite(vectors).all())
+
+
+def _elements(description: Description) -> list[tuple[Key, set[int], tuple[Span, ...]]]:
+    """Every element's identity, the entities that it is about, and its places in the text."""
+    pronouns = {token.span for token in description.tokens if token.pos == "PRON"}
+    elements: list[tuple[Key, set[int], tuple[Span, ...]]] = []
+    for number, entity in enumerate(description.graph.entities):
+        mentions = [span for span in entity.spans if span not in pronouns]
+        elements += [((number, None, None), {number}, (span,)) for span in mentions]
+        elements += [((number, a.text, None), {number}, a.spans) for a in entity.attributes]
+    elements += [
+        ((r.subject, r.text, r.object), {r.subject, r.object}, r.spans)
+        for r in description.graph.relations
+    ]
+    return elements
+
+
+def unit(vectors: Floats | list[Floats]) -> Floats:
+    """The same vectors with length 1; zeros stay zeros."""
+    array = np.asarray(vectors, dtype=np.float32)
+    if array.ndim != 2:
+        return np.zeros((0, 1), np.float32)
+    lengths = np.linalg.norm(array, axis=1, keepdims=True)
+    scaled: Floats = array / np.where(lengths > 0, lengths, np.float32(1))
+    return scaled
+
+
+def cosines(ours: Floats, theirs: Floats) -> Floats:
+    """(ours, theirs); a side without vectors is like nothing."""
+    if not (len(ours) and len(theirs)):
+        return np.zeros((len(ours), len(theirs)), np.float32)
+    product: Floats = ours @ theirs.T
+    return product
+
+
+class Affinity:
+    """Cosines of the source's elements with the target; holds no vectors."""
+
+    def __init__(self, source: Phrases, target: Phrases) -> None:
+        self._rows, self._things = source.rows, target.things
+        self._cosines = cosines(source.vectors, target.vectors)
+        best = cosines(source.words, target.words).max(axis=1, initial=0.0)
+        self._words = [best[own] for own in source.words_of]
+        near = cosines(source.sentences, target.sentences).max(axis=1, initial=0.0)
+        self._sentences = float(near.mean()) if len(near) else 0.0
+
+    def facts(self, matching: Matching, question: Question, facts: Facts) -> Facts:
+        """Affinities of what a question asks, given its other ``facts``.
+
+        Where words contradict a claim it has none. For entities each counts twice over: as far
+        as the name was found, and as far as not.
+        """
+        near = self._affinities(matching, question)
+        if question.kind != "entity":
+            open_share = max(0.0, 1 - sum(facts.get(name, 0.0) for name in CONTRADICTING))
+            return {fact: open_share * value for fact, value in near.items()}
+        if "nameless" in facts or "place" in facts:
+            return {}
+        name = facts.get("name", 0.0)
+        found = {f"{fact}_found": name * value for fact, value in near.items()}
+        return found | {f"{fact}_unfound": (1 - name) * value for fact, value in near.items()}
+
+    def _affinities(self, matching: Matching, question: Question) -> Facts:
+        near = {"sentences_near": self._sentences}
+        rows = self._rows.get((question.entity, question.text, question.other_entity))
+        if not rows:
+            return near
+        ends = [end for end in (question.entity, question.other_entity) if end is not None]
+        possible = {other for end in ends for other, _ in matching.cast(end)}
+        own = [i for i, things in enumerate(self._things) if things & possible]
+        near["near"] = float(self._cosines[rows].max(initial=0.0))
+        near["near_its_own"] = float(self._cosines[np.ix_(rows, own)].max(initial=0.0))
+        near["words_near"] = max(float(self._words[row].mean()) for row in rows)
+        near["least_word_near"] = max(float(self._words[row].min()) for row in rows)
+        return near
+
+
+def load_weights(path: str | None) -> tuple[Weights, str]:
+    """Weights of all facts, and a digest that names them.
+
+    Args:
+        path: JSON file; None: the shipped one, for all-MiniLM-L6-v2.
+
+    Raises:
+        InputError: it cannot be read, or does not weigh every fact by a finite number.
+    """
+    try:
+        text = (WEIGHTS_FILE if path is None else Path(path)).read_text(encoding="utf-8")
+        weights: Weights = json.loads(text)
+        fits = all(
+            list(weights[kind]) == list(names) and all(map(isfinite, weights[kind].values()))
+            for kind, names in fact_names().items()
+        )
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise InputError(f"the weights {path!r} cannot be read: {error}") from None
+    if not fits:
+        raise InputError(
+            f"the weights {path!r} are not of this judge's facts: fit them again with "
+            "research/calibrate_judge.py --encoder"
+        )
+    return weights, hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def fact_names() -> dict[Kind, tuple[str, ...]]:
+    """Kind of question -> all facts that are weighed with an encoder, ``bias`` first."""
+    split = [f"{fact}_{how}" for how in ("found", "unfound") for fact in AFFINITIES]
+    return {
+        kind: (*WEIGHTS[kind], *(split if kind == "entity" else AFFINITIES)) for kind in WEIGHTS
+    }

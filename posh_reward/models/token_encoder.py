@@ -1,0 +1,144 @@
+"""Sentences -> vectors of their tokens in context, by a small encoder such as all-MiniLM-L6-v2.
+
+A sentence is encoded by itself: in a batch, padding would move its vectors by 1e-6, and a score
+would depend on the company of its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.types import Span
+
+Floats = NDArray[np.float32]
+FILES = ("model.safetensors", "tokenizer.json", "config.json")
+DIGITS = 12
+"""Digits of a digest in names."""
+MOST_PIECES = 254
+"""Word pieces that are encoded together; a longer sentence goes in parts."""
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """Vectors of one sentence's tokens (word pieces or words), in text order."""
+
+    spans: tuple[Span, ...]
+    """Per token its characters in the sentence."""
+    vectors: Floats
+    """(tokens, dimensions): the last layer."""
+
+
+EncodeTokens = Callable[[str], TokenVectors]
+
+
+def load_token_encoder(which: str | EncodeTokens) -> EncodeTokens:
+    """The encoder that was passed in, or the one of a name.
+
+    Args:
+        which: a model of sentence-transformers, by folder or by its name on the hub;
+            ``module:function`` for code of your own; or the function.
+
+    Raises:
+        InputError: there is none, or it has no weights in safetensors.
+        MissingDependencyError: transformers is not installed.
+    """
+    if not isinstance(which, str):
+        return which
+    module, colon, function = which.partition(":")
+    if not colon or Path(which).exists():
+        return TokenEncoder(which)
+    try:
+        encoder: EncodeTokens = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"the encoder {which!r} cannot be loaded: {error}") from None
+    return encoder
+
+
+def token_encoder_name(encoder: EncodeTokens) -> str:
+    """An encoder's name in signatures: the digest of its files, or the function's own name."""
+    name = getattr(encoder, "name", None)
+    if isinstance(name, str):
+        return name
+    kind = encoder if hasattr(encoder, "__qualname__") else type(encoder)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+class TokenEncoder:
+    """A BERT-like encoder, run by transformers on the CPU in float32.
+
+    Args:
+        model: folder, or name on the hub, with weights in safetensors and a fast tokenizer.
+
+    Raises:
+        InputError: it cannot be loaded.
+        MissingDependencyError: transformers or torch is not installed.
+    """
+
+    def __init__(self, model: str) -> None:
+        try:
+            import_module("torch")
+            cached_file = import_module("transformers.utils").cached_file
+        except ImportError:
+            raise MissingDependencyError(
+                f"the encoder {model!r} needs `pip install 'posh-reward[train]'`"
+            ) from None
+        self._model = model
+        digest = hashlib.sha256()
+        try:
+            for name in FILES:
+                digest.update(Path(cached_file(model, name)).read_bytes())
+        except (OSError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the encoder {model!r} cannot be loaded: {error}; give a folder, or a name on "
+                f"the hub, with {', '.join(FILES)}"
+            ) from None
+        self.name = digest.hexdigest()[:DIGITS]
+        """Digest of weights, tokenizer and configuration: the same from a folder and the hub."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_model": self._model, "name": self.name}
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        transformers = import_module("transformers")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            self._model, use_fast=True, trust_remote_code=False
+        )
+        model = transformers.AutoModel.from_pretrained(
+            self._model, dtype="float32", use_safetensors=True, trust_remote_code=False
+        )
+        return tokenizer, model.eval()
+
+    def __call__(self, sentence: str) -> TokenVectors:
+        """Vectors of a sentence's word pieces, without the signs that the model adds."""
+        tokenizer, model = self._loaded
+        torch = import_module("torch")
+        parts = tokenizer(
+            sentence,
+            max_length=MOST_PIECES + 2,
+            truncation=True,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+        )
+        spans: list[Span] = []
+        vectors: list[Floats] = []
+        for ids, offsets, special in zip(
+            parts["input_ids"], parts["offset_mapping"], parts["special_tokens_mask"], strict=True
+        ):
+            own = [i for i, added in enumerate(special) if not added]
+            with torch.inference_mode():
+                states = model(torch.tensor([ids])).last_hidden_state  # (1, pieces, dimensions)
+            spans += [(offsets[i][0], offsets[i][1]) for i in own]
+            vectors.append(states[0, own].numpy())
+        return TokenVectors(tuple(spans), np.concatenate(vectors))
