@@ -57,8 +57,8 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
         InputError: a page is missing, or an older version made it.
     """
     answers.mkdir(parents=True, exist_ok=True)
-    site = StudySite(key, {name: _page(packet / f"{name}.html") for name in key.raters}, answers)
-    site.raters = dict(tokens)
+    pages = {name: _page(packet / f"{name}.html") for name in key.raters}
+    site = StudySite(key, pages, answers, tokens)
     return Starlette(
         routes=[
             Route("/r/{token}", site.page),
@@ -84,13 +84,14 @@ class StudySite:
         key: of the packet.
         pages: by rater.
         answers: folder for the raters' files.
+        tokens: token -> rater.
     """
 
-    def __init__(self, key: PacketKey, pages: Mapping[str, bytes], answers: Path) -> None:
-        self._key, self._pages, self._answers = key, pages, answers
+    def __init__(
+        self, key: PacketKey, pages: Mapping[str, bytes], answers: Path, tokens: Mapping[str, str]
+    ) -> None:
+        self._key, self._pages, self._answers, self._tokens = key, pages, answers, tokens
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.raters: dict[str, str] = {}
-        """Token -> rater."""
 
     async def page(self, request: Request) -> Response:
         """A rater's page."""
@@ -134,7 +135,7 @@ class StudySite:
         return Response(status_code=204, headers={VERSION: _version(data)})
 
     def _rater(self, request: Request) -> str | None:
-        return self.raters.get(request.path_params["token"])
+        return self._tokens.get(request.path_params["token"])
 
     def _file(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"
