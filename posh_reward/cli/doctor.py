@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 
 from posh_reward.cli import OK, UNUSABLE
@@ -35,6 +36,8 @@ def doctor(flags: argparse.Namespace) -> int:
     """Print the checks; return an exit status."""
     from posh_reward.training.doctor.diagnosis import NodePlace, diagnose
 
+    # Deprecations of names that both versions of transformers know are not the user's to mend.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
     place = NodePlace(
         flags.machines, flags.machine_rank, flags.address, flags.port, flags.processes
     )
