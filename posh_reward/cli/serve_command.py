@@ -41,7 +41,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         "are refused with status 429; default: 4096")  # fmt: skip
     add("--reward", metavar="FILE", help="settings of the reward for trainers, such as its shaping "
         "(docs/rewards.md)")  # fmt: skip
-    add("--failed-reward", type=float, metavar="N", help="what trainers get for a completion that "
+    add("--fallback", type=float, metavar="N", help="what trainers get for a completion that "
         "could not be judged; default: status 503, so that they ask again")  # fmt: skip
     add_metric(command, witness=True)
     command.set_defaults(command=serve)
@@ -68,9 +68,7 @@ def serve(flags: argparse.Namespace) -> int:
         )
         reward.posh = metric  # type: ignore[assignment]
         rewarding = flags.reward is not None or not metric.wants_images
-        app = create_app(
-            metric, reward if rewarding else None, key=key, failed_reward=flags.failed_reward
-        )
+        app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
         _announce(bound.getsockname(), metric.signature, key)
         # uvicorn answers what it has accepted, and then raises the signal once more.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(OK))

@@ -45,6 +45,8 @@ UNCONTRACTED = re.compile(r"[^\W_]{3}")
 """More letters than stand before or behind an apostrophe within a word: "O'Keeffe", "they're"."""
 LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *:")
 FIELD = re.compile(r"\{\w*\}")
+END = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
+"""Special tokens that end what a model generated."""
 INSTRUCTION = 4
 """Words of a sentence of instructions, at least."""
 GRAM = 4
@@ -86,6 +88,23 @@ def _content_text(content: object) -> str | None:
     parts = [p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text"]
     texts = [part for part in parts if isinstance(part, str)]
     return "".join(texts) if texts else None
+
+
+def completion_of(query: object, prompt: object) -> object:
+    """The completion in a query of OpenRLHF's, which begins with the prompt as the model saw it.
+
+    Images are many tokens there and one in the prompt, and a long prompt lost its beginning; but
+    its last line, such as ``<|im_start|>assistant``, is the same. So the query is cut where that
+    line has come as often as in the prompt. None if it does not come.
+    """
+    if not isinstance(query, str) or not isinstance(prompt, str):
+        return None
+    line = prompt.strip().rpartition("\n")[2]
+    ends = [each.end() for each in re.finditer(re.escape(line), query)] if line else [0]
+    if not ends:
+        return None
+    count = prompt.count(line) if line else 1
+    return END.sub("", query[ends[min(count, len(ends)) - 1] :]).strip()
 
 
 def without_thoughts(text: str) -> str:

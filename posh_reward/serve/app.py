@@ -9,12 +9,10 @@ import asyncio
 import json
 import logging
 import math
-import re
 from base64 import b64decode
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, is_dataclass, replace
-from inspect import Parameter, signature
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -28,22 +26,15 @@ from starlette.requests import ClientDisconnect
 
 from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import package_version
-from posh_reward.reward.trl import MetricReward
-from posh_reward.serve.client import MetricInfo, record_class, records_adapter
+from posh_reward.reward.texts import completion_of
+from posh_reward.reward.trl import MetricReward, extras
+from posh_reward.serve.client import MetricInfo, fields_of, record_class, records_adapter
 from posh_reward.serve.gate import Gate, refusal
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
-FIELDS = {
-    "generations": "generation",
-    "texts": "generation",
-    "references": "reference",
-    "images": "image",
-    "questions": "question",
-}
-"""Arguments of a metric's ``score`` -> fields of a row."""
 LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
 """Bytes of a request, and of all that are not answered yet."""
 PASSING = ("engine", "error")
@@ -118,7 +109,7 @@ def create_app(
     reward: MetricReward[Any] | None = None,
     *,
     key: str | None = None,
-    failed_reward: float | None = None,
+    fallback: float | None = None,
 ) -> FastAPI:
     """An ASGI app that serves a metric, and if there is one its reward to trainers.
 
@@ -126,14 +117,14 @@ def create_app(
         metric: of the kinds in ``client.RECORDS``; concurrent requests share its calls.
         reward: made of this ``metric``; it needs texts and references alone.
         key: that requests have to carry; None: anybody may ask.
-        failed_reward: trainers that need a number get this one for a completion that could not be
+        fallback: trainers, which need a number, get this one for a completion that could not be
             judged; None: they get status 503, and ask again.
 
     Raises:
         ConfigError: the reward is several numbers, or needs more than references.
         JudgeError: the metric is of another kind.
     """
-    service = Service(metric, reward, failed_reward)
+    service = Service(metric, reward, fallback)
     app = FastAPIOffline(
         redoc_url=None,
         title="posh-reward",
@@ -184,17 +175,19 @@ class Service:
     """The app's endpoints, and what they count.
 
     Args:
-        metric, reward, failed_reward: as for ``create_app``.
+        metric, reward, fallback: as for ``create_app``.
 
     Raises:
         ConfigError: the reward is several numbers, or needs more than references.
     """
 
     def __init__(
-        self, metric: BatchedMetric, reward: MetricReward[Any] | None, failed_reward: float | None
+        self, metric: BatchedMetric, reward: MetricReward[Any] | None, fallback: float | None
     ) -> None:
-        self.metric, self.reward, self._failed_reward = metric, reward, failed_reward
-        if reward is not None and (len(reward.objectives) > 1 or "image" in _fields(metric)):
+        self.metric, self.reward, self._fallback = metric, reward, fallback
+        if reward is not None and (
+            len(reward.objectives) > 1 or "image" in fields_of(metric.metric)
+        ):
             raise ConfigError(
                 "trainers ask for one number, of a text and a reference alone: serve no reward, or "
                 "one with objective f1 or weighted, and no witness"
@@ -220,7 +213,7 @@ class Service:
 
     async def score(self, body: ScoreRequest, request: Request) -> Response:
         """Score rows, in order. A row that cannot be scored has nulls and a `failure`."""
-        names = _fields(self.metric)
+        names = fields_of(self.metric.metric)
         columns = [[_cell(name, getattr(row, name)) for row in body.rows] for name in names]
         scores = await self._scores(self.metric.submit(*columns), request)
         if not body.elements and hasattr(scores[0] if scores else None, "elements"):
@@ -246,7 +239,7 @@ class Service:
         preset, weights = (getattr(self.metric, name, None) for name in ("preset", "weights"))
         weights = asdict(weights) if is_dataclass(weights) else None  # type: ignore[arg-type]
         metric = self.metric
-        return MetricInfo(metric.name, metric.signature, _fields(metric), preset, weights)
+        return MetricInfo(metric.name, metric.signature, fields_of(metric.metric), preset, weights)
 
     async def health(self) -> dict[str, str | int]:
         """Status 503 if the judge failed at all that it was asked last."""
@@ -270,20 +263,21 @@ class Service:
         column = getattr(self.reward, "reference_column", "reference")
         batch = self.reward.batch(completions, {column: references})
         scores = await self._scores(self.metric.submit(*batch), request)
-        rewards = [self.reward._rewards(each)[0] for each in scores]
-        failure = next((e.failure for e in scores if e.failure is not None), None)
+        [rewards] = self.reward.rewards_of(scores).values()
+        failure = next((score.failure for score in scores if score.failure is not None), None)
         if failure is not None:
             logger.warning("a completion could not be judged: %s", failure)
-            if self._failed_reward is None:
+            if self._fallback is None:
                 status = 503 if failure.kind in PASSING else 422
                 raise HTTPException(status, f"no reward: {failure}")
-        columns = {**self.metric.columns(scores), "failed": [e is None for e in rewards]}
+        figures = extras(self.reward.metric, scores)
+        del figures[f"{self.metric.name}_failure"]
+        figures["failed"] = [reward is None for reward in rewards]
         logs = {
-            f"{self.metric.name}_{name}": [math.nan if e is None else float(e) for e in values]
-            for name, values in columns.items()
+            name: [math.nan if value is None else float(value) for value in values]
+            for name, values in figures.items()
         }
-        declared = math.nan if self._failed_reward is None else self._failed_reward
-        return [declared if each is None else each for each in rewards], logs
+        return [self._fallback if each is None else each for each in rewards], logs  # type: ignore[misc]
 
     async def _scores(self, futures: Sequence[Future[Any]], request: Request) -> list[Any]:
         """Scores to come; if the client goes away, what has not begun is dropped."""
@@ -340,15 +334,6 @@ def _json(content: object) -> Response:
     return Response(json.dumps(content), media_type="application/json")
 
 
-def _fields(metric: BatchedMetric) -> tuple[str, ...]:
-    """The fields of a row that a metric scores, in the order of its arguments."""
-    arguments = signature(metric.metric.score).parameters.values()
-    positional = [each for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
-    names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
-    looks = getattr(metric.metric, "wants_images", True)  # POSH only with a witness
-    return tuple(name for name in names if name != "image" or looks)
-
-
 def _cell(name: str, value: object) -> object:
     """A field's value as the metric takes it: of an image its bytes, and never a path."""
     if name != "image" or value is None:
@@ -361,24 +346,3 @@ def _cell(name: str, value: object) -> object:
         )
     except ValueError:
         return Failure("text", "the image is not in base64")
-
-
-END = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
-"""Special tokens that end a completion."""
-
-
-def completion_of(query: object, prompt: object) -> object:
-    """The completion in a query of OpenRLHF's, which begins with the prompt as the model saw it.
-
-    Images are many tokens there and one in the prompt, and a long prompt lost its beginning; but
-    its last line, such as ``<|im_start|>assistant``, is the same. So the query is cut where that
-    line has come as often as in the prompt. None if it does not come.
-    """
-    if not isinstance(query, str) or not isinstance(prompt, str):
-        return None
-    line = prompt.strip().rpartition("\n")[2]
-    ends = [each.end() for each in re.finditer(re.escape(line), query)] if line else [0]
-    if not ends:
-        return None
-    count = prompt.count(line) if line else 1
-    return END.sub("", query[ends[min(count, len(ends)) - 1] :]).strip()

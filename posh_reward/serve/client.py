@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -38,10 +39,27 @@ RECORDS = {
     "rubric": "posh_reward.metrics.rubric.points:RubricScores",
 }
 """Metric -> ``module:class`` of its scores."""
+FIELDS = {
+    "generations": "generation",
+    "texts": "generation",
+    "references": "reference",
+    "images": "image",
+    "questions": "question",
+}
+"""Arguments of a metric's ``score`` -> fields of a row."""
 LONGEST_BODY = 16_000_000
 """Bytes of a request's images, base64 included, beyond which no further row is added."""
 LONGEST_PAUSE = 15.0
 """Seconds between two tries."""
+
+
+def fields_of(metric: Any) -> tuple[str, ...]:
+    """The fields of a row that a metric scores, in the order of its arguments."""
+    arguments = signature(metric.score).parameters.values()
+    positional = [each for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
+    names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
+    looks = getattr(metric, "wants_images", True)  # POSH only with a witness
+    return tuple(name for name in names if name != "image" or looks)
 
 
 def record_class(metric: str) -> type[Any]:

@@ -23,8 +23,9 @@ from posh_reward import HarmonicEval, InputError, JudgeError, PoSh, PoshReward, 
 from posh_reward.errors import ConfigError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.texts import completion_of
 from posh_reward.serve import app as app_module
-from posh_reward.serve.app import completion_of, create_app
+from posh_reward.serve.app import create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure, Scores
@@ -279,7 +280,7 @@ def test_openrlhf_and_slime_get_the_reward(posh: PoSh) -> None:
     query = {"query": [CHAT + "A man sleeps.<|im_end|>"], "prompts": [CHAT], "labels": [REFERENCE]}
     reply = post(app, "/v1/openrlhf", query).json()
     assert reply["rewards"] == reply["scores"] == expected
-    assert set(reply["extra_logs"]) == {"posh_precision", "posh_recall", "posh_f1", "posh_failed"}
+    assert set(reply["extra_logs"]) == {"posh_precision", "posh_recall", "posh_f1", "failed"}
     sample = {"prompt": CHAT, "response": "A man sleeps.", "label": REFERENCE}
     assert post(app, "/v1/slime", sample).json()["reward"] == expected[0]
     assert post(app, "/v1/openrlhf", {**query, "labels": []}).status_code == 422
@@ -290,9 +291,9 @@ def test_a_completion_without_a_reward_is_never_a_silent_number(posh: PoSh) -> N
     refused = post(create_app(BatchedMetric(posh), PoshReward(posh)), "/v1/slime", sample)
     assert refused.status_code == 422
     assert refused.json() == {"error": "no reward: the reference is missing"}
-    app = create_app(BatchedMetric(posh), PoshReward(posh), failed_reward=0.5)
+    app = create_app(BatchedMetric(posh), PoshReward(posh), fallback=0.5)
     reply = post(app, "/v1/slime", sample).json()
-    assert (reply["reward"], reply["posh_failed"]) == (0.5, 1.0)
+    assert (reply["reward"], reply["failed"]) == (0.5, 1.0)
     gone = Gone()
     gone.failure = Failure("engine", "out of memory")
     app = create_app(BatchedMetric(gone), PoshReward(gone))

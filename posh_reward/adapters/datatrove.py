@@ -1,0 +1,61 @@
+"""datatrove: a step that scores documents, for its local and Slurm executors.
+
+::
+
+    from datatrove.executor import SlurmPipelineExecutor
+    from datatrove.pipeline.readers import JsonlReader
+    from datatrove.pipeline.writers import JsonlWriter
+    from posh_reward.adapters.datatrove import ScoreDocuments
+
+    pipeline = [JsonlReader("captions/"), ScoreDocuments(), JsonlWriter("scores/")]
+    SlurmPipelineExecutor("posh", pipeline, tasks=1000, time="4:00:00", partition="cpu",
+                          logging_dir="logs/").run()
+
+Started again, it passes over the tasks that are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from posh_reward.adapters.completion_results import framework
+from posh_reward.adapters.score_rows import ScoreRows
+
+with framework("datatrove==0.10.1"):
+    from datatrove.pipeline.base import PipelineStep
+
+
+class ScoreDocuments(PipelineStep):  # type: ignore[misc]
+    """A step that adds a metric's figures to the metadata of documents.
+
+    A document's text is the generation; what else the metric needs, such as ``reference``, is in
+    its metadata.
+
+    Args:
+        batch: documents that are scored at a time.
+        **stage: arguments of ``ScoreRows``.
+    """
+
+    name = "POSH"
+    type = "SCORER"
+
+    def __init__(self, batch: int = 256, **stage: Any) -> None:
+        super().__init__()
+        self._batch, self._stage = batch, stage
+
+    def run(self, data: Iterator[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        """The documents of one task, with their scores."""
+        scorer = ScoreRows(**self._stage)
+        data = iter(data)
+        while documents := list(islice(data, self._batch)):
+            with self.track_time("batch"):
+                rows = [{"generation": each.text, **each.metadata} for each in documents]
+                columns = {name: [row.get(name) for row in rows] for name in scorer.columns}
+                scores = scorer.score(columns)
+            for place, document in enumerate(documents):
+                document.metadata |= {name: values[place] for name, values in scores.items()}
+                failed = scores[f"{scorer.metric.name}_failure"][place] is not None
+                self.stat_update("failed" if failed else "scored")
+                yield document
