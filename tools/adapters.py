@@ -50,6 +50,10 @@ FRAMEWORKS = {
     "inspect_ai": Framework(("inspect-ai==0.3.285",)),
     "lighteval": Framework(("lighteval==0.13.0",)),
     "lm_eval": Framework(("lm-eval==0.4.13",)),
+    "ray": Framework(
+        ("ray[data,serve]==2.60.0", "fastapi-offline", "prometheus-client", "uvicorn", "httpx")
+    ),
+    "datatrove": Framework(("datatrove[io]==0.10.1",)),
     "slime": Framework(FROM_GIT),
     "easyr1": Framework(FROM_GIT),
     "nemo_rl": Framework(FROM_GIT),

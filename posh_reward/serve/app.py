@@ -15,9 +15,10 @@ from concurrent.futures import Future
 from dataclasses import asdict, is_dataclass, replace
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
@@ -76,6 +77,11 @@ class ScoreRow(Body):
 class ScoreRequest(Body):
     """Rows to be scored."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"rows": [{"generation": "A red dog.", "reference": "A brown dog sleeps."}]}
+        }
+    )
     rows: list[ScoreRow]
     elements: bool = Field(False, description="Also return each graded detail with its place.")
 
@@ -139,15 +145,23 @@ def create_app(
         for status, why in REFUSALS.items()
         if key is not None or status != 401
     }
-    post: dict[str, Any] = {"methods": ["POST"], "responses": refused}
-    app.add_api_route("/v1/score", service.score, response_model=reply, **post)
-    app.add_api_route("/v1/metric", service.metric_info, methods=["GET"])
+    bearer = [Depends(HTTPBearer(auto_error=False))] if key is not None else []
+    post: dict[str, Any] = {"methods": ["POST"], "responses": refused, "dependencies": bearer}
+    get: dict[str, Any] = {"methods": ["GET"]}
+    route = app.add_api_route
+    route("/v1/score", service.score, summary="Score rows", response_model=reply, **post)
+    route(
+        "/v1/metric", service.metric_info, summary="Describe the metric", dependencies=bearer, **get
+    )
     if reward is not None:
-        app.add_api_route("/v1/openrlhf", service.openrlhf, response_model=OpenRlhfReply, **post)
-        app.add_api_route("/v1/slime", service.slime, response_model=dict[str, float], **post)
-    app.add_api_route("/health", service.health, methods=["GET"], responses={503: refused[503]})
-    app.add_api_route("/metrics", service.metrics, methods=["GET"], include_in_schema=False)
-    app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)
+        route("/v1/openrlhf", service.openrlhf, summary="Reward OpenRLHF's queries",
+              response_model=OpenRlhfReply, **post)  # fmt: skip
+        route("/v1/slime", service.slime, summary="Reward a sample of slime's",
+              response_model=dict[str, float], **post)  # fmt: skip
+    route("/health", service.health, summary="Tell if the judge works",
+          responses={503: refused[503]}, **get)  # fmt: skip
+    route("/metrics", service.metrics, include_in_schema=False, **get)
+    route("/", lambda: RedirectResponse("/docs"), include_in_schema=False, **get)
     for kind in (PoshError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, service.refuse)
     app.add_middleware(

@@ -9,7 +9,7 @@ import pytest
 
 from posh_reward import PoSh
 
-pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.adapters
 REFERENCE = "A short man in a green coat sleeps under a tree."
 
 

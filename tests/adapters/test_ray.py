@@ -15,7 +15,7 @@ import pytest
 
 from posh_reward import PoSh, PoshReward
 
-pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.adapters
 REFERENCE = "A short man in a green coat sleeps under a tree."
 
 

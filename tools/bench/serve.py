@@ -1,14 +1,15 @@
 """A served metric under load, beside direct calls of it, and under SIGKILL.
 
-    OMP_NUM_THREADS=1 python -m tools.bench.serve load --pairs PLANTED_DEV.json [--seconds 20]
+    OMP_NUM_THREADS=1 python -m tools.bench.serve load --pairs PLANTED_DEV.json [--seconds 12]
     OMP_NUM_THREADS=1 python -m tools.bench.serve kills [--count 20]
 
-load: pairs a second, and the 50th and 99th percentile of a request's milliseconds, at 1, 8 and 64
-clients that each ask for one pair after the other: with batching, and without (``--batch 1``).
-Before and after, direct calls in a process of their own: all pairs at once, and one at a time.
-Ratios are to the mean of the direct calls at once, of the same run. Two judges: the embedded one,
-which is busy for every pair, and a stand-in for a language model on a card, which takes 100 ms for
-a call however many questions it has. The server and the clients have a process each.
+load: pairs a second, processor time of the server for a pair, and the 50th and 99th percentile of a
+request's milliseconds, at 1, 8 and 64 clients that each ask for one pair after the other; with
+batching, and without (``--batch 1``). Each row stands between two runs of direct calls, 64 pairs
+at a time, and has its ratio to them, since other work on the machine comes and goes. No text comes
+twice: each is half of the sentences of a planted text. Two judges: the embedded one, which is busy
+for every pair, and a stand-in for a language model on a card, whose calls take 100 ms whatever they
+hold. Server, direct calls and clients have a process each.
 
 kills: a server with a store is killed with SIGKILL under the load of some clients and started
 again, again and again. Each text is unlike the others; its scores are compared with a direct call.
@@ -19,16 +20,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import random
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from statistics import mean, quantiles
+from typing import Any
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
@@ -67,82 +73,95 @@ def metric_of(judge: str) -> PoSh:
     return PoSh(PromptJudge(SlowModel(grader=quoted_words)))
 
 
-def read_pairs(path: Path) -> list[Pair]:
-    """Faithful texts with their references."""
+def pairs_of(path: Path, seed: int) -> Iterator[Pair]:
+    """Pairs without end, no text twice: half of a text's sentences, and its reference."""
     items = json.loads(path.read_text(encoding="utf-8"))
-    return [(each["faithful"], each["reference"]) for each in items]
+    draw = random.Random(seed)
+    while True:
+        item = draw.choice(items)
+        sentences = re.split(r"(?<=[.!?])\s+", item["faithful"])
+        chosen = sorted(draw.sample(range(len(sentences)), max(1, len(sentences) // 2)))
+        name = f"There is a sign with the number {draw.randrange(10**6)}."
+        yield " ".join([*(sentences[at] for at in chosen), name]), item["reference"]
 
 
-def direct(judge: str, pairs: Sequence[Pair], seconds: float) -> dict[str, float]:
-    """Pairs a second of direct calls, at once and one at a time."""
-    posh = metric_of(judge)
-    posh.score(*map(list, zip(*pairs[:2], strict=True)))
-    rates = {}
-    for name, size in (("at once", len(pairs)), ("one at a time", 1)):
-        done, begun = 0, time.perf_counter()
-        while time.perf_counter() - begun < seconds:
-            batch = [pairs[(done + place) % len(pairs)] for place in range(size)]
-            posh.score(*map(list, zip(*batch, strict=True)))
-            done += size
-        rates[name] = done / (time.perf_counter() - begun)
-    return rates
+def direct(judge: str, path: Path) -> None:
+    """Call the metric for as many seconds as each line of standard input says; print the rates."""
+    posh, pairs = metric_of(judge), pairs_of(path, 1)
+    posh.score(*map(list, zip(*islice(pairs, 64), strict=True)))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        done, begun, busy = 0, time.perf_counter(), time.process_time()
+        while time.perf_counter() - begun < float(line):
+            posh.score(*map(list, zip(*islice(pairs, 64), strict=True)))
+            done += 64
+        spent = time.process_time() - busy
+        print(done / (time.perf_counter() - begun), 1e3 * spent / done, flush=True)
 
 
-async def ask(url: str, pairs: Sequence[Pair], clients: int, seconds: float) -> dict[str, float]:
-    """Pairs a second and milliseconds a request of some clients, each with one pair at a time."""
+async def ask(url: str, pairs: Iterator[Pair], clients: int, seconds: float) -> list[float]:
+    """Seconds of the requests of some clients, each with one pair at a time."""
     import httpx
 
     times: list[float] = []
-    places = iter(range(10**9))
     end = time.perf_counter() + seconds
 
     async def client(connection: httpx.AsyncClient) -> None:
         while (begun := time.perf_counter()) < end:
-            text, reference = pairs[next(places) % len(pairs)]
+            text, reference = next(pairs)
             body = {"rows": [{"generation": text, "reference": reference}]}
             reply = (await connection.post("/v1/score", json=body)).json()
-            assert reply["scores"][0]["generation"] == text.strip()
+            assert reply["scores"][0]["generation"] == text
             times.append(time.perf_counter() - begun)
 
     limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=url, limits=limits, timeout=600) as connection:
-        begun = time.perf_counter()
         await asyncio.gather(*(client(connection) for _ in range(clients)))
-        spent = time.perf_counter() - begun
-    cuts = quantiles(times, n=100) if len(times) > 1 else [times[0]] * 99
-    return {"pairs": len(times) / spent, "p50": 1e3 * cuts[49], "p99": 1e3 * cuts[98]}
+    return times
+
+
+def processor_seconds(process: int) -> float:
+    """Processor time that a process has taken so far (proc(5))."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(path: Path, seconds: float) -> None:
-    """Print the table of docs/performance.md."""
-    pairs = read_pairs(path)
-    own = [sys.executable, "-m", "tools.bench.serve"]
+    """Print the tables of docs/performance.md."""
+    own, pairs = [sys.executable, "-m", "tools.bench.serve"], pairs_of(path, 2)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     for judge in ("embedded", "stand-in"):
-        aside = [*own, "direct", judge, str(path), str(seconds)]
-        before = json.loads(subprocess.check_output(aside))
-        rows = []
-        for batch, window in ((256, 5), (1, 0)):
-            with subprocess.Popen(
-                [*own, "server", judge, str(batch), str(window)], stdout=subprocess.PIPE, text=True
-            ) as server:
-                assert server.stdout is not None
-                url = server.stdout.readline().strip()
-                asyncio.run(ask(url, pairs, 1, 2))  # warm
-                for clients in CLIENTS:
-                    figures = asyncio.run(ask(url, pairs, clients, seconds))
-                    rows.append(("yes" if batch > 1 else "no", clients, figures))
-                server.terminate()
-        after = json.loads(subprocess.check_output(aside))
-        whole, single = (mean((before[n], after[n])) for n in ("at once", "one at a time"))
-        spread = abs(before["at once"] - after["at once"]) / whole
-        print(f"{judge}: direct, {len(pairs)} at once {whole:.1f} pairs/s (before and after differ "
-              f"by {spread:.0%}), one at a time {single:.1f} ({single / whole:.2f})")  # fmt: skip
-        print("| batching | clients | pairs/s | of direct | p50 ms | p99 ms |")
-        print("|---|---|---|---|---|---|")
-        for batching, clients, each in rows:
-            rate = each["pairs"]
-            print(f"| {batching} | {clients} | {rate:.1f} | {rate / whole:.2f} | {each['p50']:.0f} "
-                  f"| {each['p99']:.0f} |", flush=True)  # fmt: skip
+        head = (
+            "batching | clients | pairs/s | of direct | processor ms | direct's | p50 ms | p99 ms"
+        )
+        print(f"judge: {judge}\n| {head} |\n{'|---' * 8}|", flush=True)
+        with subprocess.Popen([*own, "direct", judge, str(path)], **pipes) as calls:
+
+            def rates(calls: Any = calls) -> tuple[float, float]:
+                calls.stdin.write(f"{seconds / 2}\n")
+                calls.stdin.flush()
+                rate, busy = calls.stdout.readline().split()
+                return float(rate), float(busy)
+
+            calls.stdout.readline()  # type: ignore[union-attr]
+            for batch, window in ((256, 5), (1, 0)):
+                command = [*own, "server", judge, str(batch), str(window)]
+                with subprocess.Popen(command, **pipes) as server:
+                    url = server.stdout.readline().strip()  # type: ignore[union-attr]
+                    asyncio.run(ask(url, pairs, 1, 2))  # warm
+                    for clients in CLIENTS:
+                        before, busy = rates(), processor_seconds(server.pid)
+                        begun = time.perf_counter()
+                        times = asyncio.run(ask(url, pairs, clients, seconds))
+                        rate = len(times) / (time.perf_counter() - begun)
+                        busy = 1e3 * (processor_seconds(server.pid) - busy) / len(times)
+                        base, own_busy = map(mean, zip(before, rates(), strict=True))
+                        cuts = [1e3 * each for each in quantiles(times, n=100)]
+                        print(f"| {'yes' if batch > 1 else 'no'} | {clients} | {rate:.1f} | "
+                              f"{rate / base:.2f} | {busy:.0f} | {own_busy:.0f} | {cuts[49]:.0f} | "
+                              f"{cuts[98]:.0f} |", flush=True)  # fmt: skip
+                    server.terminate()
+            calls.terminate()
 
 
 def serve(judge: str, batch: int, milliseconds: float) -> None:
@@ -225,7 +244,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     each = commands.add_parser("load")
     each.add_argument("--pairs", type=Path, required=True)
-    each.add_argument("--seconds", type=float, default=20)
+    each.add_argument("--seconds", type=float, default=12)
     each = commands.add_parser("kills")
     each.add_argument("--count", type=int, default=20)
     each = commands.add_parser("server")
@@ -235,7 +254,6 @@ def main() -> None:
     each = commands.add_parser("direct")
     each.add_argument("judge")
     each.add_argument("pairs", type=Path)
-    each.add_argument("seconds", type=float)
     flags = parser.parse_args()
     if flags.command == "load":
         load(flags.pairs, flags.seconds)
@@ -245,7 +263,7 @@ def main() -> None:
     elif flags.command == "server":
         serve(flags.judge, flags.batch, flags.milliseconds)
     else:
-        print(json.dumps(direct(flags.judge, read_pairs(flags.pairs), flags.seconds)))
+        direct(flags.judge, flags.pairs)
 
 
 if __name__ == "__main__":
