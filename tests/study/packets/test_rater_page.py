@@ -469,32 +469,35 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
             assert browser.run("document.documentElement.scrollWidth") <= width
 
 
-@pytest.fixture
-def long(tmp_path: Path) -> Packet:
+def of_long_texts(folder: Path, models: tuple[str, ...], design: Design) -> Packet:
     """Texts of 200 words, with images."""
     image = pytest.importorskip("PIL.Image")
     from posh_reward.study.packets.study_images import Album
 
-    image.new("RGB", (1200, 800), "red").save(tmp_path / "a.png")
-    few = items(3)
+    image.new("RGB", (1200, 800), "red").save(folder / "a.png")
+    few = items(3, models)
     words = "A brown dog sleeps under the wooden table. " * 25
-    texts = [{model: words + model[0] * n for n, model in enumerate(few.models, start=1)}] * 3
-    rows = tuple(replace(item, reference=words, texts=each, image="a.png")
-                 for item, each in zip(few.items, texts, strict=True))  # fmt: skip
-    design = Design(7, 1, 1, 0)
-    return make_packet(replace(few, items=rows), design, Album([tmp_path]), {})
+    texts = {model: words + model[0] * n for n, model in enumerate(models, start=1)}
+    rows = tuple(replace(item, reference=words, texts=texts, image="a.png") for item in few.items)
+    return make_packet(replace(few, items=rows), design, Album([folder]), {})
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Packet:
+    return of_long_texts(tmp_path, ("sft", "posh-tuned"), Design(7, 1, 1, 0))
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (640, 450), (390, 844), (320, 600)])
 def test_what_has_the_focus_is_in_sight(
     browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
 ) -> None:
-    for name in long.key.raters:
-        opened(browser, long, tmp_path, name)
+    ranking = of_long_texts(tmp_path, ("a", "b", "c"), Design(7, 0, 0, 0, 1, 1))
+    for made, name in [*((long, name) for name in long.key.raters), (ranking, "rater-01")]:
+        opened(browser, made, tmp_path, name)
         browser.resize(width, height)
         browser.point("#begin", click=True)
         hidden = []
-        for _ in range(45):
+        for _ in range(60):
             browser.press("Tab", 9)
             hidden += [it] if (it := obscured(browser)) else []
         assert hidden == []
