@@ -50,6 +50,10 @@ def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]
     """
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        remedy = ": `posh-reward init DIR` copies those that are shipped"
+        hint = remedy if path.parts[0] == "configs" else ""
+        raise ConfigError(f"{what} cannot be read: there is no file {str(path)!r}{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name with a NUL
         raise ConfigError(f"{what} cannot be read: {error}") from None
     settings = _parse(text, path)

@@ -71,8 +71,8 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
     chosen = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
     if chosen is None:
         raise InputError(
-            f"{path.name!r} does not end in {', '.join(ENDINGS)} (the text formats also with "
-            f"{GZIP}): rename it, or name the format of an input with --format"
+            f"{path.name or name!r} does not end in {', '.join(ENDINGS)} (the text formats also "
+            f"with {GZIP}): rename it, or name the format of an input with --format"
         )
     format = FORMATS[chosen]
     if format.kind == "parquet":
