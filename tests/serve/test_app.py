@@ -367,6 +367,24 @@ def test_a_remote_metric_is_the_metric(posh: PoSh, monkeypatch: pytest.MonkeyPat
             RemoteMetric(url).score(["A dog."], [REFERENCE])
 
 
+def test_what_a_client_left_behind_is_not_scored(posh: PoSh) -> None:
+    metric = BatchedMetric(posh, 600)
+    app = create_app(metric)
+    sizes: list[int] = []
+    metric.window.observer = lambda size, seconds: sizes.append(size)
+    body = json.dumps({"rows": rows_of(TEXTS)}).encode()
+    head = "POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with served(app) as url:
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as leaving:
+            leaving.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            while not len(metric.window):
+                time.sleep(0.01)
+        assert RemoteMetric(url).score(["A dog."], [REFERENCE]) == posh.score(
+            ["A dog."], [REFERENCE]
+        )
+    assert sizes == [1]
+
+
 def test_siblings_are_remote_metrics_too() -> None:
     harmonic = HarmonicEval(FakeModel(sees=True))
     with served(create_app(BatchedMetric(harmonic))) as url:
