@@ -1,13 +1,13 @@
 """Sentences -> vectors of their tokens in context, by a small encoder such as all-MiniLM-L6-v2.
 
-A sentence is encoded by itself: in a batch, padding would move its vectors by 1e-6, and a score
-would depend on the company of its text.
+All sentences of one text are encoded together, and no others with them: padding moves vectors by
+1e-6, and a score must not depend on the company of its text.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -38,7 +38,8 @@ class TokenVectors:
     """(tokens, dimensions): the last layer."""
 
 
-EncodeTokens = Callable[[str], TokenVectors]
+EncodeTokens = Callable[[Sequence[str]], Sequence[TokenVectors]]
+"""The sentences of one text -> their vectors, in order."""
 
 
 def load_token_encoder(which: str | EncodeTokens) -> EncodeTokens:
@@ -119,26 +120,47 @@ class TokenEncoder:
         )
         return tokenizer, model.eval()
 
-    def __call__(self, sentence: str) -> TokenVectors:
-        """Vectors of a sentence's word pieces, without the signs that the model adds."""
+    def __call__(self, sentences: Sequence[str]) -> list[TokenVectors]:
+        """Vectors of each sentence's word pieces, without the signs that the model adds."""
+        if not sentences:
+            return []
         tokenizer, model = self._loaded
         torch = import_module("torch")
         parts = tokenizer(
-            sentence,
+            list(sentences),
             max_length=MOST_PIECES + 2,
             truncation=True,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
         )
-        spans: list[Span] = []
-        vectors: list[Floats] = []
-        for ids, offsets, special in zip(
-            parts["input_ids"], parts["offset_mapping"], parts["special_tokens_mask"], strict=True
-        ):
-            own = [i for i, added in enumerate(special) if not added]
-            with torch.inference_mode():
-                states = model(torch.tensor([ids])).last_hidden_state  # (1, pieces, dimensions)
-            spans += [(offsets[i][0], offsets[i][1]) for i in own]
-            vectors.append(states[0, own].numpy())
-        return TokenVectors(tuple(spans), np.concatenate(vectors))
+        ids = parts["input_ids"]
+        states: dict[int, Floats] = {}
+        for batch in alike_in_length([len(each) for each in ids]):
+            width = max(len(ids[part]) for part in batch)
+            padded = [ids[part] + [0] * (width - len(ids[part])) for part in batch]
+            mask = [[1] * len(ids[part]) + [0] * (width - len(ids[part])) for part in batch]
+            with torch.inference_mode():  # (parts, pieces, dimensions)
+                layer = model(torch.tensor(padded), torch.tensor(mask)).last_hidden_state
+            states.update(zip(batch, layer.numpy(), strict=True))
+        spans: list[list[Span]] = [[] for _ in sentences]
+        vectors: list[list[Floats]] = [[] for _ in sentences]
+        for part, sentence in enumerate(parts["overflow_to_sample_mapping"]):
+            own = [i for i, added in enumerate(parts["special_tokens_mask"][part]) if not added]
+            places = parts["offset_mapping"][part]
+            spans[sentence] += [(places[i][0], places[i][1]) for i in own]
+            vectors[sentence].append(states[part][own])
+        return [
+            TokenVectors(tuple(own_spans), np.concatenate(own_vectors))
+            for own_spans, own_vectors in zip(spans, vectors, strict=True)
+        ]
+
+
+def alike_in_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Numbers of the parts that go in one batch: none is twice as long as another."""
+    batches: list[list[int]] = []
+    for part in sorted(range(len(lengths)), key=lambda part: lengths[part]):
+        if not batches or lengths[part] >= 2 * lengths[batches[-1][0]]:
+            batches.append([])
+        batches[-1].append(part)
+    return batches

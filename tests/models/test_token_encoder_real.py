@@ -38,7 +38,7 @@ def encode(minilm: Path) -> TokenEncoder:
 
 def mean(encode: TokenEncoder, text: str) -> Floats:
     """Direction of a text's mean vector."""
-    direction: Floats = unit([encode(text).vectors.mean(axis=0)])[0]
+    direction: Floats = unit([encode([text])[0].vectors.mean(axis=0)])[0]
     return direction
 
 
@@ -48,24 +48,32 @@ def test_the_weights_are_those_of_the_hub(minilm: Path) -> None:
 
 
 def test_tokens_stand_where_the_sentence_has_them(encode: TokenEncoder) -> None:
-    encoded = encode(SENTENCE)
+    (encoded,) = encode([SENTENCE])
     assert [SENTENCE[a:b] for a, b in encoded.spans] == [*SENTENCE[:-1].split(), "."]
     assert encoded.vectors.shape == (8, 384)
 
 
-def test_equal_sentences_have_equal_vectors_whatever_came_before(encode: TokenEncoder) -> None:
-    first = encode(SENTENCE).vectors
-    encode("Something much longer stands here, with many more words than the other sentence has.")
-    assert (encode(SENTENCE).vectors == first).all()
+def test_equal_texts_have_equal_vectors_whatever_came_before(encode: TokenEncoder) -> None:
+    text = [SENTENCE, "It is summer.", "Much more is said here, in many more words than before."]
+    first = encode(text)
+    encode(["Something else stands here."])
     again = pickle.loads(pickle.dumps(encode))
     assert again.name == encode.name
-    assert (again(SENTENCE).vectors == first).all()
+    for encoder in (encode, again):
+        for one, other in zip(first, encoder(text), strict=True):
+            assert (one.vectors == other.vectors).all()
+
+
+def test_padding_hardly_matters(encode: TokenEncoder) -> None:
+    (alone,) = encode([SENTENCE])
+    among, _ = encode([SENTENCE, "Much more is said here, in many more words."])
+    assert np.abs(alone.vectors - among.vectors).max() < 1e-5
 
 
 def test_a_sentence_longer_than_the_model_takes_goes_in_parts(encode: TokenEncoder) -> None:
-    encoded = encode("boat " * 700)
-    assert len(encoded.spans) == len(encoded.vectors) == 700
-    assert encode("").vectors.shape[0] == 0
+    boats, nothing = encode(["boat " * 700, ""])
+    assert len(boats.spans) == len(boats.vectors) == 700
+    assert len(nothing.vectors) == 0
 
 
 def test_a_paraphrase_is_nearer_than_another_scene(encode: TokenEncoder) -> None:

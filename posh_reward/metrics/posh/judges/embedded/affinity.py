@@ -40,7 +40,7 @@ class Phrases:
 
     Args:
         description: with its tokens; without any there are no elements.
-        encode: encodes a sentence.
+        encode: encodes the sentences of a text.
 
     Raises:
         ValueError: the encoder gave something other than one finite vector for each span.
@@ -71,22 +71,23 @@ class Phrases:
 def _encoded(
     description: Description, encode: EncodeTokens
 ) -> tuple[list[Span], Floats, list[Floats]]:
-    """Places and vectors of all tokens, and the mean of each sentence, encoded by itself."""
+    """Places and vectors of all tokens, and the mean of each sentence."""
     sentences: dict[int, list[Span]] = defaultdict(list)
     for token in description.tokens:
         sentences[token.sentence].append(token.span)
+    places = [(tokens[0][0], tokens[-1][1]) for tokens in sentences.values()]
+    encoded = encode([description.text[start:end] for start, end in places])
     spans: list[Span] = []
-    parts: list[Floats] = [np.zeros((0, 1), np.float32)]
-    for tokens in sentences.values():
-        start, end = tokens[0][0], tokens[-1][1]
-        encoded = encode(description.text[start:end])
-        vectors = np.asarray(encoded.vectors, dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(encoded.spans) or not _finite(vectors):
-            raise ValueError(f"the encoder gave no finite vector for each of {encoded.spans}")
+    parts: list[Floats] = []
+    for (start, _), sentence in zip(places, encoded, strict=True):
+        vectors = np.asarray(sentence.vectors, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(sentence.spans) or not _finite(vectors):
+            raise ValueError(f"the encoder gave no finite vector for each of {sentence.spans}")
         if len(vectors):
-            spans += [(start + a, start + b) for a, b in encoded.spans]
+            spans += [(start + a, start + b) for a, b in sentence.spans]
             parts.append(vectors)
-    return spans, np.concatenate(parts[1:] or parts), [part.mean(axis=0) for part in parts[1:]]
+    means = [part.mean(axis=0) for part in parts]
+    return spans, np.concatenate(parts or [np.zeros((0, 1), np.float32)]), means
 
 
 def _finite(vectors: Floats) -> bool:
