@@ -169,6 +169,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     evaluates = args.eval_strategy != "no"
+    # The judge first: it takes seconds to find that it cannot work, the policy minutes to load.
     reward = make_reward(script)
     settle_aggregation(args, reward.shaping)
     reward.check()
@@ -179,6 +180,8 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
 
     trainer = DapoTrainer(
         model=model.model_name_or_path,
+        # One function, or for objective `separate` one an axis: TRL normalises each within its
+        # group before it adds them. They share one call of the metric.
         reward_funcs=reward.functions(),
         args=args,
         train_dataset=split(script.dataset_train_split),
@@ -194,9 +197,9 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         span_credit=script.span_credit,
         scored_by=reward,
     )
-    check_rollouts(trainer)
+    check_rollouts(trainer)  # vLLM's prompts have to be those that the loss is computed on
     if args.use_vllm:
-        reseed_sampling(args)
+        reseed_sampling(args)  # vLLM has seeded by the rank alone: all seeds would sample alike
     return trainer
 
 
@@ -214,7 +217,7 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     end_if_finished(args)
     trainer = make_trainer(script, args, model)
     pages = show_completions(trainer, script.pages_every)
-    train(trainer)
+    train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
     trainer.save_model(args.output_dir)
     trainer.save_state()
     pages.finish(trainer.state.log_history)

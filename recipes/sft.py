@@ -88,12 +88,13 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
         metrics: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Called once for the right and once for the shuffled images."""
+        """Wait for both losses: evaluation calls this once for each of the two datasets."""
         self.losses |= {k: v for k, v in (metrics or {}).items() if k in (RIGHT, SHUFFLED)}
         if len(self.losses) < 2:
             return
         gap = self.losses[SHUFFLED] - self.losses[RIGHT]
         self.losses = {}
+        # Into the history by hand: TRL has logged this evaluation already.
         state.log_history.append({"step": state.global_step, "eval_grounding_gap": gap})
         if state.is_world_process_zero:
             print(f"step {state.global_step}: grounding gap {gap:.3f}")
@@ -120,6 +121,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     if args.eval_strategy != "no":
         held_out = prepare(script.dataset_name, script.dataset_test_split, script.reference_column)
         if script.watch_grounding:
+            # The names make TRL's: eval_right_loss, eval_shuffled_loss.
             held_out = {"right": held_out, "shuffled": with_other_images(held_out)}
     callbacks: list[Any] = [StopWithCheckpoint(stop_before=script.stop_before), RefuseLostWeights()]
     if script.watch_grounding:

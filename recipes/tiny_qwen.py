@@ -65,6 +65,7 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
 
     texts = [scene_wording.reference(scene) for scene in scenes.generate("train", CORPUS)]
     chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PROMPT
+    # Trained on the captions' few words, each of which becomes one token; bytes cover the rest.
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -109,7 +110,7 @@ def make_model(
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
-    rotary = WIDTH // HEADS // 2
+    rotary = WIDTH // HEADS // 2  # half a head: a third each for time, height and width
     text = {
         "vocab_size": len(tokenizer), "hidden_size": WIDTH, "intermediate_size": 3 * WIDTH,
         "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,

@@ -161,6 +161,7 @@ def reachable(synsets: dict[Key, Synset], seeds: Iterable[Key]) -> list[Key]:
 
 def information(synsets: dict[Key, Synset], keys: list[Key]) -> list[int]:
     """Seco's information content, from how many hyponyms: 0 covers everything, 255 is a leaf."""
+    # Seco et al. (2004): 1 - log(hyponyms + 1) / log(all synsets), a synset counting as its own.
     below = dict.fromkeys(keys, 0)
     for key in keys:
         for ancestor in set(reachable(synsets, [key])):

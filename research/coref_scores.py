@@ -69,6 +69,7 @@ def muc(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
 
 def common_links(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
     """(Links of ``clusters`` that ``others`` keep, all links of ``clusters``)."""
+    # A cluster of n mentions needs n - 1 links; cut by the other side into k pieces it keeps n - k.
     owner = {mention: i for i, cluster in enumerate(others) for mention in cluster}
     links = total = 0
     for cluster in clusters:

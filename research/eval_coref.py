@@ -123,6 +123,8 @@ def head_of(doc: Doc, span: tuple[int, int]) -> int:
 
 def head_matched(doc: Doc, clusters: Clusters) -> list[Cluster]:
     """Mentions as heads; where two share one, the longer keeps its span (coordinations)."""
+    # Shortest first, so that the inner mention gets the head: of "the man and his dog" and "the
+    # man" it is the latter that "man" stands for.
     keys: dict[object, tuple[int, int]] = {}
     spans = sorted({s for c in clusters for s in c}, key=lambda s: s[1] - s[0])
     name_of: dict[tuple[int, int], object] = {}

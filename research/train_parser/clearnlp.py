@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from research.train_parser.conllu import ROOT, Tree, Word, base, children, copied, having
+from research.train_parser.conllu import ROOT, Tree, Word, base, children, copy_of, having
 from research.train_parser.copula import copulas
 from research.train_parser.labels import clear_label
 
@@ -26,7 +26,7 @@ SMALL_CLAUSE_VERBS = frozenset(
 
 def convert(words: Sequence[Word]) -> Tree:
     """A new tree with ClearNLP heads and labels for a UD tree (same tokens, same order)."""
-    tree = copied(tuple(words))
+    tree = copy_of(tuple(words))
     for rule in (
         proper_adjectives,
         flat_names,
@@ -59,6 +59,8 @@ def flat_names(tree: Tree) -> None:
 
     Numbers stay below: *March 22* has ``nummod`` 22.
     """
+    # UD makes the first word of a name its head, ClearNLP the last: the head's own relation, and
+    # all that hangs on it, moves over.
     for first in range(len(tree)):
         flats = [i for i in children(tree, first) if base(tree[i]) == "flat" and i > first]
         for i in flats:
@@ -143,6 +145,8 @@ def prepositions(tree: Tree) -> None:
 
 def _take_over(tree: Tree, marker: int, phrase: int, label: str) -> None:
     """Make a preposition the head of the phrase that it hung on."""
+    # What precedes the marker belongs to it ("*right* over a barrow"), and so does a coordinated
+    # phrase with a preposition of its own ("over a barrow and *under* a tree").
     old = tree[phrase].head
     for i in children(tree, phrase):
         coordinated = base(tree[i]) == "conj" and any(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = -1
@@ -32,10 +32,9 @@ class Sentence:
     words: tuple[Word, ...]
     text: str
     document: str = ""
-    comments: tuple[tuple[str, str], ...] = field(default=())
 
 
-def copied(words: tuple[Word, ...] | list[Word]) -> list[Word]:
+def copy_of(words: tuple[Word, ...] | list[Word]) -> list[Word]:
     """A copy of the words, to be rewritten."""
     return [replace(word) for word in words]
 
@@ -52,17 +51,12 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
         lines = [line for line in block.split("\n") if line]
         if not lines:
             continue
-        comments = tuple(_comment(line) for line in lines if line.startswith("#"))
-        names = dict(comments)
-        document = names.get("newdoc id", document)
+        pairs = (line.lstrip("# ").partition(" = ") for line in lines if line.startswith("#"))
+        comments = {name: value for name, _, value in pairs}
+        document = comments.get("newdoc id", document)
         rows = [line.split("\t") for line in lines if not line.startswith("#")]
         words = tuple(_words(rows))
-        yield Sentence(words, names.get("text", text_of(words)), document, comments)
-
-
-def _comment(line: str) -> tuple[str, str]:
-    name, _, value = line.lstrip("# ").partition(" = ")
-    return name, value
+        yield Sentence(words, comments.get("text", text_of(words)), document)
 
 
 def _words(rows: list[list[str]]) -> Iterator[Word]:
@@ -81,19 +75,6 @@ def _words(rows: list[list[str]]) -> Iterator[Word]:
         if index <= inside:
             space = space_after and index == inside
         yield Word(row[1], row[2], row[3], row[4], int(row[6]) - 1, row[7], space)
-
-
-def write_conllu(path: Path, sentences: list[Sentence]) -> None:
-    """Write sentences with their comments."""
-    blocks = []
-    for sentence in sentences:
-        lines = [f"# {name} = {value}" for name, value in sentence.comments]
-        for number, word in enumerate(sentence.words, 1):
-            misc = "_" if word.space else "SpaceAfter=No"
-            cells = [word.form, word.lemma, word.upos, word.tag, "_", str(word.head + 1), word.dep]
-            lines.append("\t".join([str(number), *cells, "_", misc]))
-        blocks.append("\n".join(lines))
-    path.write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8")
 
 
 Tree = list[Word]

@@ -60,6 +60,7 @@ def examples(
 
 def batches(data: Sequence[TrainingRow], rng: random.Random) -> Iterator[list[TrainingRow]]:
     """Batches of sentences of similar length, longest first in each, in random order."""
+    # Noise of four words on the lengths: batches differ between epochs, and still pad little.
     order = sorted(data, key=lambda example: len(example.rows) + rng.random() * 4, reverse=True)
     groups: list[list[TrainingRow]] = []
     current: list[TrainingRow] = []
@@ -89,6 +90,7 @@ def tensors(
     rows = padded_rows([example.rows for example in batch])
     for i, example in enumerate(batch):
         for j, word in enumerate(example.words):
+            # Without their form, words are told by affixes and shape, as unknown ones will be.
             if rng.random() < RARE / (RARE + counts[word]) + 0.02:
                 rows[j, i, :2] = 0
     return {
@@ -129,6 +131,7 @@ def fit(
             spent = (
                 (time.monotonic() - start) / (60 * schedule.minutes) if schedule.minutes else 0.0
             )
+            # 200 steps up, then linearly down by data or by time, whichever is further on.
             rate = min(1.0, (step + 1) / 200) * max(0.02, 1 - max(progress, spent))
             for group in optimizer.param_groups:
                 group["lr"] = schedule.rate * rate

@@ -21,8 +21,6 @@ SUBTYPES = {
     "cc:preconj": "preconj", "compound:prt": "prt", "nmod:poss": "poss", "nmod:desc": "compound",
 }  # fmt: skip
 
-TO_ADJECTIVE_VERBS = frozenset("become be remain stay".split())
-
 
 def clear_label(word: Word, head: Word | None, index: int, tree: list[Word]) -> str:
     """The ClearNLP label of ``tree[index]``, of which ``head`` is None at the root."""

@@ -33,6 +33,8 @@ class Network(nn.Module):
         self.tag = nn.Linear(wide, tags)
         self.arc_head, self.arc_dep = nn.Linear(wide, ARC), nn.Linear(wide, ARC)
         self.label_head, self.label_dep = nn.Linear(wide, LABEL), nn.Linear(wide, LABEL)
+        # The constant feature of ``_with_one`` gives a product the terms of each side alone: how
+        # likely a word is a head at all. Labels have it on both sides, arcs on the dependent's.
         self.arc = nn.Parameter(torch.zeros(ARC + 1, ARC))
         self.label = nn.Parameter(torch.zeros(labels, LABEL + 1, LABEL + 1))
         self.drop = nn.Dropout(DROPOUT)
@@ -46,8 +48,8 @@ class Network(nn.Module):
     def forward(self, rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(time, batch, 7) -> states with the root first (batch, time + 1, wide), tag scores."""
         packed = pack_padded_sequence(self.drop(self.embedded(rows)), lengths)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0])
-        states = self.drop(states.transpose(0, 1))
+        states, _ = pad_packed_sequence(self.lstm(packed)[0])  # (time, batch, wide)
+        states = self.drop(states.transpose(0, 1))  # (batch, time, wide)
         root = self.root.expand(len(states), 1, -1)
         return torch.cat([root, states], dim=1), self.tag(states)
 
@@ -72,8 +74,9 @@ class Network(nn.Module):
         states, tag_scores = self(rows, lengths)
         real = heads >= 0
         scores = self.arcs(states)
-        beyond = torch.arange(scores.shape[2]) > lengths[:, None]
+        beyond = torch.arange(scores.shape[2]) > lengths[:, None]  # (batch, time + 1): padding
         scores = scores.masked_fill(beyond[:, None, :], -1e9)
+        # Labels are learnt for the gold heads; only at work are they scored for the chosen ones.
         labels = self.labels(states, heads.clamp(min=0), real)
         return (
             cross_entropy(scores[real], heads[real])
@@ -105,6 +108,7 @@ def _with_one(x: Tensor) -> Tensor:
 
 def averaged(old: Parameters, new: Parameters, step: int) -> Parameters:
     """Exponential average of weights, with a short memory at the start."""
+    # A constant 0.998 would keep the random weights of the start for hundreds of steps.
     keep = min(0.998, (1 + step) / (10 + step))
     for name, value in new.items():
         old[name] = keep * old[name] + (1 - keep) * value

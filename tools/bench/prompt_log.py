@@ -72,6 +72,7 @@ def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> 
     for ids in prompts:
         key, hits = 0, 0
         for start in range(0, len(ids) - block + 1, block):
+            # As vLLM's blocks: the same tokens after another beginning are another block.
             key = hash((key, *ids[start : start + block]))
             hits += key in cache
             cache.add(key)
@@ -81,6 +82,7 @@ def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> 
 
 def computed_to_the_token(prompts: Sequence[list[int]]) -> int:
     """Tokens computed where any beginning is found again: the nodes of the prompts' trie."""
+    # Sorted, each prompt shares most with the one before it: the rest is new nodes of the trie.
     in_order = sorted(prompts)
     shared = sum(shared_length(first, second) for first, second in pairwise(in_order))
     return sum(map(len, in_order)) - shared

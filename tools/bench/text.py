@@ -80,7 +80,7 @@ def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, 
     assert scores.f1 is not None, scores.failure
     total = whole.spent - judge.answers.spent
     parts = {"total": total, "graphs": reader.watch.spent, "prompts": judge.prompts.spent}
-    parts["rest"] = 2 * total - sum(parts.values())
+    parts["rest"] = 2 * total - sum(parts.values())  # the sum has the total in it, too
     return {part: 1e3 * spent for part, spent in parts.items()}
 
 
@@ -94,6 +94,7 @@ def fastest(goldens: Sequence[Golden], vocab: Vocab, repeats: int) -> list[dict[
 def spliced(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """The first half of one text's sentences and the second half of another's, parsed."""
     end, start = middle(first), middle(second)
+    # No text may come twice, or the reader's cache would answer; spliced parses are new texts.
     shift = end - start
     mentions = [[[a, b] for a, b in cluster if b < end] for cluster in first["clusters"]] + [
         [[a + shift, b + shift] for a, b in cluster if a >= start] for cluster in second["clusters"]
