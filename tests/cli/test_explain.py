@@ -34,6 +34,17 @@ def test_two_texts_need_no_flags(capsys: pytest.CaptureFixture[str]) -> None:
         assert "explain takes two texts: posh-reward explain" in capsys.readouterr().err
 
 
+def test_a_narrow_terminal_has_several_words_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "36")
+    assert run("explain", "--generation", GENERATION, "--reference", REFERENCE) == OK
+    lines = [line for line in capsys.readouterr().out.splitlines() if "|" not in line]
+    assert max(map(len, lines)) <= 36
+    questions = [line for line in lines if line.startswith(" " * 18)]  # half of it stays for words
+    assert any(len(line.split()) > 2 for line in questions)
+
+
 def test_colours_on_request_and_nothing_steers_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

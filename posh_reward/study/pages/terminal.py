@@ -123,6 +123,7 @@ def _no_score(scores: Scores) -> Paragraph:
 
 def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
     """Lines of at most ``width`` columns, broken at spaces, unless a word alone is longer."""
+    hang = min(hang, width // 2)  # a narrow terminal still has room for words
     line: list[Piece] = []
     used = 0
     for word in _words(pieces):
