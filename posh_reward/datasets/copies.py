@@ -87,23 +87,20 @@ def build_dataset(
     addresses = {file: _address(work, max_pixels) for work, file in files.items()}
     failures = fetch_images(addresses, max_pixels, quiet=quiet)
     if failures and not skip_broken:
-        raise InputError(_failures_message(failures))
-    there = {work: file for work, file in files.items() if file not in failures}
-    parts = {
-        split: {work: file for work, file in there.items() if work.split == split}
-        for split in SPLITS
-    }
-    if not there:
+        reasons = [(file.stem, why) for file, why in failures.items()]
+        raise InputError(
+            f"{len(failures)} images could not be had: {first_few(reasons)}; run it again to try "
+            "these again, or leave them out with --skip_broken"
+        )
+    splits = {}
+    for split in SPLITS:
+        part = {w: file for w, file in files.items() if w.split == split and file not in failures}
+        if part:
+            where = f"{images}, split {split!r}"
+            splits[split] = without_broken(_dataset(part), where, skip_broken=skip_broken)
+    if not splits:
         raise InputError("no work is left: no row of the tables was chosen")
-    return DatasetDict(
-        {
-            split: without_broken(
-                _dataset(part), f"{images}, split {split!r}", skip_broken=skip_broken
-            )
-            for split, part in parts.items()
-            if part
-        }
-    )
+    return DatasetDict(splits)
 
 
 def save(dataset: DatasetDict, folder: Path) -> None:
@@ -160,12 +157,4 @@ def _dataset(works: Mapping[Artwork, Path]) -> Dataset:
             "object_id": [work.object_id for work in works],
         },
         features=Features(kinds | {"object_id": Value("int64")}),
-    )
-
-
-def _failures_message(failures: Mapping[Path, str]) -> str:
-    reasons = [(file.stem, why) for file, why in failures.items()]
-    return (
-        f"{len(failures)} images could not be had: {first_few(reasons)}; run it again to try these "
-        "again, or leave them out with --skip_broken"
     )

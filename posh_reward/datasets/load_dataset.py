@@ -262,7 +262,11 @@ def _local(path: Path, split: str) -> Dataset:
     try:
         if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
             saved = load_from_disk(str(path))
-            return _pick(saved, path, split) if isinstance(saved, DatasetDict) else saved
+            if not isinstance(saved, DatasetDict):
+                return saved
+            if split not in saved:
+                raise ConfigError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
+            return saved[split]
         if path.is_file():
             return load_dataset("parquet", data_files={split: str(path)}, split=split)
         loaded = load_dataset(str(path), split=split)
@@ -274,12 +278,6 @@ def _local(path: Path, split: str) -> Dataset:
         ) from error
     assert isinstance(loaded, Dataset)
     return loaded
-
-
-def _pick(saved: Mapping[str, Dataset], path: Path, split: str) -> Dataset:
-    if split not in saved:
-        raise ConfigError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
-    return saved[split]
 
 
 def check_name_of_hub(name: str) -> None:

@@ -109,15 +109,12 @@ class MaverickCoref:
             UnresolvedTextError: one text cannot be resolved; the others can, without it.
         """
         with self._lock:
-            return [self._clusters(doc) for doc in docs]
+            return [() if not doc.text.strip() else self._ask(sentences_of(doc)) for doc in docs]
 
     def close(self) -> None:
         """End the process and free its memory; the next text starts another."""
         with self._lock:
             self._stop()
-
-    def _clusters(self, doc: Doc) -> Clusters:
-        return () if doc.text.isspace() or not len(doc) else self._ask(sentences_of(doc))
 
     def _ask(self, sentences: list[list[str]]) -> Clusters:
         """The worker's clusters of one text, which is given up if it crashes two workers."""

@@ -209,23 +209,20 @@ class TransformersModel:
         self._parts = self._loaded = None
 
     def _ready(self) -> PackedModel:
+        checkpoint.require_libraries()
+        from posh_reward.models.packed.packed_model import ready_model
         from posh_reward.models.packed.placement import states_room
 
         if self._loaded is None:
-            self._loaded = self._load()
+            model, tokenizer, images = self._parts or self._from_checkpoint()
+            chat = Chat(tokenizer)
+            self._loaded = ready_model(model, chat, images, self._budget, self._max_pixels)
         loaded = self._loaded
         loaded.weights.bring_back()
         if loaded.is_empty:  # it was asleep: what else is on the card may have changed
             device = loaded.runner.model.device
             loaded.clear(states_room(device, loaded.per_token, self._memory_gb))
         return loaded
-
-    def _load(self) -> PackedModel:
-        checkpoint.require_libraries()
-        from posh_reward.models.packed.packed_model import ready_model
-
-        model, tokenizer, images = self._parts or self._from_checkpoint()
-        return ready_model(model, Chat(tokenizer), images, self._budget, self._max_pixels)
 
     def _from_checkpoint(self) -> ModelParts:
         if self._from_memory:
