@@ -94,7 +94,7 @@ def listing(survey: Survey) -> str:
 
 
 def init(flags: argparse.Namespace) -> int:
-    """Copy what the package ships, and says where it is."""
+    """Copy what the package ships; print where to."""
     for folder in copy_to(Path(flags.folder)):
         print(folder, file=sys.stderr)
     return OK

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -258,10 +259,8 @@ def make_questions(flags: argparse.Namespace) -> int:
         flags.writer, flags.reviewer, flags.entailment, flags.tuples, encoder=flags.encoder,
         taboo=taboo, store=flags.store,
     )  # fmt: skip
-    try:
+    with closing(maker):
         rows = make_pairs(maker, flags.input, flags.output, settings)
-    finally:
-        maker.close()
     if not flags.quiet:
         print(f"{made_summary(rows)}\n{maker.signature}", file=sys.stderr)
     return UNSCORED if any(row["failure"] for row in rows) else OK
@@ -281,13 +280,11 @@ def verify_prove(flags: argparse.Namespace) -> int:
 
     verifier = PairVerifier(flags.tuples, store=flags.store)
     settings = table_settings(flags, _columns(flags, *PAIR_TEXTS))
-    try:
-        verified = verify_pairs(verifier, flags.input, flags.output, settings)
-    finally:
-        verifier.close()
+    with closing(verifier):
+        counts = verify_pairs(verifier, flags.input, flags.output, settings)
     if not flags.quiet:
-        print(f"{verified}\n{verifier.signature}", file=sys.stderr)
-    return UNSCORED if verified.failures else OK
+        print(f"{counts}\n{verifier.signature}", file=sys.stderr)
+    return UNSCORED if counts.failures else OK
 
 
 def score_prove(flags: argparse.Namespace) -> int:

@@ -62,14 +62,14 @@ def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int 
     )
 
 
-def _text(scores: Scores, side: Direction, what: str, color: bool) -> list[Paragraph]:
-    marked = [piece for stretch in stretches(scores, side) for piece in _mark(stretch, color)]
+def _text(scores: Scores, direction: Direction, what: str, color: bool) -> list[Paragraph]:
+    marked = [piece for stretch in stretches(scores, direction) for piece in _mark(stretch, color)]
     lines: list[list[Piece]] = [[("  ", "")]]
     for text, code in marked:
         first, *rest = text.split("\n")
         lines[-1].append((first, code))
         lines += [[("  ", ""), (line, code)] for line in rest]
-    return [(0, [(TITLES[side], BOLD), (f", {what}", DIM)]), *((2, line) for line in lines)]
+    return [(0, [(TITLES[direction], BOLD), (f", {what}", DIM)]), *((2, line) for line in lines)]
 
 
 def _mark(stretch: Stretch, color: bool) -> list[Piece]:
