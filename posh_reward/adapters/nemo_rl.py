@@ -24,7 +24,7 @@ with framework("nemo-rl (from git, with ray)"):
 
 
 class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
-    """Rewards the assistant's turns of each conversation.
+    """An environment that rewards the assistant's turns of each conversation.
 
     Args:
         cfg: the environment's settings: ``reward``, as for ``reward_of``.

@@ -84,7 +84,7 @@ class CallCost:
 
 
 class FailureLimit:
-    """Gives up on a judge after many calls in a row in which most completions had no score.
+    """The limit of calls in a row in which most completions had no score: the judge is given up.
 
     Most, not all: with a judge that answers one question in twenty, a run would train to its end
     on the few completions that it happened to get through.

@@ -20,7 +20,7 @@ scripts do for the others."""
 
 
 class StopSignals:
-    """Notes the first of ``SIGNALS`` between ``listen`` and ``unlisten``, in a main thread only."""
+    """The first of ``SIGNALS`` between ``listen`` and ``unlisten``, in a main thread only."""
 
     def __init__(self) -> None:
         self.first: str | None = None

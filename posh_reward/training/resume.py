@@ -90,7 +90,7 @@ def _is_not_about_names(record: logging.LogRecord) -> bool:
 
 
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
-    """Refuses a run that was resumed from a checkpoint without the checkpoint's weights.
+    """A refusal of runs that were resumed from a checkpoint without the checkpoint's weights.
 
     For any script: ``trainer.add_callback(RefuseLostWeights())``. Where the names in a checkpoint
     are not the model's, transformers only warns; it goes on at the checkpoint's step, with its

@@ -1,4 +1,4 @@
-"""Makes vLLM generate from exactly the prompts that TRL trains on.
+"""Rollouts of vLLM from exactly the prompts that TRL trains on.
 
 TRL 1.16 has two silent defects with images, which are corrected here:
 

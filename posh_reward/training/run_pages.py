@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 class CompletionPages:
-    """Writes pages about the batches that a trainer is told of.
+    """Pages about the batches that a trainer reports.
 
     A page that cannot be written is a warning: it must not end a run.
 

@@ -1,4 +1,4 @@
-"""Stops a run early: all ranks after the same step, with a checkpoint.
+"""Early stops: of all ranks after the same step, with a checkpoint.
 
 A run stops when a reward gets no more scores, when a signal asks for it (SIGTERM, SIGUSR1), and
 when its Slurm job is about to end. In the last two cases nothing is wrong: the script ends with
@@ -58,7 +58,7 @@ class StoppableReward(Protocol):
 
 
 class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
-    """Ends training after the running step once one rank has a reason to.
+    """An end of training after the running step, once one rank has a reason to.
 
     A rank that stopped alone would leave the others waiting in their next collective, and lose the
     steps since the last checkpoint. So the ranks agree after each step: if one has to stop, all

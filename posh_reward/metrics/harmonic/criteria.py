@@ -58,7 +58,7 @@ class HarmonicItem:
 
 
 def check_task(task: str) -> Task:
-    """Returns ``task`` if it is one.
+    """Return ``task`` if it is one.
 
     Raises:
         InputError: it is not; the message lists those there are.
@@ -69,7 +69,7 @@ def check_task(task: str) -> Task:
 
 
 def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
-    """Returns ``criteria`` if they can be asked.
+    """Return ``criteria`` if they can be asked.
 
     Raises:
         InputError: there are none, one is unknown, or one comes twice.

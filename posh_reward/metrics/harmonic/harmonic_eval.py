@@ -178,7 +178,7 @@ class HarmonicEval:
         *,
         questions: Sequence[str | None] | None = None,
     ) -> list[HarmonicScores]:
-        """Scores each text about its image, in order.
+        """Score each text about its image, in order.
 
         A text that cannot be scored has a ``failure`` and no overall score; it never touches its
         neighbours. What was judged before one criterion failed is kept in ``criteria``. Equal

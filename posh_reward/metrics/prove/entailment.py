@@ -1,4 +1,4 @@
-"""Does the image show it? The paper's p(I |= t') (eq. 2), by a model that sees."""
+"""Probability that an image shows a tuple: the paper's p(I |= t') (eq. 2), by a model that sees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABELS = ("no", "yes")
 
 
 class Entailment:
-    """Asks a model whether images show what is said of them.
+    """A model's answers to whether images show what is said of them.
 
     The paper uses OFA, fine-tuned for visual entailment; here it is the probability of "yes" as
     opposed to "no" by any model that sees.
@@ -72,7 +72,7 @@ def entailment_of(
 def check_given(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
-    """Checks what there is for each image.
+    """Check that images and texts fit each other.
 
     Raises:
         InputError: the lists differ in length, one is a bare string, or there are images without

@@ -55,7 +55,7 @@ NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask a
 
 
 class PairMaker:
-    """Makes verified questions with answers from captions.
+    """A maker of verified questions with answers, from captions.
 
     Args:
         writer: the model that writes questions, answers and programs (the paper: GPT-4o); a name,
@@ -161,7 +161,7 @@ class PairMaker:
         ]
 
     def close(self) -> None:
-        """Ends the process that runs programs."""
+        """End the process that runs programs."""
         self.programs.close()
 
     def _drafted(
@@ -190,7 +190,7 @@ class PairMaker:
 
 
 class PairVerifier:
-    """Verifies pairs once more by their programs, and asks no model: the authors', or edited ones.
+    """A check of pairs, such as the authors' or edited ones, by their programs, without a model.
 
     Args:
         tuples: "graph" for our scene graphs, or a model that reads captions into tuples.

@@ -104,7 +104,7 @@ class Prove:
         *,
         graphs: Mapping[str, Sequence[object]] | None = None,
     ) -> list[ProveScores]:
-        """Scores each response, in order; one that cannot be scored never touches the others.
+        """Score each response, in order; one that cannot be scored never touches the others.
 
         Args:
             responses: what the model under test replied.

@@ -72,7 +72,7 @@ class QuestionCandidate:
 
 
 def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
-    """Asks for questions about one image."""
+    """The prompt that asks for questions about one image."""
     scene = json.dumps(nodes, ensure_ascii=False)
     values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
     return prompt_of("write", values)

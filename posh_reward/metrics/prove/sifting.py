@@ -179,7 +179,7 @@ def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPai
 
 
 def _varying(pairs: Sequence[QuestionPair], other: Nodes, confined: Confined) -> list[QuestionPair]:
-    """Drops pairs whose programs find the same in another graph: they do not verify anything."""
+    """Drop pairs whose programs find the same in another graph: they do not verify anything."""
     left = [pair.program for pair in pairs if pair.dropped is None]
     results = iter(run_programs(confined, left, other))
     return [pair if pair.dropped else _varied(pair, next(results), other) for pair in pairs]
@@ -203,7 +203,7 @@ def _of_program(failure: Failure) -> Drop:
 
 
 def worded(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
-    """Drops pairs with unwanted words, and those whose answer adds none to the question."""
+    """Drop pairs with unwanted words, and those whose answer adds none to the question."""
     return [pair if pair.dropped else _worded(pair, taboo) for pair in pairs]
 
 
@@ -217,7 +217,7 @@ def _worded(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
 
 
 def reviewed(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
-    """Drops what a model finds trivial, incomplete or unnatural."""
+    """Drop what a model finds trivial, incomplete or unnatural."""
     left = [pair for pair in pairs if pair.dropped is None]
     prompts = [prompt_of("review", {"question": p.question, "answer": p.answer}) for p in left]
     verdicts = iter(verdicts_of(asker, prompts, tuple(REVIEW)))
@@ -235,7 +235,7 @@ def _reviewed(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
 def entailed(
     pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[QuestionPair]:
-    """Drops what the image does not show.
+    """Drop what the image does not show.
 
     Args:
         pairs: candidates.
@@ -260,7 +260,7 @@ def _entailed(pair: QuestionPair, result: float | Failure) -> QuestionPair:
 
 
 def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> list[QuestionPair]:
-    """Drops pairs about one image that are the same as an earlier kept one (after SemDeDup)."""
+    """Drop pairs about one image that are the same as an earlier kept one (after SemDeDup)."""
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
     vectors = unit_vectors(encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left])
     similar = vectors @ vectors.T if left else vectors

@@ -28,7 +28,7 @@ LONGEST_PART = 200
 
 
 class TupleSource(Protocol):
-    """Reads tuples out of texts."""
+    """A reader of tuples out of texts."""
 
     @property
     def fields(self) -> dict[str, str]:

@@ -93,7 +93,7 @@ class RubricJudge:
         references: Sequence[str | None],
         questions: Sequence[str | None] | None = None,
     ) -> list[RubricScores]:
-        """Judges each text against its reference, in order.
+        """Judge each text against its reference, in order.
 
         A text that cannot be judged has a ``failure`` and no points; it never touches its
         neighbours. A reply that cannot be used is asked for once more, with what is wrong with it.

@@ -27,7 +27,7 @@ ABSENT = Verdict(distribution(0.0, len(LABELS)))
 
 
 class Cascade:
-    """Puts to ``judge`` only what the embedded judge cannot settle.
+    """A judge that asks another one only what the embedded judge cannot settle.
 
     Settled as explicit: what the text says in the same words and the embedded judge grades at
     least ``high``. Settled as absent: an entity of which the text has no word, and which the
@@ -93,16 +93,16 @@ class Cascade:
         return self.judge.rewrite(questions)
 
     def sleep(self) -> None:
-        """Puts both to sleep."""
+        """Put both to sleep."""
         self._embedded.sleep()
         self.judge.sleep()
 
     def wake(self) -> None:
-        """Wakes the other judge."""
+        """Wake the other judge."""
         self.judge.wake()
 
     def close(self) -> None:
-        """Closes both."""
+        """Close both."""
         self._embedded.close()
         self.judge.close()
 

@@ -27,7 +27,7 @@ def shared_words(question: Question) -> float:
 
 
 class FakeJudge(Recorder):
-    """Grades by ``grader``, and records every question.
+    """A judge that grades by ``grader``, and records every question.
 
     Args:
         grader: a pure function of the question; by default the share of words found.
@@ -53,7 +53,7 @@ class FakeJudge(Recorder):
         return verdicts
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """Puts "the" before each phrase."""
+        """Put "the" before each phrase."""
         self.usage.rewrites += len(phrases)
         return [Reply(f"the {phrase.text}".replace('"', "")) for phrase in phrases]
 

@@ -11,7 +11,7 @@ from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
 
 class Witness(Protocol):
-    """Answers questions about images, as a judge that sees does, or one that knows the drawing.
+    """A source of answers about images: a judge that sees, or one that knows the drawing.
 
     A question that the image does not settle is a failure of kind ``reply``, never a guess.
     """
@@ -44,7 +44,7 @@ class Witness(Protocol):
 
 
 class Judge(Witness, Protocol):
-    """Answers questions about descriptions. One bad request never spoils its neighbours."""
+    """A source of answers about descriptions. One bad request never spoils its neighbours."""
 
     def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         """A fluent noun phrase for each raw identifier, in order."""

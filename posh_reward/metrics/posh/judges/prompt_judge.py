@@ -16,7 +16,7 @@ REWRITE_TOKENS = 20
 
 
 class PromptJudge:
-    """Renders POSH's questions to prompts, and puts them to a model; one that sees is a witness.
+    """A judge that puts POSH's questions to a model, as prompts; one that sees is a witness.
 
     Args:
         model: answers the prompts.
@@ -63,13 +63,13 @@ class PromptJudge:
         return self._asker.write(prompts, REWRITE_TOKENS)
 
     def sleep(self) -> None:
-        """Puts the model to sleep."""
+        """Put the model to sleep."""
         self.model.sleep()
 
     def wake(self) -> None:
-        """Wakes the model."""
+        """Wake the model."""
         self.model.wake()
 
     def close(self) -> None:
-        """Closes the model."""
+        """Close the model."""
         self.model.close()

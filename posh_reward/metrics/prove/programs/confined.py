@@ -48,7 +48,7 @@ class ProgramResult:
 
 
 class Confined:
-    """Runs programs in a process of its own, one after the other, each with its own bounds.
+    """A process of its own for programs, one after the other, each with its own bounds.
 
     The process starts when first needed. It is left out of pickles. This layer does not look at
     what a program says: ``run_programs`` does, and should be used.
@@ -97,7 +97,7 @@ class Confined:
         return failure
 
     def close(self) -> None:
-        """Ends the process; the next program starts another."""
+        """End the process; the next program starts another."""
         with self._lock:
             self._stop()
 

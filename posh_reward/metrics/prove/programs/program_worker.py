@@ -62,7 +62,7 @@ class Bounds(NamedTuple):
 
 
 def main() -> None:
-    """Answers until stdin ends."""
+    """Answer until stdin ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--patience", type=float, required=True)
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def claim_stdout() -> IO[str]:
-    """Reserves stdout for the protocol."""
+    """Reserve stdout for the protocol."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
@@ -111,7 +111,7 @@ def run_in_fork(request: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
 
 
 def confine(writing: int, bounds: Bounds) -> None:
-    """Keeps of the worker's files only the pipe, as number 0, and sets all bounds."""
+    """Keep of the worker's files only the pipe, as number 0, and set all bounds."""
     os.dup2(writing, 0)
     os.closerange(1, 256)
     sys.setrecursionlimit(RECURSION)
@@ -125,7 +125,7 @@ def confine(writing: int, bounds: Bounds) -> None:
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Runs the program and writes its value, or its error, without a traceback."""
+    """Run the program and write its value, or its error, without a traceback."""
     try:
         message = {"value": plain(run(request["program"], request["nodes"]))}
     except BaseException as error:

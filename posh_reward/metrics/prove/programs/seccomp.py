@@ -45,7 +45,7 @@ def supported() -> bool:
 
 
 def seal() -> bool:
-    """Applies the filter; whether that worked. Nothing can take it off again."""
+    """Apply the filter, which nothing can take off again; True if that worked."""
     if not supported():
         return False
     machine = platform.machine()

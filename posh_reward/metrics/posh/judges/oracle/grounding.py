@@ -33,7 +33,7 @@ class Grounding:
 
 
 def ground(source: Description, things: Sequence[Thing]) -> Grounding:
-    """Assigns things to entities: the figures first, then what agrees best."""
+    """Assign things to entities: the figures first, then what agrees best."""
     sentences = _slots(source.tokens)
     entities = source.graph.entities
     nouns = [_noun(source, entity) for entity in range(len(entities))]
