@@ -21,7 +21,8 @@ from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.models.tiny_vl import seeing_model, seeing_tokenizer
 
 NAMED: dict[type, dict[str, tuple[object, object]]] = {
-    EmbeddedJudge: {},
+    # Digests of both are in the name: tests/metrics/posh/test_affinity.py.
+    EmbeddedJudge: {"encoder": (None, None), "weights": (None, None)},
     Cascade: {
         "judge": (FakeJudge(name="a"), FakeJudge(name="b")),
         "low": (1.5, 2.0),
