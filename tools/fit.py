@@ -20,7 +20,7 @@ from posh_reward.training.fit.memory import CARD, disk_size, machine_memory, pha
 from posh_reward.training.run_check import RunCheck, check, check_run
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = ("recipes/dapo_posh.py", "recipes/sft.py")
+RECIPES = ("recipes/dapo_posh.py", "recipes/sft.py", "recipes/distill_judge.py")
 HEADER = """\
 | configuration | cards | generate | judge | train | a machine's memory | disk |
 |---|---|---|---|---|---|---|"""
@@ -84,7 +84,7 @@ def row(config: Path, check: RunCheck) -> str:
 
 def shipped() -> list[Path]:
     """Configurations of recipes for real models."""
-    folders = (ROOT / "configs" / name for name in ("sft", "dapo"))
+    folders = (ROOT / "configs" / name for name in ("sft", "dapo", "distill"))
     return sorted(path for folder in folders for path in folder.glob("*.yaml"))
 
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "report": ("report_command:add_report", "write a page about scores"),
     "agreement": ("agreement_flags:add_agreement", "measure agreement with people"),
     "calibrate": ("calibrate:add_calibrate", "fit weights to people's judgments"),
+    "judges": ("judge_commands:add_judges", "compare judges, collect their answers"),
     "packets": ("packets:add_packets", "let people compare models, blind"),
     "prove": ("sibling_commands:add_prove", "make questions about images, score responses"),
     "harmonic": ("sibling_commands:add_harmonic", "score texts about images, no references"),
@@ -126,7 +127,6 @@ def _run(argv: Sequence[str] | None) -> int:
         words = sys.argv[1:] if argv is None else argv
         flags = command_line(words).parse_args(words)
         status: int = flags.command(flags)
-    # Flushed here, where errors get their exit status, not by the interpreter at its end.
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()

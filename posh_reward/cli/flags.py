@@ -167,8 +167,6 @@ def write_text(text: str) -> None:
     Raises:
         OSError: it is closed, or cannot be written.
     """
-    # Bytes, past Python's text layer: it would raise at the first character that a terminal's
-    # encoding lacks.
     output = standard_output()
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 

@@ -111,7 +111,6 @@ def save(dataset: DatasetDict, folder: Path) -> None:
     """
     if folder.exists():
         raise InputError(f"{folder} is there already: name another folder, or move it")
-    # A folder appears under its name only when it is whole: a kill leaves a ``.part``.
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     dataset.save_to_disk(part)

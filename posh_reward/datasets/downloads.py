@@ -129,7 +129,6 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
                 return None, f"the server answered {response.status_code}", later
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 return None, "the server compressed the image, which is not accepted", False
-            # Raw, so that no compressed body unpacks here; counted before anything is decoded.
             for piece in response.iter_raw():
                 content += piece
                 if len(content) > MOST_BYTES:

@@ -77,7 +77,6 @@ def with_other_images(dataset: Dataset) -> Dataset:
     from datasets import concatenate_datasets
 
     rows = len(dataset)
-    # Shifted by one rather than shuffled: no row keeps its image.
     others = dataset.select([(row + 1) % rows for row in range(rows)]).select_columns(["image"])
     return concatenate_datasets([dataset.remove_columns(["image"]), others], axis=1)
 

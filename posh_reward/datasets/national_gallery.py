@@ -62,7 +62,6 @@ class Artwork:
     @property
     def split(self) -> str:
         """train, validation or test; it depends on the work alone, so a later table keeps it."""
-        # Not drawn at random: rows that are added later must not move works between splits.
         digest = hashlib.sha256(str(self.object_id).encode()).digest()
         place = int.from_bytes(digest[:8], "big") / 2**64
         for name, share in SPLITS.items():
@@ -115,7 +114,6 @@ def select(
         if why is not None or work is None:
             selection.left_out[why or "incomplete"] += 1
             continue
-        # The gallery's first view of a work; the uuid only makes equal ones definite.
         rank = _sequence(row["sequence"]), work.uuid
         if work.object_id in best:
             selection.left_out["another image of the same work"] += 1

@@ -133,8 +133,7 @@ class Reader:
                 return [describe(doc, clusters, mended=self._mended) for doc, clusters in pairs]
         except (PoshError, MemoryError):
             raise
-        # A library failed on one of the texts: one by one, so that the others are spared.
-        except Exception as error:
+        except Exception as error:  # a library failed on one of the texts: spare the others
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
             return [description for text in texts for description in self._describe([text])]

@@ -151,8 +151,6 @@ def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tupl
             f"the tokenizer of {tokenizer.name_or_path or 'this model'} has no chat template: "
             "choose an instruction-tuned model"
         )
-    # Rendered once around a mark, and cut there: a description is then tokenised by itself, and the
-    # text of a special token in it stays text.
     parts = [*({"type": "image"} for _ in range(images)), {"type": "text", "text": MARK}]
     rendered = tokenizer.apply_chat_template(
         [{"role": "user", "content": parts if images else MARK}],

@@ -119,8 +119,6 @@ def embedded(texts: Sequence[str]) -> Floats:
     It sees that "red dress" and "the dresses are red" share two words. It does not know that a
     frock is a dress, that crimson is a red, or that "no hat" is not a hat.
     """
-    # Feature hashing with signs: a feature touches few of many dimensions, so two unrelated ones
-    # hardly meet, and where they do, their signs cancel on average. No vocabulary has to be kept.
     vectors = np.zeros((len(texts), DIMENSIONS))
     for row, text in zip(vectors, texts, strict=True):
         for feature, weight in features(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -23,11 +24,22 @@ SHIPPED = ("transformers", "vllm")
 be shipped."""
 
 
+OWN_FOLDER = "."
+"""The ``model`` of settings that stand in the model's own folder, as a distilled judge's do."""
+
+
 def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
-    """``settings_of``, with the shipped ones for a language model's name on its own."""
+    """``settings_of``, with the shipped ones for a language model's name on its own.
+
+    ``model: .`` in a settings file is the folder of that file, which may be moved as a whole; other
+    paths are relative to the working folder.
+    """
     if isinstance(which, str) and which in SHIPPED:
         return read_settings(shipped(f"configs/judge/{which}.yaml"))
-    return settings_of(which, names, what)
+    settings = settings_of(which, names, what)
+    if settings.get("model") == OWN_FOLDER and isinstance(which, str):
+        settings["model"] = str(Path(which).resolve().parent)
+    return settings
 
 
 def model_of(which: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:

@@ -105,7 +105,7 @@ def check_run(
     get_quantization_config(model)
     metric = metric_of(script)
     check_oracle(metric.get("witness"), script.dataset_name)
-    if Path(script.dataset_name).exists():
+    if Path(script.dataset_name).exists() and hasattr(script, "reference_column"):
         split = script.dataset_train_split
         check_local_columns(Path(script.dataset_name), split, script.reference_column)
     missing = (*missing_packages(args, model, metric, there), *_unasked_witness(script, metric))
@@ -159,6 +159,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(result.script).items())}"
     rows = args.per_device_train_batch_size * there.processes * args.gradient_accumulation_steps
     unit = "completions" if hasattr(args, "num_generations") else "images"
+    unit = "trees of up to 8 prompts" if hasattr(result.script, "max_prompt_tokens") else unit
     length = (
         f"{args.max_steps} steps" if args.max_steps > 0 else f"{args.num_train_epochs:g} epochs"
     )

@@ -24,6 +24,7 @@ SPREADS = {
 }
 """Keys of ``runs.spreads`` -> heads of columns."""
 
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, which the colour-blind tell apart."""
 MARKERS = "osD^"
@@ -81,13 +82,14 @@ def over_seeds(arm: Arm, axis: str) -> str:
     return f"{fmean(means):+.3f}{among}"
 
 
-def by_run(rows: Sequence[Row]) -> Table:
+def by_run(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the SFT model on the same images."""
-    names = noted(rows)
+    rows_ = list(rows)
+    names = noted(rows_)
     lines = [
         [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in names),
          f"{row['words']:.1f}"]
-        for arm in arms(rows) for row in arm.rows
+        for arm in arms(rows_) for row in arm.rows
     ]  # fmt: skip
     return Table(["reward", "seed", *names, "words"], lines)
 
@@ -107,13 +109,14 @@ def in_words(interval: Interval) -> str:
     return f"**{interval}**" if interval.excludes_zero else str(interval)
 
 
-def against_f1(rows: Sequence[Row]) -> Table:
+def against_f1(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the run on f1 that has the same seed and data."""
-    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in rows if is_f1(row)}
-    names = noted(rows)
+    rows_ = list(rows)
+    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in rows_ if is_f1(row)}
+    names = noted(rows_)
     lines = [
         [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in names)]
-        for arm in arms(row for row in rows if not is_f1(row))
+        for arm in arms(row for row in rows_ if not is_f1(row))
         for row in arm.rows
         if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
     ]
@@ -150,10 +153,10 @@ def plot_spreads(rows: Iterable[Row], path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    all_arms = [arm for arm in arms(rows) if ":" not in arm.reward]
-    figure = Figure(figsize=(3.6 * len(all_arms), 3), layout="constrained")
-    panels = figure.subplots(1, len(all_arms), sharey=True, squeeze=False)[0]
-    for panel, arm in zip(panels, all_arms, strict=True):
+    arms_ = [arm for arm in arms(rows) if ":" not in arm.reward]
+    figure = Figure(figsize=(3.6 * len(arms_), 3), layout="constrained")
+    panels = figure.subplots(1, len(arms_), sharey=True, squeeze=False)[0]
+    for panel, arm in zip(panels, arms_, strict=True):
         for axis in ("precision", "recall"):
             seeds = (row["spreads"][axis] for row in arm.rows)
             means = [fmean(values) for values in zip(*seeds, strict=True)]
@@ -169,11 +172,11 @@ def plot_gains(rows: Iterable[Row], path: Path) -> None:
     """Gains of each run, mistakes over omissions: a point a run, a colour a reward."""
     from matplotlib.figure import Figure
 
-    all_arms = arms(rows)
+    arms_ = arms(rows)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     panel = figure.subplots()
     panel.axhline(0, color="#8c959f", linewidth=0.8)
-    for place, arm in enumerate(all_arms):
+    for place, arm in enumerate(arms_):
         mistakes, omissions, _ = ([r["gains"][axis]["mean"] for r in arm.rows] for axis in AXES)
         panel.scatter(omissions, mistakes, color=COLOURS[place % len(COLOURS)], s=36,
                       marker=MARKERS[place // len(COLOURS)],

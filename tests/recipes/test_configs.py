@@ -22,7 +22,7 @@ from tools.fit import settings_of
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EVERY = sorted(path for path in CONFIGS.rglob("*") if path.suffix in (".yaml", ".yml", ".json"))
-TRAINING = [path for path in EVERY if path.parent.name in ("sft", "dapo", "smoke")]
+TRAINING = [path for path in EVERY if path.parent.name in ("sft", "dapo", "distill", "smoke")]
 ACCELERATE = sorted((CONFIGS / "accelerate").glob("*.yaml"))
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
@@ -38,7 +38,7 @@ def launch_line(path: Path) -> str:
 
 def test_every_configuration_is_loaded_by_a_test() -> None:
     by_folder = {path.parent.name for path in EVERY}
-    assert by_folder == {"accelerate", "dapo", "judge", "metric", "sft", "smoke"}
+    assert by_folder == {"accelerate", "dapo", "distill", "judge", "metric", "sft", "smoke"}
 
 
 @pytest.mark.parametrize("path", EVERY, ids=name)
@@ -75,7 +75,8 @@ def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyP
     if path.parent.name != "smoke":
         args = found.args
         rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
-        assert rows * found.there.processes == 64, "the paper's batch"
+        if path.parent.name != "distill":
+            assert rows * found.there.processes == 64, "the paper's batch"
         assert found.run is not None
         assert fits(found.run)
 

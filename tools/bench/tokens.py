@@ -106,7 +106,7 @@ def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool 
 
 
 def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict[str, float]:
-    """Ask in our way, with the same answers, and compare."""
+    """Ask in our way, gets the same answers, and compares."""
     model = release.model(preset)
     judge = PromptJudge(model, preset)
     mended = PRESET[preset].mended

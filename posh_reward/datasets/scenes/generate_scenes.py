@@ -100,8 +100,6 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
     rng = random.Random(f"{seed}/{split}")
     contents: set[Slots] = set()
     while len(contents) < count:
-        # Drawn and thrown away until one fits: the stream of draws, and so each scene, does not
-        # depend on how many are wanted.
         slots = _slots(rng, plain)
         if slots in contents or split_of(slots) != split:
             continue

@@ -115,7 +115,6 @@ def same_name(mention: Mention, referent: Referent) -> bool:
 
 def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
     """Return the latest referent that the noun is another word for."""
-    # By the latest mention, not by the first: "the tree" is the oak that was just spoken of.
     recent = discourse.referents[-SYNONYMS:]
     for referent in sorted(recent, key=lambda r: r.last.head, reverse=True):
         if not compatible(mention, referent):
@@ -261,7 +260,6 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
     verb = governing_verb(words, token)
     if verb is None:
         return sentence_subject(discourse, words.sentence[token])
-    # Up through clauses that leave their subject out: "the man sits, *reading* to himself".
     for _ in range(6):
         if verb is None:
             return None

@@ -53,8 +53,6 @@ class Referent:
 
     def salience(self, sentence: int) -> float:
         """Prominence in a sentence; a group has at least 0.9 times its least prominent member's."""
-        # Nothing is updated while a referent is not mentioned: the decay since then is computed
-        # when somebody asks.
         own = (self.weight + self.boost) * FADING ** (sentence - self.sentence)
         if not 2 <= len(self.members) <= LARGEST_GROUP:
             return own

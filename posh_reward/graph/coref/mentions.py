@@ -93,8 +93,6 @@ def side_after(words: Words, token: int) -> bool:
 
 def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
     """Words that describe the noun, {"small", "black"}, and a quoted one after it."""
-    # Only what sets a thing apart from others of its kind: "the old man" is not "a man", but "the
-    # whole man" is (class ``generic`` of the lexicon).
     first = chunk.start if chunk.possessor is None else chunk.possessor + 1
     inside = (i for i in range(first, chunk.head))
     texts = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
@@ -329,9 +327,7 @@ def mark_inner(mentions: list[Mention]) -> list[Mention]:
 
 def coordinations(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
     """Indices of the phrases of each coordination; ``ends`` are their last tokens."""
-    # A run is a series of phrases with only ", and" between; it is a group if it has an "and", as
-    # "the man, the king" may be one person twice.
-    groups, run = [], [0] if chunks else []
+    groups, run = [], [0] if chunks else []  # a run: phrases with only ", and" between
     for index in range(1, len(chunks) + 1):
         if index < len(chunks) and continues(words, chunks, ends, run, index):
             run.append(index)

@@ -22,8 +22,15 @@ from posh_reward.metrics.posh.aggregate import (
     witness_figures,
 )
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, check_supported, examine
-from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.judge import Judge, Witness, one_model, pace_of, who_wakes
+from posh_reward.metrics.posh.judges.judge import (
+    Judge,
+    Witness,
+    base_judge,
+    one_model,
+    pace_of,
+    stages,
+    who_wakes,
+)
 from posh_reward.metrics.posh.judges.load_judge import check_asks_alike, load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, patient_collector, run_together
@@ -157,10 +164,12 @@ class PoSh:
         )
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
-        base = self.judge.judge if isinstance(self.judge, Cascade) else self.judge
+        base = base_judge(self.judge)
         self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
         self._supported = check_supported(supported)
-        prompted = [each for each in (base, self.witness) if isinstance(each, PromptJudge)]
+        prompted = [
+            each for each in (*stages(self.judge), self.witness) if isinstance(each, PromptJudge)
+        ]
         self._prompted = bool(prompted)
         for each in prompted:
             check_asks_alike(each, preset, self.store)

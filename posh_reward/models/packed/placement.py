@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,14 +101,21 @@ def check_packing(model: PreTrainedModel, chat: Chat) -> int:
         JudgeError: the model gives other answers: it does not attend as packing needs it to.
     """
     prompts = [TextTokens.of(ids, shared) for ids, shared in chat.split(SAMPLE)]
-    with checking(model, "answer packed prompts") as unfit:
+    try:
         plain = torch.cat([_plain(model, prompt.ids) for prompt in prompts])
         packed, states = _packed(model, *prompts)
-        layers = model.config.get_text_config().num_hidden_layers
-        if states.layers != layers:
-            raise unfit(f"{states.layers} of its {layers} layers use the common attention")
-        if not alike(packed, plain):
-            raise unfit("its answers differ")
+        alike = bool((packed - plain).square().mean().sqrt() <= TOLERANCE * plain.std())
+    except JudgeError:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        raise _unfit(model, f"{type(error).__name__}: {error}") from error
+    layers = model.config.get_text_config().num_hidden_layers
+    if states.layers != layers:
+        raise _unfit(model, f"{states.layers} of its {layers} layers use the common attention")
+    if not alike:  # also if they are NaN
+        raise _unfit(model, "its answers differ")
     return states.bytes_per_slot
 
 
@@ -135,37 +140,11 @@ def _packed(
     pack = Pack(rows, states, model.device)
     with packed_attention(model):
         logits = pack.run(model)
-    return logits, states
+    return logits.float(), states
 
 
-@contextmanager
-def checking(model: PreTrainedModel, task: str) -> Iterator[Callable[[str], JudgeError]]:
-    """Give the maker of the error for an unfit model; other errors of this context become one.
-
-    Args:
-        model: whose answers are compared with its plain ones.
-        task: what it may not be fit for: "answer packed prompts".
-
-    Raises:
-        JudgeError: memory is short, or the model cannot be called in this way.
-    """
-
-    def unfit(why: str) -> JudgeError:
-        return JudgeError(
-            f"{type(model).__name__} cannot {task} ({why}): serve it with vLLM and use the judge "
-            "'server'"
-        )
-
-    try:
-        yield unfit
-    except torch.OutOfMemoryError as error:
-        raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
-    except JudgeError:
-        raise
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
-        raise unfit(f"{type(error).__name__}: {error}") from error
-
-
-def alike(logits: torch.Tensor, plain: torch.Tensor) -> bool:
-    """True if logits differ from plain ones by rounding only; False if they are NaN."""
-    return bool((logits.float() - plain).square().mean().sqrt() <= TOLERANCE * plain.std())
+def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
+    return JudgeError(
+        f"{type(model).__name__} cannot answer packed prompts ({why}): serve it with vLLM and use "
+        "the judge 'server'"
+    )

@@ -32,12 +32,12 @@ class TextTokens:
 
     @staticmethod
     def of(ids: Sequence[int], shared: int) -> TextTokens:
-        """The prompt of these token ids."""
+        """From token ids."""
         return TextTokens(np.asarray(ids, TOKEN).tobytes(), shared)
 
     @property
     def ids(self) -> Ints:
-        """(tokens,) token ids."""
+        """The token ids."""
         return np.frombuffer(self.key, TOKEN).astype(np.int64)
 
     def __len__(self) -> int:

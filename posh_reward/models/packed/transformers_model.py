@@ -167,7 +167,6 @@ class TransformersModel:
         unreadable = no_token(labels, tokens)
         if unreadable is not None:
             return [Verdict(None, unreadable)] * len(prompts)
-        # One gather for all labels' tokens, on the device; a label may have several.
         flat = list(chain.from_iterable(tokens))
         top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)

@@ -304,12 +304,7 @@ class ServerModel:
             if self.sees:
                 content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content
-                try:
-                    await batch.ask(0, self._body(content, how))
-                except ExchangeError as error:
-                    return ExchangeError(
-                        startup.NO_SIGHT, error.detail or error.reason, error.status
-                    )
+                await startup.check_sight(batch.ask(0, self._body(content, how)))
         except ExchangeError as error:
             # A scale without tokens fails its own judgments only.
             return None if error.reason == startup.NO_TOKEN else error

@@ -56,8 +56,6 @@ class SpecialTokens:
         if len(self._special) > REMEMBERED:
             self._special.clear()
         strings = dict.fromkeys(each for text in texts for each in bracketed(text))
-        # The server's own tokenizer is asked, one string a line: a special token comes back whole,
-        # anything else in pieces.
         for some in _portions([each for each in strings if each not in self._special]):
             body = {
                 "model": self._model,

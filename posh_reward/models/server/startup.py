@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from posh_reward.errors import JudgeError, MissingDependencyError
 from posh_reward.models.labels import LabelReading
@@ -113,6 +113,18 @@ def image_probe() -> Prompt:
     image = image_of(Image.new("RGB", (64, 64), "white"))
     assert isinstance(image, PromptImage)
     return Prompt("", PROBE, (image,))
+
+
+async def check_sight(answer: Awaitable[object]) -> None:
+    """Check that a question about an image is answered.
+
+    Raises:
+        ExchangeError: it is not.
+    """
+    try:
+        await answer
+    except ExchangeError as error:
+        raise ExchangeError(NO_SIGHT, error.detail or error.reason, error.status) from None
 
 
 async def label_tokens(

@@ -81,9 +81,6 @@ class ImageEncoder:
             counts = [self.sizes.tokens(*size_of(prompt_image)) for prompt_image in prompt.images]
         except InputError as error:
             return image_failure(error)
-        # A template has one placeholder for an image, the model one token for each square of it.
-        # All up to the last image is one stem: rotary positions after an image depend on its shape,
-        # so no text between two images can be computed apart from them.
         end = places[-1] + 1
         stem = self._one(tuple(expand(ids[:end], self.placeholder, counts)))
         prefix = self._one(tuple(ids[end:shared]))

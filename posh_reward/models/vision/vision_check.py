@@ -10,7 +10,7 @@ from PIL import Image
 from posh_reward.errors import JudgeError
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
-from posh_reward.models.packed.placement import alike, checking
+from posh_reward.models.packed.placement import TOLERANCE
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.vision.image_runner import ImageRunner
 from posh_reward.models.vision.image_states import ImageStates
@@ -18,7 +18,7 @@ from posh_reward.models.vision.image_tokens import ImageTokens
 from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
-    pass
+    from transformers import PreTrainedModel
 
 ATTENTION = ("sdpa", "eager")
 """Implementations that take a mask."""
@@ -33,20 +33,26 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
     """
     model = runner.model
     config = model.config.get_text_config()
-    no_autocast = torch.autocast(model.device.type, enabled=False)
-    with checking(model, "answer prompts with images") as unfit, no_autocast:
-        if config._attn_implementation not in ATTENTION:
-            raise unfit("load it with attn_implementation='sdpa'")
-        if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
-            raise unfit("its attention slides")
-        prompts = [_sample(runner, chat, word) for word in ("a dog", "red")]
-        plain = torch.cat([_plain(runner, prompt) for prompt in prompts])
-        states = runner.look(prompts[0])
-        assert isinstance(states, ImageStates), states
-        rows = [prompt.prefix + prompt.own for prompt in prompts]
-        logits, _ = runner.ends(ImageStates(states), rows)
-        if not alike(logits, plain):
-            raise unfit("its answers differ")
+    if config._attn_implementation not in ATTENTION:
+        raise _unfit(model, "load it with attn_implementation='sdpa'")
+    if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+        raise _unfit(model, "its attention slides")
+    prompts = [_sample(runner, chat, word) for word in ("a dog", "red")]
+    try:
+        with torch.autocast(model.device.type, enabled=False):
+            plain = torch.cat([_plain(runner, prompt) for prompt in prompts])
+            states = runner.look(prompts[0])
+            assert isinstance(states, ImageStates), states
+            logits, _ = runner.ends(
+                ImageStates(states), [prompt.prefix + prompt.own for prompt in prompts]
+            )
+    except torch.OutOfMemoryError as error:
+        raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        raise _unfit(model, f"{type(error).__name__}: {error}") from error
+    alike = (logits.float() - plain).square().mean().sqrt() <= TOLERANCE * plain.std()
+    if not alike:  # also if they are NaN
+        raise _unfit(model, "its answers differ")
     runner.computed = 0
 
 
@@ -80,3 +86,10 @@ def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
         use_cache=False,
     ).logits
     return logits[:, -1].float()
+
+
+def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
+    return JudgeError(
+        f"{type(model).__name__} cannot answer prompts with images ({why}): serve it with vLLM "
+        "and use the judge 'server'"
+    )

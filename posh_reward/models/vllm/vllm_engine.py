@@ -135,8 +135,6 @@ class VllmEngine:
         self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], EngineReply]
     ) -> Answers:
         """``read`` of each prompt's output; prompts that cannot be asked fail."""
-        # What cannot be asked is answered first, then the rest in calls of bounded size: an answer
-        # that has gone over the pipe survives the engine's death.
         self.wake()
         failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []

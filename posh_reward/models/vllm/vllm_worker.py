@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, Protocol
 
 from posh_reward.errors import PoshError
+from posh_reward.models.model import Prompt
+from posh_reward.models.prompt_images import SizeLimits
 from posh_reward.models.vllm.wire import EngineReply, parse_prompts, reply_json
 
 BEAT = 0.5
@@ -22,9 +24,29 @@ Answers = Iterator[list[tuple[int, EngineReply]]]
 """Answers as they come, each with the place of its prompt."""
 
 
-Engine = Any
-"""Something with the methods of ``VllmEngine``, which this module cannot import: tests have an
-interpreter without vLLM."""
+class Engine(Protocol):
+    """An engine in the child."""
+
+    @property
+    def sizes(self) -> SizeLimits | None:
+        """The sizes in which it wants images; None if it does not see."""
+        ...
+
+    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
+        """Probabilities of the labels."""
+        ...
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
+        """Greedy replies."""
+        ...
+
+    def sleep(self) -> None:
+        """Give memory back; ``choose`` and ``write`` wake it."""
+        ...
+
+    def wake(self) -> None:
+        """Undo ``sleep``."""
+        ...
 
 
 class Pipe:

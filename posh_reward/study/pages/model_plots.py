@@ -78,7 +78,7 @@ def model_plots(tally: Tally) -> list[Plot]:
     if not ranked:
         return []
     names = ", ".join(on_one_line(each.model) for each in ranked)
-    with _styled():
+    with styled():
         return [
             Plot("leaderboard", f"Mean scores, best model first: {names}", _leaderboard(ranked)),
             Plot("length", "Overall score against words", _length(ranked, tally.models)),
@@ -111,13 +111,14 @@ def drawn(plot: Plot, ending: str) -> bytes:
     """
     content = BytesIO()
     undated = {"Date": None} if ending == "svg" else None
-    with _styled():
+    with styled():
         plot.figure.savefig(content, format=ending, dpi=150, metadata=undated)
     return content.getvalue()
 
 
 @contextmanager
-def _styled() -> Iterator[None]:
+def styled() -> Iterator[None]:
+    """Our style of plots, while the block lasts."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():

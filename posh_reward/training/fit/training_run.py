@@ -16,6 +16,9 @@ UNCAPPED = 16384
 """Tokens of an image without ``max_pixels``: Qwen2.5-VL's own cap."""
 REFERENCE_TOKENS = 512
 """Of the longest references, for SFT."""
+TOGETHER, QUESTION_TOKENS = 8, 120
+"""A student's prompts that share a beginning, and what each has of its own: the question with the
+release's guide has 85 tokens in the mean (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,8 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> TrainingRun:
         parameters=parameters_of(shape, BYTES[model.dtype], there),
         batch=args.per_device_train_batch_size,
         generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
-        image=script.max_pixels // PATCH if script.max_pixels else UNCAPPED,
-        text=PROMPT_TOKENS + (args.max_completion_length if generates else REFERENCE_TOKENS),
+        image=_image_tokens(script),
+        text=_text_tokens(script, args),
         checkpointing=bool(args.gradient_checkpointing),
         share=args.vllm_gpu_memory_utilization if colocated else None,
         policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
@@ -100,6 +103,20 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> TrainingRun:
         saves_only_model=bool(args.save_only_model),
         witness=judge_of(metric.get("witness"), "witness"),
     )
+
+
+def _image_tokens(script: Any) -> int:
+    if not hasattr(script, "max_pixels"):  # a student reads no images
+        return 0
+    return script.max_pixels // PATCH if script.max_pixels else UNCAPPED
+
+
+def _text_tokens(script: Any, args: Any) -> int:
+    """Tokens of a row besides an image's; of a student's tree of prompts at worst."""
+    if hasattr(script, "max_prompt_tokens"):
+        return int(script.max_prompt_tokens) + (TOGETHER - 1) * QUESTION_TOKENS
+    completion = getattr(args, "max_completion_length", REFERENCE_TOKENS)
+    return PROMPT_TOKENS + int(completion)
 
 
 def parameters_of(shape: ModelShape, size: int, there: Processes) -> Parameters:

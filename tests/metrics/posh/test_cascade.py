@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, wording_of
+from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, doubt_of, wording_of
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.types import Description, Failure, Kind, Question
+from posh_reward.types import Description, Failure, Kind, Question, Verdict
 from tests.graphs import description
 
 GENERATION = "A tall man in a red coat holds a cup beside a sailboat."
@@ -114,3 +115,46 @@ def test_words_are_compared_whole_to_be_there_and_in_part_to_be_absent(
 def test_it_pickles() -> None:
     judge = pickle.loads(pickle.dumps(Cascade(FakeJudge(name="a"))))
     assert judge.judge.name == "a"
+
+
+def sure_of(label: int) -> Verdict:
+    return Verdict(tuple(float(each == label) for each in range(1, 6)))
+
+
+def test_a_first_judge_settles_what_it_is_sure_of(read: dict[str, Description]) -> None:
+    class First(FakeJudge):
+        """Sure about coats, torn between absent and there about cups, gone for men."""
+
+        def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+            answers = {"coat": sure_of(4), "cup": Verdict((0.5, 0.0, 0.0, 0.0, 0.5))}
+            return [answers.get(q.identifier, Verdict(None, BROKEN)) for q in questions]
+
+    full = FakeJudge(lambda question: 3.0)
+    judge = Cascade(full, first=First(name="small"), doubt=0.5)
+    asked = [ask(read, name) for name in ("coat", "cup", "man")]
+    assert [verdict.grade for verdict in judge.grade(asked)] == [4.0, 3.0, 3.0]
+    assert [question.identifier for question in full.questions] == ["cup", "man"]
+    assert judge.name == "cascade-1:doubt-0.5:small+fake-shared-words-1"
+    assert judge.settled == 1
+
+
+def test_doubt_is_the_spread_of_the_label() -> None:
+    assert doubt_of(sure_of(3)) == 0
+    assert doubt_of(Verdict((0.5, 0.0, 0.0, 0.0, 0.5))) == 2
+    assert doubt_of(Verdict((0.0, 0.0, 0.0, 0.5, 0.5))) == 0.5
+    with pytest.raises(InputError, match="no doubt"):
+        doubt_of(Verdict(None, BROKEN))
+
+
+def test_a_first_language_model_asks_by_the_same_preset_and_is_in_the_signature() -> None:
+    settings = {"name": "cascade", "judge": "fake", "first": "fake-model", "doubt": 0.4}
+    posh = PoSh(settings, preset="prefix-first")
+    assert isinstance(posh.judge, Cascade)
+    assert isinstance(posh.judge.first, PromptJudge)
+    assert posh.judge.first.preset == "prefix-first"
+    assert "|judge:cascade-1:doubt-0.4:fake-model-1+fake-shared-words-1|replies:" in posh.signature
+    assert posh.score(["A red dog."], ["A red dog sleeps."])[0].f1 is not None
+    with pytest.raises(InputError, match="paper"):
+        PoSh(Cascade(FakeJudge(), first=PromptJudge(fake_model(), "paper")))
+    with pytest.raises(InputError, match="doubt is -1"):
+        Cascade(FakeJudge(), first=FakeJudge(), doubt=-1)

@@ -1,7 +1,8 @@
-"""A judge in two steps: the embedded one settles what is plain, and another is asked the rest.
+"""A judge in two steps: a cheap one settles what it can, and another is asked the rest.
 
-Plain is what the target says in the same words, and a thing of which it has not one word.
-Not exact, so off unless it is asked for, and named in the signature.
+The embedded judge settles what is plain: what the target says in the same words, and a thing of
+which it has not one word. A small language model, such as one distilled from the other judge,
+settles what it is sure of. Not exact, so off unless it is asked for, and named in the signature.
 """
 
 from __future__ import annotations
@@ -27,28 +28,49 @@ ABSENT = Verdict(distribution(0.0, len(LABELS)))
 
 
 class Cascade:
-    """A judge that asks another one only what the embedded judge cannot settle.
+    """A judge that asks another one only what a first stage cannot settle.
 
-    Settled as explicit: what the text says in the same words and the embedded judge grades at
-    least ``high``. Settled as absent: an entity of which the text has no word, and which the
-    embedded judge grades below ``low``. Attributes and relations are never settled as absent, since
-    other words may say them. Phrases are rewritten by ``judge``, and its failures stay failures.
+    By the embedded judge, settled as explicit: what the text says in the same words and that judge
+    grades at least ``high``. Settled as absent: an entity of which the text has no word, and which
+    it grades below ``low``. Attributes and relations are never settled as absent, since other words
+    may say them.
+
+    By another ``first`` judge is settled what it answers with no more doubt than ``doubt``.
+
+    Phrases are rewritten by ``judge``, and its failures stay failures.
 
     Args:
         judge: answers the rest.
         low: grade, 1 to 5; at 1 nothing is settled as absent.
         high: grade, 1 to 5; above 5 nothing is settled as explicit.
+        first: is asked before ``judge``, in place of the embedded judge and its two thresholds.
+        doubt: most doubt of ``first`` with which it settles a question (``doubt_of``), from 0;
+            at 2 it settles all.
 
     Raises:
-        InputError: ``low`` is not below ``high``, or ``judge`` is not a judge.
+        InputError: ``low`` is not below ``high``, ``doubt`` is below 0, or ``judge`` or ``first``
+            is not a judge.
     """
 
-    def __init__(self, judge: Judge, *, low: float = 2.25, high: float = 4.5) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        low: float = 2.25,
+        high: float = 4.5,
+        first: Judge | None = None,
+        doubt: float = 0.5,
+    ) -> None:
         if not LOWEST_GRADE <= low < high:
             raise InputError(f"low is {low} and high {high}: low must be from 1 and below high")
-        if not hasattr(judge, "grade"):
-            raise InputError(f"judge is {judge!r}: give a Judge")
+        if not doubt >= 0:
+            raise InputError(f"doubt is {doubt}: give 0 or more")
+        for name, each in (("judge", judge), ("first", first)):
+            if not (hasattr(each, "grade") or (name == "first" and each is None)):
+                raise InputError(f"{name} is {each!r}: give a Judge")
         self.judge = judge
+        self.first = first
+        self._doubt = doubt
         self.settled = 0
         """Questions that ``judge`` was not asked."""
         self._embedded = EmbeddedJudge()
@@ -56,13 +78,15 @@ class Cascade:
 
     @property
     def name(self) -> str:
-        """Both judges and both thresholds."""
+        """Both judges and the thresholds."""
+        if self.first is not None:
+            return f"cascade-1:doubt-{self._doubt:g}:{self.first.name}+{self.judge.name}"
         return f"cascade-1:{self._low:g}-{self._high:g}:{self._embedded.name}+{self.judge.name}"
 
     @property
     def usage(self) -> Usage:
-        """Of ``judge``: what is settled is not counted there."""
-        return self.judge.usage
+        """Of ``judge``, with that of ``first``, whose answers are counted as requests, too."""
+        return self.judge.usage if self.first is None else self.first.usage + self.judge.usage
 
     @property
     def pace(self) -> Pace:
@@ -71,11 +95,19 @@ class Cascade:
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per question, in order; a failure is a verdict with its reason."""
-        plain = [self._settle(question) for question in questions]
+        plain = (
+            [self._settle(question) for question in questions]
+            if self.first is None
+            else [self._sure(verdict) for verdict in self.first.grade(questions)]
+        )
         hard = [r for r, verdict in zip(questions, plain, strict=True) if verdict is None]
         self.settled += len(questions) - len(hard)
         answers = iter(self.judge.grade(hard) if hard else ())
         return [verdict or next(answers) for verdict in plain]
+
+    def _sure(self, verdict: Verdict) -> Verdict | None:
+        sound = sound_grade(verdict)
+        return sound if sound.probabilities and doubt_of(sound) <= self._doubt else None
 
     def _settle(self, question: Question) -> Verdict | None:
         wording = wording_of(question)
@@ -94,17 +126,31 @@ class Cascade:
 
     def sleep(self) -> None:
         """Put both to sleep."""
-        self._embedded.sleep()
+        (self.first or self._embedded).sleep()
         self.judge.sleep()
 
     def wake(self) -> None:
-        """Wake the other judge."""
+        """Wake both."""
+        (self.first or self._embedded).wake()
         self.judge.wake()
 
     def close(self) -> None:
         """Close both."""
-        self._embedded.close()
+        (self.first or self._embedded).close()
         self.judge.close()
+
+
+def doubt_of(verdict: Verdict) -> float:
+    """Standard deviation of the label under a verdict's distribution, 0 to 2.
+
+    Raises:
+        InputError: the judgment failed.
+    """
+    grade = verdict.grade
+    if grade is None or verdict.probabilities is None:
+        raise InputError("a failed judgment has no doubt: it has no distribution")
+    spread = sum(p * (label - grade) ** 2 for label, p in enumerate(verdict.probabilities, start=1))
+    return float(max(spread, 0.0) ** 0.5)
 
 
 def wording_of(question: Question) -> Wording:

@@ -57,6 +57,22 @@ def pace_of(judge: Judge) -> Pace:
     return pace
 
 
+def base_judge(judge: Judge) -> Judge:
+    """The judge behind those that pass questions on, such as a cascade: their ``judge``."""
+    while hasattr(judge, "judge"):
+        judge = judge.judge
+    return judge
+
+
+def stages(judge: Judge) -> list[Judge]:
+    """All judges that answer: the base, and before it the first stages of cascades."""
+    found: list[Judge] = []
+    while hasattr(judge, "judge"):
+        found += [each for each in (getattr(judge, "first", None),) if each is not None]
+        judge = judge.judge
+    return [*found, judge]
+
+
 def sound_grade(verdict: object) -> Verdict:
     """A verdict over POSH's five labels: ``verdict``, or a failure in its place.
 
@@ -72,4 +88,4 @@ def who_wakes(judge: Judge, witness: Witness | None) -> list[Witness]:
 
 def one_model(judge: Judge, witness: Witness) -> bool:
     """True if the same model, with one total, answers for both."""
-    return judge.usage is witness.usage
+    return base_judge(judge).usage is witness.usage

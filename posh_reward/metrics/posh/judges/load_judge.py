@@ -42,8 +42,9 @@ def load_judge(
         ConfigError: the settings have a value that cannot be used.
     """
     options = model_settings(which, (*JUDGES, *MODELS), "judge")
-    if options["name"] == "cascade" and "judge" in options:
-        options["judge"] = load_judge(options["judge"], preset, store)
+    if options["name"] == "cascade":
+        stages = {role: options[role] for role in ("judge", "first") if options.get(role)}
+        options |= {role: load_judge(stage, preset, store) for role, stage in stages.items()}
     if options["name"] in JUDGES:
         judge: Judge = make(JUDGES, options, "judge")
         return judge

@@ -1,0 +1,221 @@
+"""Comparisons of judges -> one page with plots, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.study.judges.judge_figures import OBJECTIVES, JudgeComparison
+from posh_reward.study.judges.judge_report import (
+    ALIKE,
+    JudgeReport,
+    cost_rows,
+    group_rows,
+    overview_rows,
+    pair_rows,
+    question_rows,
+    question_text,
+    verdict,
+)
+from posh_reward.study.pages.html import render
+from posh_reward.study.pages.model_plots import COLORS, Plot, drawn, shortened, styled
+from posh_reward.study.pages.run_plot import INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HERE = "posh_reward.study.judges"
+GRID = "#eaeef2"
+EQUAL = 1e-6
+"""Scores that differ by less are a tie."""
+LONGEST = 40
+"""Characters of a judge's name in a plot."""
+
+
+def judge_page(report: JudgeReport) -> str:
+    """One HTML document; it needs no other file.
+
+    Raises:
+        MissingDependencyError: Matplotlib is not installed.
+    """
+    with styled():
+        overview = _overview(report)
+        lines = [_line(each, report) for each in report.comparisons]
+    return render(
+        "judges.html",
+        HERE,
+        title=f"Judges against {report.first.label}",
+        lead=(
+            f"{report.pairs:,} pairs of {report.references:,} references. Every judge scored all "
+            "of them, and answered the questions that the search asked under itself or under "
+            f"{report.first.label}."
+        ),
+        first=report.first.label,
+        overview={
+            "rows": overview_rows(report),
+            "image": drawn(overview, "svg"),
+            "what": overview.what,
+        },
+        costs=cost_rows(report),
+        lines=lines,
+        footer=[f"{run.label}: {run.signature}" for run in _runs(report)],
+    )
+
+
+def _runs(report: JudgeReport) -> Iterable[Any]:
+    return (report.first, *(line.other for line in report.lines))
+
+
+def _line(line: JudgeComparison, report: JudgeReport) -> dict[str, Any]:
+    plot = comparison_plot(line)
+    missing = [
+        f"{count:,} {what}"
+        for count, what in ((line.failures, "questions"), (line.unscored, "pairs"))
+        if count
+    ]
+    return {
+        "name": line.other.label,
+        "verdict": verdict(line, report.floor),
+        "image": drawn(plot, "svg"),
+        "what": plot.what,
+        "tables": [
+            *([group_rows(line)] if line.groups else []), pair_rows(line), question_rows(line)
+        ],
+        "missing": f"Without an answer of both: {', '.join(missing)}." if missing else "",
+        "largest": [
+            {"text": question_text(each), "first": each.first, "other": each.other,
+             "target": each.question.target.text, "source": each.question.source.text}
+            for each in line.largest
+        ],
+    }  # fmt: skip
+
+
+def _overview(report: JudgeReport) -> Plot:
+    """Share of siblings in the same order, of each judge, by both objectives."""
+    from matplotlib.figure import Figure
+
+    lines = [line for line in report.lines if line.groups]
+    figure = Figure(figsize=(9, 1.3 + 0.42 * max(len(lines), 1)), layout="constrained")
+    axes = figure.subplots()
+    for color, shape, off, name in zip(COLORS, "os", (0.12, -0.12), OBJECTIVES, strict=False):
+        estimates = [line.groups[name].alike for line in lines]
+        values = np.array([100 * each.value for each in estimates])
+        reach = [[100 * (e.value - e.low), 100 * (e.high - e.value)] for e in estimates]
+        axes.errorbar(
+            values, np.arange(len(lines))[::-1] + off, xerr=np.nan_to_num(np.array(reach).T),
+            fmt=shape, color=color, ms=5, lw=1.3, label=name,
+        )  # fmt: skip
+    axes.axvline(100 * ALIKE, color="#57606a", ls=":", lw=1)
+    axes.set_yticks(
+        range(len(lines))[::-1], [shortened(line.other.label, LONGEST) for line in lines]
+    )
+    axes.set_ylim(-0.6, max(len(lines), 1) - 0.4)
+    axes.set_xlabel(
+        f"siblings ordered as by {shortened(report.first.label, LONGEST)}, % with 95 % intervals"
+    )
+    _plain(axes)
+    if lines:
+        figure.legend(loc="outside upper left", ncols=2, frameon=False)
+    shares = ", ".join(f"{line.other.label} {line.groups['f1'].alike.value:.1%}" for line in lines)
+    return Plot("overview", f"Siblings ordered alike by f1: {shares}", figure)
+
+
+def comparison_plot(line: JudgeComparison) -> Plot:
+    """Calibration, distances of grades, scores, and orders of siblings."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.3), layout="constrained")
+    calibrated, apart, scores, order = figure.subplots(1, 4)
+    first, other = (shortened(run.label, 24) for run in (line.first, line.other))
+    calibrated.plot([1, 5], [1, 5], color="#8c959f", lw=0.8, ls=":")
+    calibrated.errorbar(
+        [each.other for each in line.calibration], [each.first for each in line.calibration],
+        yerr=[each.spread for each in line.calibration], fmt="o-", color=COLORS[0], ms=4, lw=1.1,
+        elinewidth=0.6,
+    )  # fmt: skip
+    calibrated.axhline(PRESENT, color=GRID, lw=1)
+    calibrated.set(
+        title="calibration (bars: spread)", xlabel=f"grade of {other}",
+        ylabel=f"mean grade of {first}", xlim=(0.9, 5.1), ylim=(0.5, 5.5),
+    )  # fmt: skip
+    gaps = [
+        line.other.verdicts[key].grade - line.first.verdicts[key].grade  # type: ignore[operator]
+        for key in dict.fromkeys((*line.first.own, *line.other.own))
+        if _both_sound(line, key)
+    ]
+    apart.hist(gaps or [0.0], bins=np.linspace(-4, 4, 33), color=COLORS[0])
+    apart.set(title="grades: difference", xlabel=f"{other} less {first}", yscale="log")
+    apart.yaxis.set_major_formatter("{x:.0f}")  # the default has formulas, which names could be
+    pairs = [
+        (a.f1, b.f1)
+        for a, b in zip(line.first.scores, line.other.scores, strict=True)
+        if a.f1 is not None and b.f1 is not None
+    ]
+    scores.plot([0.2, 1], [0.2, 1], color="#8c959f", lw=0.8, ls=":")
+    scores.plot(*zip(*pairs or [(nan, nan)], strict=True), "o", color=COLORS[0], ms=3, alpha=0.5)
+    scores.set(title="f1 of pairs", xlabel=first, ylabel=other)
+    _draw_order(order, line)
+    for axes in (calibrated, apart, scores, order):
+        _plain(axes)
+        axes.title.set_fontsize(9)
+    what = (
+        f"Calibration of {line.other.label}, differences of grades, f1 of pairs, and the share of "
+        "siblings ordered alike by how far apart they are"
+    )
+    return Plot("comparison", what, figure)
+
+
+def _both_sound(line: JudgeComparison, key: Any) -> bool:
+    runs = (line.first, line.other)
+    return all(key in run.verdicts and run.verdicts[key].grade is not None for run in runs)
+
+
+def _draw_order(axes: Axes, line: JudgeComparison) -> None:
+    """Share of siblings in the same order, by the first judge's distance of their f1."""
+    gaps, alike = sibling_gaps(line)
+    if len(gaps):
+        edges = np.unique(np.quantile(gaps, np.linspace(0, 1, 7)))
+        places = np.clip(np.digitize(gaps, edges[1:-1]), 0, max(len(edges) - 2, 0))
+        bins = [places == place for place in np.unique(places)]
+        axes.plot(
+            [gaps[inside].mean() for inside in bins],
+            [100 * alike[inside].mean() for inside in bins],
+            "o-", color=COLORS[0], ms=4, lw=1.1,
+        )  # fmt: skip
+    axes.axhline(50, color="#8c959f", lw=0.8, ls=":")
+    axes.set(
+        title="siblings ordered alike", xlabel=f"f1 apart by {shortened(line.first.label, 24)}",
+        ylabel="%", ylim=(40, 102),
+    )  # fmt: skip
+
+
+def sibling_gaps(line: JudgeComparison) -> tuple[Any, Any]:
+    """(pairs of siblings,) distance of their f1 by the first judge, and 1 if ordered alike.
+
+    Ties of the first judge are left out; one of the other counts half.
+    """
+    by_reference: dict[str, list[tuple[float, float]]] = {}
+    for one, two in zip(line.first.scores, line.other.scores, strict=True):
+        if one.f1 is not None and two.f1 is not None:
+            by_reference.setdefault(one.reference, []).append((one.f1, two.f1))
+    gaps, alike = [], []
+    for siblings in by_reference.values():
+        for place, (a, b) in enumerate(siblings):
+            for other_a, other_b in siblings[place + 1 :]:
+                if abs(a - other_a) >= EQUAL:
+                    gaps.append(abs(a - other_a))
+                    product = (a - other_a) * (b - other_b)
+                    tie = abs(b - other_b) < EQUAL
+                    alike.append(0.5 if tie else float(product > 0))
+    return np.array(gaps), np.array(alike)
+
+
+def _plain(axes: Axes) -> None:
+    axes.grid(color=GRID)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK, labelsize=8)

@@ -1,0 +1,255 @@
+"""Comparisons of judges as a sentence, as text for terminals, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isnan
+from typing import Any
+
+from posh_reward.metrics.posh.presets import question
+from posh_reward.study.agreement.agreement_page import aligned
+from posh_reward.study.judges.judge_figures import (
+    AXES,
+    OBJECTIVES,
+    JudgeComparison,
+    QuestionDifference,
+    compare,
+)
+from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, ScoredPair
+from posh_reward.study.statistics import Estimate
+
+ALIKE = 0.95
+"""Least share of siblings in the same order for a judge that may take another's place."""
+FEW = 6
+"""References below which an interval says nothing: resampling draws the same few again."""
+COSTS = {
+    "requests": "questions",
+    "rewrites": "rewrites",
+    "cache_hits": "not asked anew",
+    "prompt_tokens_submitted": "tokens submitted",
+    "prompt_tokens_computed": "computed",
+    "tokens_decoded": "decoded",
+    "seconds": "seconds",
+}
+"""Field of a judge's usage -> its name in tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReport:
+    """All judges against the first."""
+
+    first: JudgeRun
+    comparisons: Sequence[JudgeComparison]
+    floor: JudgeComparison | None
+    """The first judge against itself, asked again; None if it was not."""
+    pairs: int
+    references: int
+
+    @property
+    def lines(self) -> list[JudgeComparison]:
+        """All comparisons, the floor last."""
+        return [*self.comparisons, *([self.floor] if self.floor else [])]
+
+
+def judge_report(
+    runs: Sequence[JudgeRun], pairs: Sequence[ScoredPair], *, resamples: int = 1000, seed: int = 0
+) -> JudgeReport:
+    """Compare every run with the first; the last one may be the first judge, asked again."""
+    found = [compare(runs[0], run, pairs, resamples=resamples, seed=seed) for run in runs[1:]]
+    floor = found.pop() if runs[-1].label == runs[0].label + AGAIN else None
+    return JudgeReport(runs[0], found, floor, len(pairs), len({pair.reference for pair in pairs}))
+
+
+def verdict(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> str:
+    """The comparison in a sentence that may be quoted."""
+    first, other = comparison.first.label, comparison.other.label
+    if not comparison.groups:
+        return (
+            f"Nothing is said of {other} in the place of {first} for training: no reference has "
+            "two texts that both judges scored."
+        )
+    shares = {name: group.alike for name, group in comparison.groups.items()}
+    by_f1, by_two = (shares[name] for name in OBJECTIVES)
+    figures = (
+        f"siblings are ordered alike in {percent(by_f1)} of pairs by f1, and in {percent(by_two)} "
+        "by precision and recall as two objectives"
+    )
+    if floor is not None and floor.groups:
+        figures += f" (the same judge asked twice: {floor.groups['f1'].alike.value:.1%})"
+    groups = comparison.groups["f1"].groups
+    if groups < FEW or isnan(by_f1.low):
+        return f"Not settled whether {other} may replace {first}: of {groups} references, {figures}"
+    if min(by_f1.low, by_two.low) >= ALIKE:
+        return f"{other} may replace {first} for training: {figures}."
+    if min(by_f1.high, by_two.high) < ALIKE:
+        return f"{other} may not replace {first} for training: {figures}."
+    return (
+        f"Not settled whether {other} may replace {first} for training: {figures}. "
+        f"At least {ALIKE:.0%} are wanted; more references would tell."
+    )
+
+
+def percent(estimate: Estimate) -> str:
+    """``97 % [96, 98]``."""
+    if isnan(estimate.value):
+        return "none"
+    digits = 1 if 0.98 < estimate.value < 1 else 0
+    low, high = (f"{100 * end:.{digits}f}" for end in (estimate.low, estimate.high))
+    return f"{100 * estimate.value:.{digits}f} %" + (
+        "" if isnan(estimate.low) else f" [{low}, {high}]"
+    )
+
+
+def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
+    """A figure with its interval."""
+    if isnan(estimate.value):
+        return "none"
+    shown = f"{estimate.value:{sign}.{digits}f}"
+    ends = f" [{estimate.low:{sign}.{digits}f}, {estimate.high:{sign}.{digits}f}]"
+    return shown + ("" if isnan(estimate.low) else ends)
+
+
+def overview_rows(report: JudgeReport) -> list[list[str]]:
+    """A table with a line for each judge: what training, then what each question sees."""
+    heads = ["against " + report.first.label, "siblings alike, f1", "two objectives", "other sign",
+             "cosine", "grades apart", "present alike", "kappa", "f1 bias"]  # fmt: skip
+    return [heads, *map(_overview_row, report.lines)]
+
+
+def _overview_row(line: JudgeComparison) -> list[str]:
+    groups = [line.groups.get(name) for name in OBJECTIVES]
+    questions, f1 = line.questions.get("all"), line.pairs.get("f1")
+    return [
+        line.other.label,
+        *(percent(group.alike) if group else "none" for group in groups),
+        percent(groups[0].flips) if groups[0] else "none",
+        spread(groups[0].cosine, 2) if groups[0] else "none",
+        *(
+            [
+                spread(questions.difference, 2),
+                percent(questions.present),
+                spread(questions.kappa, 2),
+            ]
+            if questions
+            else ["none"] * 3
+        ),
+        spread(f1.bias, sign="+") if f1 else "none",
+    ]
+
+
+def group_rows(comparison: JudgeComparison) -> list[list[str]]:
+    """A table of what GRPO sees, a line for each objective."""
+    heads = ["objective", "groups", "texts", "siblings alike", "correlation in the group",
+             "other sign", "cosine of updates"]  # fmt: skip
+    rows = [
+        [name, f"{group.groups:,}", f"{group.completions:,}", percent(group.alike),
+         spread(group.correlation), percent(group.flips), spread(group.cosine)]
+        for name, group in comparison.groups.items()
+    ]  # fmt: skip
+    return [heads, *rows]
+
+
+def question_rows(comparison: JudgeComparison) -> list[list[str]]:
+    """A table of agreement per question, a line for each part."""
+    heads = ["questions", "count", "grades apart", "bias", "present alike", "kappa"]
+    rows = [
+        [part, f"{found.count:,}", spread(found.difference), spread(found.bias, sign="+"),
+         percent(found.present), spread(found.kappa)]
+        for part, found in comparison.questions.items()
+    ]  # fmt: skip
+    return [heads, *rows]
+
+
+def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
+    """A table of agreement per pair, a line for each score."""
+    heads = ["score", "pairs", "bias", "spread", "rank correlation"]
+    rows = [
+        [axis, f"{found.count:,}", spread(found.bias, sign="+"), spread(found.spread),
+         spread(found.rank)]
+        for axis in AXES
+        if (found := comparison.pairs.get(axis))
+    ]  # fmt: skip
+    return [heads, *rows]
+
+
+def cost_rows(report: JudgeReport) -> list[list[str]]:
+    """A table of what each judge's own search cost."""
+    runs = [report.first, *(line.other for line in report.lines)]
+    rows = [[run.label, *(_cost(getattr(run.usage, name), name) for name in COSTS)] for run in runs]
+    return [["judge", *COSTS.values()], *rows]
+
+
+def _cost(amount: float, name: str) -> str:
+    return f"{amount:,.1f}" if name == "seconds" else f"{amount:,.0f}"
+
+
+def question_text(difference: QuestionDifference) -> str:
+    """The question as people read it, in the wording of the release."""
+    return question(difference.question).removeprefix("Q: ").partition(" Consider")[0]
+
+
+def terminal_text(report: JudgeReport) -> str:
+    """Sentences and tables for a terminal."""
+    about = f"{report.pairs:,} pairs of {report.references:,} references; 95 % over references."
+    parts = [
+        "\n".join(verdict(line, report.floor) for line in report.comparisons),
+        about,
+        aligned(overview_rows(report)),
+        aligned(cost_rows(report)),
+    ]
+    for line in report.comparisons:
+        tables = [question_rows(line), pair_rows(line)] + (
+            [group_rows(line)] if line.groups else []
+        )
+        parts.append(f"{line.other.label} against {line.first.label}")
+        parts += [aligned(rows) for rows in tables]
+        parts += [f"{line.failures:,} questions and {line.unscored:,} pairs without an answer"]
+    return "\n\n".join(parts)
+
+
+def as_json(report: JudgeReport) -> dict[str, Any]:
+    """All figures, for programs; a figure that is not defined is null."""
+    return {
+        "pairs": report.pairs,
+        "references": report.references,
+        "judges": [_judge_json(run) for run in _runs(report)],
+        "comparisons": [_comparison_json(line, report.floor) for line in report.comparisons],
+        "floor": _comparison_json(report.floor, None) if report.floor else None,
+    }
+
+
+def _runs(report: JudgeReport) -> list[JudgeRun]:
+    return [report.first, *(line.other for line in report.lines)]
+
+
+def _judge_json(run: JudgeRun) -> dict[str, Any]:
+    return {"judge": run.label, "signature": run.signature, "usage": asdict(run.usage)}
+
+
+def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> dict[str, Any]:
+    parts = {
+        name: {key: _plain(asdict(value)) for key, value in getattr(line, name).items()}
+        for name in ("questions", "pairs", "groups")
+    }
+    return {
+        "judge": line.other.label,
+        "against": line.first.label,
+        "verdict": verdict(line, floor),
+        **parts,
+        "calibration": [asdict(each) for each in line.calibration],
+        "largest": [
+            {"question": question_text(each), "target": each.question.target.text,
+             "source": each.question.source.text, "first": each.first, "other": each.other}
+            for each in line.largest
+        ],
+        "failed_questions": line.failures,
+        "unscored_pairs": line.unscored,
+    }  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return None if isinstance(value, float) and isnan(value) else value

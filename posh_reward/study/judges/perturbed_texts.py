@@ -1,0 +1,320 @@
+"""True texts -> texts with mistakes and omissions of known kind.
+
+A judge that learns from true texts alone has hardly met a mistake. So objects, attributes and
+relations of a parsed text are swapped for another text's, left out, or added. What was done is
+recorded with each text. The words come from the other texts of the same set, so they are at home.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from posh_reward.lexicon.likeness import colours, likeness
+from posh_reward.lexicon.meaning import coarse_pos, is_concrete, is_plural
+from posh_reward.types import Description, Kind, Span, Token
+
+Action = Literal["swapped", "left out", "added"]
+PLACES = ("beside", "behind", "above", "under", "near", "against")
+"""Prepositions that take each other's place, and that a new thing stands in."""
+UNLIKE = 0.3
+"""A swapped word is less like the old one than this: no synonym, no kind of the same thing."""
+TRIES = 30
+MOST = 3
+"""Edits of one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """One mistake or omission."""
+
+    kind: Kind
+    action: Action
+    before: str
+    """The words that the text had; empty where something was added."""
+    after: str
+    """The words in their place; empty where something was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbedText:
+    """A text that is no longer true of what the original describes."""
+
+    text: str
+    edits: tuple[TextEdit, ...]
+    """In text order of the original."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """An edit with its place: characters ``start`` to ``end`` become ``new``."""
+
+    start: int
+    end: int
+    new: str
+    edit: TextEdit
+
+
+class DonorWords:
+    """Nouns, adjectives and sentences of many texts, to put into others.
+
+    Args:
+        descriptions: of the texts.
+    """
+
+    def __init__(self, descriptions: Sequence[Description]) -> None:
+        tokens = [token for each in descriptions for token in each.tokens]
+        nouns = dict.fromkeys(token.text.lower() for token in tokens if is_thing(token))
+        self.nouns = {
+            plural: [word for word in nouns if is_plural((word, "n")) is plural]
+            for plural in (False, True)
+        }
+        words = [token.text.lower() for token in tokens if is_adjective(token)]
+        self.adjectives = [word for word in dict.fromkeys(words) if word.isalpha()]
+        self.sentences = list(
+            dict.fromkeys(text for each in descriptions for text, _, _ in sentences(each))
+        )
+
+
+def perturbed(
+    description: Description, stock: DonorWords, rng: random.Random, edits: int | None = None
+) -> PerturbedText | None:
+    """A copy of a text with mistakes and omissions; None if nothing in it could be changed.
+
+    Args:
+        description: of the text, with tokens.
+        stock: other words.
+        rng: draws what is changed.
+        edits: how many at most; by default drawn, from 1 to ``MOST``.
+    """
+    chosen: list[_Change] = []
+    wanted = edits or rng.randint(1, MOST)
+    for _ in range(TRIES):
+        if len(chosen) == wanted:
+            break
+        change = rng.choice(EDITORS)(description, stock, rng)
+        if change is not None and not any(_touch(change, other) for other in chosen):
+            chosen.append(change)
+    chosen.sort(key=lambda change: change.start)
+    text = description.text
+    for change in reversed(chosen):
+        text = text[: change.start] + change.new + text[change.end :]
+    text = " ".join(text.split())
+    if not chosen or not text or text == description.text:
+        return None
+    return PerturbedText(text, tuple(change.edit for change in chosen))
+
+
+def _touch(a: _Change, b: _Change) -> bool:
+    return a.start <= b.end and b.start <= a.end
+
+
+def is_adjective(token: Token) -> bool:
+    """True for an adjective before its noun: a *red* coat."""
+    return token.pos == "ADJ" and token.dep == "amod"
+
+
+def sentences(description: Description) -> Iterator[tuple[str, int, int]]:
+    """Each sentence with its place."""
+    tokens = description.tokens
+    for number in dict.fromkeys(token.sentence for token in tokens):
+        inside = [token for token in tokens if token.sentence == number]
+        start, end = inside[0].span[0], inside[-1].span[1]
+        yield description.text[start:end], start, end
+
+
+def _pick(
+    description: Description, rng: random.Random, wanted: Callable[[Token], bool]
+) -> int | None:
+    """Index of one of the tokens that are wanted; None if there is none."""
+    places = [i for i, token in enumerate(description.tokens) if wanted(token)]
+    return rng.choice(places) if places else None
+
+
+def _other_word(token: Token, words: Sequence[str], text: str, rng: random.Random) -> str | None:
+    """A word that means something else and that the text lacks."""
+    term, pos = (token.text.lower(), coarse_pos(token.pos)), coarse_pos(token.pos)
+    if term[0] in colours():
+        words = [word for word in words if word in colours()]
+    present = set(text.lower().split())
+    for _ in range(TRIES if words else 0):
+        word = rng.choice(words)
+        if word not in present and likeness(term, (word, pos)) < UNLIKE:
+            return word
+    return None
+
+
+def _replaced(
+    description: Description, index: int, new: str, edit: TextEdit, *, drop: bool = False
+) -> _Change:
+    """The change of one word, with the article before it and the capital at a sentence's start."""
+    tokens = description.tokens
+    start, end = tokens[index].span
+    if drop and index + 1 < len(tokens):  # the next word takes its place
+        end = tokens[index + 1].span[1]
+        new = tokens[index + 1].text
+    before = tokens[index - 1] if index else None
+    if before is not None and before.text.lower() in ("a", "an"):
+        article = "an" if new[:1].lower() in "aeiou" else "a"
+        article = article.capitalize() if before.text[0].isupper() else article
+        start, new = before.span[0], f"{article} {new}"
+    elif tokens[index].text[0].isupper():
+        new = new[:1].upper() + new[1:]
+    return _Change(start, end, new, edit)
+
+
+def is_thing(token: Token) -> bool:
+    """True for a noun that can be seen: a coat, and not a middle."""
+    word = token.text.lower()
+    return token.pos == "NOUN" and word.isalpha() and is_concrete((word, "n"))
+
+
+def swap_object(description: Description, stock: DonorWords, rng: random.Random) -> _Change | None:
+    """Another noun: "a man holds a *lantern*" for a cup."""
+    index = _pick(description, rng, is_thing)
+    if index is None:
+        return None
+    token = description.tokens[index]
+    plural = is_plural((token.text.lower(), "n"))
+    word = _other_word(token, stock.nouns[plural], description.text, rng)
+    if word is None:
+        return None
+    return _replaced(description, index, word, TextEdit("entity", "swapped", token.text, word))
+
+
+def swap_attribute(
+    description: Description, stock: DonorWords, rng: random.Random
+) -> _Change | None:
+    """Another adjective, a colour for a colour: "a *blue* coat" for a red one."""
+    index = _pick(description, rng, is_adjective)
+    if index is None:
+        return None
+    token = description.tokens[index]
+    word = _other_word(token, stock.adjectives, description.text, rng)
+    if word is None:
+        return None
+    return _replaced(description, index, word, TextEdit("attribute", "swapped", token.text, word))
+
+
+def swap_relation(
+    description: Description, stock: DonorWords, rng: random.Random
+) -> _Change | None:
+    """Another place, "a cup *under* the window", or the ends of a relation exchanged."""
+    index = _pick(description, rng, lambda token: token.text.lower() in PLACES)
+    if index is not None and rng.random() < 0.5:
+        old = description.tokens[index].text
+        new = rng.choice([place for place in PLACES if place != old.lower()])
+        return _replaced(description, index, new, TextEdit("relation", "swapped", old, new))
+    graph = description.graph
+    ends: list[list[Span]] = [
+        sorted((graph.entities[r.subject].spans[0], graph.entities[r.object].spans[0]))
+        for r in graph.relations
+        if graph.entities[r.subject].sentences[0] == graph.entities[r.object].sentences[0]
+    ]
+    apart = [(a, b) for a, b in ends if a[1] < b[0]]
+    if not apart:
+        return None
+    (a, b), (c, d) = rng.choice(apart)
+    first, between, second = (description.text[x:y] for x, y in ((a, b), (b, c), (c, d)))
+    if first == second or not (first.islower() and second.islower()):
+        return None
+    if (first[0] in "aeiou") != (second[0] in "aeiou"):  # their articles would not fit
+        return None
+    edit = TextEdit("relation", "swapped", first + between + second, second + between + first)
+    return _Change(a, d, edit.after, edit)
+
+
+def leave_out_object(
+    description: Description, stock: DonorWords, rng: random.Random
+) -> _Change | None:
+    """A sentence less."""
+    places = list(sentences(description))
+    if len(places) < 2:
+        return None
+    text, start, end = rng.choice(places)
+    return _Change(start, end, "", TextEdit("entity", "left out", text, ""))
+
+
+def leave_out_attribute(
+    description: Description, stock: DonorWords, rng: random.Random
+) -> _Change | None:
+    """An adjective less: "a coat" for a red one."""
+    index = _pick(description, rng, is_adjective)
+    if index is None:
+        return None
+    old = description.tokens[index].text
+    edit = TextEdit("attribute", "left out", old, "")
+    return _replaced(description, index, "", edit, drop=True)
+
+
+def leave_out_relation(
+    description: Description, stock: DonorWords, rng: random.Random
+) -> _Change | None:
+    """A prepositional phrase less: "holds a cup" for "holds a cup near the window"."""
+    tokens = description.tokens
+    index = _pick(description, rng, lambda token: token.dep == "prep" and token.text.islower())
+    if index is None:
+        return None
+    inside = {index}
+    for _ in tokens:  # all that hangs on the preposition, however deep
+        inside |= {i for i, token in enumerate(tokens) if token.head in inside}
+    if sorted(inside) != list(range(min(inside), max(inside) + 1)) or len(inside) > 8:
+        return None
+    start = tokens[min(inside) - 1].span[1] if min(inside) else tokens[0].span[0]
+    end = tokens[max(inside)].span[1]
+    old = description.text[start:end].strip()
+    return _Change(start, end, "", TextEdit("relation", "left out", old, ""))
+
+
+def add_object(description: Description, stock: DonorWords, rng: random.Random) -> _Change | None:
+    """A sentence of another text."""
+    places = list(sentences(description))
+    own = {text for text, _, _ in places}
+    text = rng.choice(stock.sentences)
+    if text in own or not places:
+        return None
+    _, _, end = rng.choice(places)
+    return _Change(end, end, f" {text}", TextEdit("entity", "added", "", text))
+
+
+def add_attribute(
+    description: Description, stock: DonorWords, rng: random.Random
+) -> _Change | None:
+    """An adjective more: "a *wooden* cup"."""
+    tokens = description.tokens
+    described = {token.head for token in tokens if token.dep in ("amod", "nummod", "compound")}
+    places = [
+        i
+        for i, token in enumerate(tokens)
+        if is_thing(token) and i and i not in described and tokens[i - 1].pos == "DET"
+    ]
+    present = set(description.text.lower().split())
+    words = [word for word in stock.adjectives if word not in present]
+    if not places or not words:
+        return None
+    index, word = rng.choice(places), rng.choice(words)
+    edit = TextEdit("attribute", "added", "", word)
+    return _replaced(description, index, f"{word} {tokens[index].text}", edit)
+
+
+def add_relation(description: Description, stock: DonorWords, rng: random.Random) -> _Change | None:
+    """A thing more, in a place: "holds a cup *beside a tree*"."""
+    places = [(text, end) for text, _, end in sentences(description) if text.endswith(".")]
+    present = set(description.text.lower().split())
+    words = [word for word in stock.nouns[False] if word not in present]
+    if not places or not words:
+        return None
+    (_, end), word = rng.choice(places), rng.choice(words)
+    article = "an" if word[0] in "aeiou" else "a"
+    phrase = f"{rng.choice(PLACES)} {article} {word}"
+    return _Change(end - 1, end - 1, f" {phrase}", TextEdit("relation", "added", "", phrase))
+
+
+EDITORS: tuple[Callable[[Description, DonorWords, random.Random], _Change | None], ...] = (
+    swap_object, swap_attribute, swap_relation,
+    leave_out_object, leave_out_attribute, leave_out_relation,
+    add_object, add_attribute, add_relation,
+)  # fmt: skip
+"""Three kinds by three actions, each as likely as another."""

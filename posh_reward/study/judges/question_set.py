@@ -1,0 +1,324 @@
+"""A judge's answers over texts -> a dataset that another judge learns from.
+
+::
+
+    train.parquet, validation.parquet, test.parquet   prompts with label distributions or rewrites
+    texts.jsonl                                       the texts, with what is wrong with each
+    question_set.json                                 teacher's signature, counts, digest
+
+The questions are those that POSH's search really asks. No reference is in two splits, and no prompt
+occurs twice. Answers that failed are left out and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from tqdm import tqdm
+
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.graph.reader import Reader
+from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
+from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.store import Store
+from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, ScoredPair, metric_of
+from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturbed
+from posh_reward.study.judges.question_log import QuestionLog
+from posh_reward.types import Description
+
+Origin = Literal["honest", "perturbed", "policy"]
+"""honest: a reference against itself. perturbed: one with mistakes and omissions. policy: a text
+of the table."""
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+HELD_OUT = 0.1
+"""Share of the references in each of validation and test."""
+SUMMARY = "question_set.json"
+VERSION = 1
+
+
+class QuestionRow(NamedTuple):
+    """A prompt with its answer."""
+
+    split: Split
+    task: Literal["grade", "rewrite"]
+    prefix: str
+    suffix: str
+    probabilities: list[float] | None
+    """One per label; None for a rewrite."""
+    reply: str | None
+    """None for a grade."""
+    kind: str
+    direction: str
+    origin: str
+    reference: str
+    """Digest of the reference; empty for a rewrite, which belongs to none."""
+
+
+class OriginText(NamedTuple):
+    """A pair to collect answers about."""
+
+    pair: ScoredPair
+    origin: Origin
+    perturbation: PerturbedText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """A collected dataset, as its summary describes it."""
+
+    version: int
+    judge: str
+    """The judge that answered, as it was named: what a cascade asks."""
+    teacher: str
+    """Signature of the metric with it."""
+    preset: str
+    digest: str
+    """Of all rows."""
+    texts: Mapping[str, int]
+    """By origin."""
+    rows: Mapping[str, Mapping[str, int]]
+    """By split, then by task."""
+    failed: int
+    present_share: float
+    """Share of the questions whose answer is present: what always saying so would get right."""
+
+
+def collect(
+    choice: JudgeChoice,
+    rows: Sequence[tuple[str | None, str]],
+    folder: Path,
+    settings: RunSettings,
+    *,
+    perturbations: int = 3,
+    seed: int = 0,
+) -> QuestionSet:
+    """Have a judge answer all that POSH asks about some texts, and write the dataset.
+
+    Answers of language models are kept in a store, by default in the folder: killed at any moment,
+    the same call goes on.
+
+    Args:
+        choice: the teacher.
+        rows: generation, or None, and reference of each row.
+        folder: to write to; made if it is not there.
+        settings: how texts are read and judged.
+        perturbations: texts with mistakes for each reference.
+        seed: of the mistakes.
+
+    Raises:
+        InputError: a split would be empty.
+        JudgeError: the judge cannot work; what it answered is in the store.
+    """
+    _check_splits(reference for _, reference in rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store(settings.store or folder / "answers.sqlite")
+    reader = Reader(
+        settings.parser, settings.coref, mended=PRESET[choice.preset].mended,
+        capacity=4 * settings.batch, store=store,
+    )  # fmt: skip
+    texts = list(origin_texts(rows, reader, settings, perturbations, seed))
+    metric = metric_of(choice, {PRESET[choice.preset].mended: reader}, store)
+    log = metric.judge
+    assert isinstance(log, QuestionLog), "made by metric_of"
+    bar = tqdm(total=len(texts), desc="collecting", unit=" pairs", disable=settings.quiet)
+    found: dict[tuple[str, str], QuestionRow] = {}
+    failed = 0
+    with bar:
+        for start in range(0, len(texts), settings.batch):
+            some = texts[start : start + settings.batch]
+            metric.score([each.pair.generation for each in some],
+                         [each.pair.reference for each in some])  # fmt: skip
+            failed += _take(log, {each.pair: each.origin for each in some}, choice.preset, found)
+            bar.update(len(some))
+    log.close()
+    kept = list(found.values())
+    summary = QuestionSet(
+        version=VERSION,
+        judge=choice.judge if isinstance(choice.judge, str) else choice.label,
+        teacher=metric.signature,
+        preset=choice.preset,
+        digest=digest_of(kept),
+        texts=dict(Counter(each.origin for each in texts)),
+        rows=counts(kept),
+        failed=failed,
+        present_share=present_share(kept),
+    )
+    _write(folder, kept, texts, summary)
+    return summary
+
+
+def origin_texts(
+    rows: Sequence[tuple[str | None, str]],
+    reader: Reader,
+    settings: RunSettings,
+    perturbations: int,
+    seed: int,
+) -> Iterator[OriginText]:
+    """The pairs: policy texts of the table, each reference itself, and perturbed ones."""
+    references = list(dict.fromkeys(reference for _, reference in rows))
+    described: list[Description] = []
+    for start in range(0, len(references), settings.batch):
+        read = reader.read(references[start : start + settings.batch], keep=True)
+        described += [each for each in read if isinstance(each, Description)]
+    stock = DonorWords(described)
+    for generation, reference in dict.fromkeys(rows):
+        if generation is not None:
+            yield OriginText(ScoredPair(generation, reference), "policy")
+    for description in described:
+        reference = description.text
+        yield OriginText(ScoredPair(reference, reference), "honest")
+        for number in range(perturbations):
+            rng = random.Random(f"{seed}/{number}/{reference}")
+            text = perturbed(description, stock, rng)
+            if text is not None:
+                yield OriginText(ScoredPair(text.text, reference), "perturbed", text)
+
+
+def _take(
+    log: QuestionLog,
+    origins: Mapping[ScoredPair, Origin],
+    preset: str,
+    found: dict[tuple[str, str], QuestionRow],
+) -> int:
+    """Turn what a judge has noted into rows, and forget it; returns how many answers failed."""
+    failed = 0
+    stripped = {ScoredPair(*(text.strip() for text in pair)): o for pair, o in origins.items()}
+    for key, verdict in log.verdicts.items():
+        asked = prompt(log.questions[key], preset)
+        pair = ScoredPair(key.source, key.target)
+        pair = pair if key.direction == "precision" else ScoredPair(*pair[::-1])
+        if verdict.probabilities is None:
+            failed += 1
+            continue
+        digest = reference_digest(pair.reference)
+        row = QuestionRow(
+            split_of(digest), "grade", asked.prefix, asked.suffix, list(verdict.probabilities),
+            None, key.kind, key.direction, stripped[pair], digest,
+        )  # fmt: skip
+        found.setdefault((row.prefix, row.suffix), row)
+    for phrase, reply in log.replies.items():
+        asked = rewrite_prompt(phrase, preset)
+        if reply.text is None:
+            failed += 1
+            continue
+        # A phrase may come from many references, so its own words decide its split.
+        row = QuestionRow(
+            split_of(reference_digest(phrase.text)), "rewrite", asked.prefix, asked.suffix, None,
+            reply.text, phrase.kind, "", "", "",
+        )  # fmt: skip
+        found.setdefault((row.prefix, row.suffix), row)
+    for noted in (log.questions, log.verdicts, log.replies):
+        noted.clear()
+    return failed
+
+
+def reference_digest(text: str) -> str:
+    """Sixteen hexadecimal digits for a text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def split_of(digest: str) -> Split:
+    """The split of a reference, by its digest alone: more texts move none of the others."""
+    place = int(digest, 16) / 16 ** len(digest)
+    return "test" if place < HELD_OUT else "validation" if place < 2 * HELD_OUT else "train"
+
+
+def _check_splits(references: Iterable[str]) -> None:
+    """Raise ``InputError``, before anything is asked, if a split would be empty."""
+    splits = {split_of(reference_digest(reference.strip())) for reference in references}
+    empty = [split for split in SPLITS if split not in splits]
+    if empty:
+        raise InputError(
+            f"no reference falls into {', '.join(empty)}: collect over more references, fifty or so"
+        )
+
+
+def counts(rows: Iterable[QuestionRow]) -> dict[str, dict[str, int]]:
+    """Rows by split, then by task."""
+    found = Counter((row.split, row.task) for row in rows)
+    return {split: {task: found[split, task] for task in ("grade", "rewrite")} for split in SPLITS}
+
+
+def present_share(rows: Iterable[QuestionRow]) -> float:
+    """Share of the graded questions whose mean label is that of something present."""
+    grades = [
+        sum(p * label for label, p in enumerate(row.probabilities, start=1))
+        for row in rows
+        if row.probabilities is not None
+    ]
+    return sum(grade >= PRESENT for grade in grades) / max(len(grades), 1)
+
+
+def digest_of(rows: Iterable[QuestionRow]) -> str:
+    """Digest of all rows, whatever their order."""
+    lines = sorted(json.dumps(row) for row in rows)
+    whole = hashlib.sha256()
+    for line in lines:
+        whole.update(line.encode("utf-8", "surrogatepass") + b"\n")
+    return whole.hexdigest()[:16]
+
+
+def listing(summary: QuestionSet) -> str:
+    """The summary for people."""
+    texts = ", ".join(f"{count:,} {origin}" for origin, count in summary.texts.items())
+    rows = "; ".join(
+        f"{split}: {tasks['grade']:,} questions, {tasks['rewrite']:,} rewrites"
+        for split, tasks in summary.rows.items()
+    )
+    return (
+        f"texts: {texts}\n{rows}\n{summary.failed:,} answers failed and are left out; "
+        f"{summary.present_share:.1%} of the questions are answered with present\n"
+        f"teacher: {summary.teacher}"
+    )
+
+
+def _write(
+    folder: Path, rows: Sequence[QuestionRow], texts: Sequence[OriginText], summary: QuestionSet
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([
+        *((name, pa.string()) for name in ("split", "task", "prefix", "suffix")),
+        ("probabilities", pa.list_(pa.float64())),
+        *((name, pa.string()) for name in ("reply", "kind", "direction", "origin", "reference")),
+    ])  # fmt: skip
+    about = json.dumps(asdict(summary))
+    for split in SPLITS:
+        inside = [row._asdict() for row in rows if row.split == split]
+        table = pa.Table.from_pylist(inside, schema.with_metadata({"question_set": about}))
+        pq.write_table(table, folder / f"{split}.parquet", compression="zstd")
+    with (folder / "texts.jsonl").open("w", encoding="utf-8") as lines:
+        for each in texts:
+            edits = [asdict(edit) for edit in each.perturbation.edits] if each.perturbation else []
+            row = {**each.pair._asdict(), "origin": each.origin, "edits": edits,
+                   "split": split_of(reference_digest(each.pair.reference.strip()))}  # fmt: skip
+            lines.write(json.dumps(row) + "\n")
+    (folder / SUMMARY).write_text(json.dumps(asdict(summary), indent=2) + "\n", "utf-8")
+
+
+def read_question_set(folder: Path) -> QuestionSet:
+    """The summary of a dataset that ``collect`` wrote.
+
+    Raises:
+        ConfigError: there is none, or it is of another version.
+    """
+    try:
+        found: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
+        summary = QuestionSet(**found)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{str(folder)!r} is no question set ({error}): make one with "
+            "posh-reward judges collect"
+        ) from None
+    if summary.version != VERSION:
+        raise ConfigError(f"{str(folder)!r} has version {summary.version}: collect it again")
+    return summary

@@ -1,0 +1,368 @@
+"""The trained model -> a folder that loads as a judge, with a card that says how faithful it is.
+
+::
+
+    NAME/  model.safetensors, tokenizer, judge.yaml   PoSh("NAME/judge.yaml")
+           cascade.yaml                               unsure answers handed on to the teacher
+           README.md, fidelity.json                   the card, and its figures for programs
+           learning.png                               held-out divergence over the steps
+
+All figures are of test questions, asked through the judge's own door; only the cascade's threshold
+is chosen, on validation questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from posh_reward.metrics.posh.judges.cascade import doubt_of
+from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.models.asker import awake
+from posh_reward.models.load_model import load_model
+from posh_reward.models.model import Model, Prompt
+from posh_reward.study.judges.judge_figures import (
+    PARTS,
+    QuestionAgreement,
+    question_agreement,
+)
+from posh_reward.study.judges.judge_report import percent, spread
+from posh_reward.study.judges.question_set import QuestionSet
+from posh_reward.study.statistics import Floats
+from posh_reward.types import LABELS, Verdict
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Rows = Sequence[dict[str, Any]]
+AGREED = 0.99
+"""Least share of the questions that the student settles about whose outcome the teacher agrees."""
+STEPS = 20
+"""Points of the cascade's curve."""
+ORIGINS = ("honest", "perturbed", "policy")
+PART_HEADS = """\
+| questions | count | grades apart | bias | present or absent alike | kappa |
+|---|---|---|---|---|---|"""
+POINT_HEADS = """\
+| doubt | handed on | settled ones agree | all agree | grades apart |
+|---|---|---|---|---|"""
+SETTINGS = """\
+# posh-reward score pairs.jsonl --judge {folder}/judge.yaml{preset_flag}
+#
+# Distilled from {teacher}; README.md says how faithful it is.{preset}
+name: transformers
+model: .
+dtype: {dtype}
+reading: labels
+"""
+CASCADE = """\
+# posh-reward score pairs.jsonl --judge {folder}/cascade.yaml{preset_flag}
+#
+# The distilled judge settles what it is sure of, and its teacher is asked the rest: on validation
+# questions {handed:.0%}. README.md has the curve.
+name: cascade
+judge: {teacher}
+first: {folder}/judge.yaml
+doubt: {doubt:.3g}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CascadePoint:
+    """The cascade with one threshold: the student first, then the teacher."""
+
+    doubt: float
+    handed_on: float
+    """Share of the questions that the teacher is asked."""
+    agreed: float
+    """Share of the settled questions about whose outcome, present or absent, both agree."""
+    present_alike: float
+    """The same of all questions: those handed on agree."""
+    grades_apart: float
+    """Mean distance of the grades, of all questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFidelity:
+    """Agreement of a student with its teacher on test questions, by part and by origin."""
+
+    parts: dict[str, QuestionAgreement]
+    majority: float
+    """Share that a judge would get right who always gave the teacher's commoner outcome."""
+    same_grade: float
+    """Mean distance of the grades if one always gave the teacher's median grade."""
+    failures: int
+    rewrites: float
+    """Share of the rewrites that are the teacher's to the letter; NaN without any."""
+    curve: Sequence[CascadePoint]
+    doubt: float
+    """The chosen threshold; 0 where none is good enough, and all is handed on."""
+    handed_on: float
+    """Share of the validation questions that are handed on at it."""
+
+
+def save_judge(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    questions: QuestionSet,
+    dtype: str = "auto",
+) -> Path:
+    """Write the weights, adapters merged into them, and the settings; returns the settings' path.
+
+    Args:
+        model: the student, maybe with adapters.
+        tokenizer: the student's.
+        folder: to write to.
+        questions: what it has learned from.
+        dtype: of the judge's weights; "auto": as they are.
+    """
+    whole = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    if dtype != "auto":
+        whole = whole.to(getattr(torch, dtype))
+    whole.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    path = folder / "judge.yaml"
+    path.write_text(
+        SETTINGS.format(
+            folder=folder, teacher=questions.judge, dtype=dtype, preset=_preset_note(questions),
+            preset_flag=preset_flag(questions),
+        ),
+        "utf-8",
+    )  # fmt: skip
+    return path
+
+
+def preset_flag(questions: QuestionSet) -> str:
+    """The flag without which the judge would be asked in another wording; empty for the default."""
+    return "" if questions.preset == "released" else f" --preset {questions.preset}"
+
+
+def _preset_note(questions: QuestionSet) -> str:
+    return f"\n# It has learned the wording of preset {questions.preset}; ask it by no other."
+
+
+def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity:
+    """Ask the saved judge held-out questions, and compare its answers with the teacher's.
+
+    Args:
+        settings: its ``judge.yaml``.
+        test: rows that figures are of.
+        validation: rows that the cascade's threshold is chosen on.
+    """
+    model = load_model(str(settings))
+    with awake(model):
+        verdicts, wanted, rows = answers(model, test)
+        held, held_wanted, _ = answers(model, validation)
+        rewrites = same_rewrites(model, test)
+    model.close()
+    grades = np.stack([wanted, [verdict.grade or 0.0 for verdict in verdicts]], axis=1)
+    curve = cascade_curve(held, held_wanted)
+    chosen = chosen_point(curve)
+    present = (wanted >= PRESENT).mean()
+    return JudgeFidelity(
+        by_part(grades, rows),
+        float(max(present, 1 - present)),
+        float(np.abs(wanted - np.median(wanted)).mean()),
+        sum(row["task"] == "grade" for row in test) - len(rows),
+        rewrites,
+        cascade_curve(verdicts, wanted, [point.doubt for point in curve]),
+        chosen.doubt if chosen else 0.0,
+        chosen.handed_on if chosen else 1.0,
+    )
+
+
+def answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[dict[str, Any]]]:
+    """Verdicts of a model on questions, the teacher's grades, and the rows; failures left out."""
+    graded = sorted(
+        (row for row in rows if row["task"] == "grade"),
+        key=lambda row: (row["prefix"], row["suffix"]),
+    )
+    verdicts = model.choose([Prompt(row["prefix"], row["suffix"]) for row in graded], LABELS)
+    sound = [i for i, verdict in enumerate(verdicts) if verdict.probabilities is not None]
+    scale = np.arange(1.0, len(LABELS) + 1)
+    labels = np.array([graded[i]["probabilities"] for i in sound], dtype=np.float64)
+    wanted: Floats = labels @ scale
+    return [verdicts[i] for i in sound], wanted, [graded[i] for i in sound]
+
+
+def same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
+    """Share of the rewrites that are the teacher's to the letter; NaN without any."""
+    wanted = {
+        Prompt(row["prefix"], row["suffix"]): row["reply"] for row in rows if row["task"] != "grade"
+    }
+    prompts = sorted(wanted)
+    replies = model.write(prompts, max_tokens) if prompts else []
+    hits = [reply.text == wanted[asked] for asked, reply in zip(prompts, replies, strict=True)]
+    return float(np.mean(hits)) if hits else float("nan")
+
+
+def by_part(grades: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
+    """Agreement by kind, direction and origin; parts without a question are left out."""
+    found = {}
+    for part in (*PARTS, *ORIGINS):
+        some = [
+            place
+            for place, row in enumerate(rows)
+            if part in ("all", row["kind"], row["direction"], row["origin"])
+        ]
+        if some:
+            references = [rows[place]["reference"] for place in some]
+            found[part] = question_agreement(grades[some], references)
+    return found
+
+
+def cascade_curve(
+    verdicts: Sequence[Verdict], wanted: Floats, doubts: Sequence[float] | None = None
+) -> list[CascadePoint]:
+    """Agreement and cost of the cascade, from settling nothing to settling everything.
+
+    Args:
+        verdicts: the student's.
+        wanted: (questions,) the teacher's grades.
+        doubts: thresholds; by default quantiles of the student's doubts.
+    """
+    own = np.array([doubt_of(verdict) for verdict in verdicts])
+    given = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
+    if doubts is None:
+        doubts = np.unique(np.quantile(own, np.linspace(0, 1, STEPS + 1))).tolist()
+    alike = (given >= PRESENT) == (wanted >= PRESENT)
+    points = []
+    for doubt in doubts:
+        settled = own <= doubt
+        points.append(
+            CascadePoint(
+                float(doubt),
+                float(1 - settled.mean()),
+                float(alike[settled].mean()) if settled.any() else 1.0,
+                float((alike | ~settled).mean()),
+                float((np.abs(given - wanted) * settled).mean()),
+            )
+        )
+    return points
+
+
+def chosen_point(curve: Sequence[CascadePoint]) -> CascadePoint | None:
+    """The point that hands on least while the settled questions agree; None if none does."""
+    good = [point for point in curve if point.agreed >= AGREED]
+    return min(good, key=lambda point: point.handed_on) if good else None
+
+
+def write_card(
+    folder: Path,
+    fidelity: JudgeFidelity,
+    questions: QuestionSet,
+    base: str,
+    history: Sequence[dict[str, Any]],
+) -> None:
+    """Write the card, the cascade's settings, the figures, and the learning curve.
+
+    Args:
+        folder: of the judge.
+        fidelity: its figures.
+        questions: what it has learned from.
+        base: the model that it was trained from.
+        history: the trainer's log.
+    """
+    (folder / "cascade.yaml").write_text(
+        CASCADE.format(
+            folder=folder, teacher=questions.judge, doubt=fidelity.doubt, handed=fidelity.handed_on,
+            preset_flag=preset_flag(questions),
+        ),
+        "utf-8",
+    )  # fmt: skip
+    figures = asdict(fidelity)
+    (folder / "fidelity.json").write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    (folder / "README.md").write_text(card(folder, fidelity, questions, base), "utf-8")
+    learning_plot(history, fidelity, folder / "learning.png")
+
+
+def card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: str) -> str:
+    """The card in Markdown."""
+    whole = fidelity.parts["all"]
+    beyond = whole.present.low > fidelity.majority
+    verdict = (
+        "It agrees with its teacher beyond the majority answer."
+        if beyond
+        else "**It does not agree with its teacher beyond the majority answer: do not use it.**"
+    )
+    learned = "; ".join(
+        f"{split} {tasks['grade']:,} questions and {tasks['rewrite']:,} rewrites"
+        for split, tasks in questions.rows.items()
+    )
+    parts = "\n".join(_part_row(*each) for each in fidelity.parts.items())
+    points = "\n".join(map(_point_row, fidelity.curve))
+    paragraphs = [
+        f"# {folder.name}",
+        f"A judge for POSH, distilled from `{questions.teacher}` into `{base}`.",
+        f"    PoSh({str(folder / 'judge.yaml')!r}, preset={questions.preset!r})",
+        f"Learned from question set `{questions.digest}`: {learned}; no reference in two.",
+        "## Fidelity",
+        f"On test questions, against the teacher, with 95 % intervals over references. {verdict} "
+        f"Always the commoner outcome would be right in {fidelity.majority:.1%}, and always the "
+        f"median grade {fidelity.same_grade:.2f} off. {fidelity.failures:,} questions failed; "
+        f"{fidelity.rewrites:.0%} of the rewrites are the teacher's to the letter.",
+        f"{PART_HEADS}\n{parts}",
+        "## As the first stage of a cascade",
+        f"At doubt {fidelity.doubt:.3g}, chosen on validation questions so that {AGREED:.0%} of "
+        "what it settles agrees with the teacher, it hands on the rest (`cascade.yaml`). On test "
+        "questions:",
+        f"{POINT_HEADS}\n{points}",
+        "![Held-out divergence over the steps, and the cascade](learning.png)",
+    ]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _part_row(part: str, found: QuestionAgreement) -> str:
+    return (
+        f"| {part} | {found.count:,} | {spread(found.difference)} | {spread(found.bias, sign='+')} "
+        f"| {percent(found.present)} | {spread(found.kappa)} |"
+    )
+
+
+def _point_row(point: CascadePoint) -> str:
+    return (
+        f"| {point.doubt:.3f} | {point.handed_on:.1%} | {point.agreed:.2%} "
+        f"| {point.present_alike:.2%} | {point.grades_apart:.3f} |"
+    )
+
+
+def learning_plot(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, path: Path) -> None:
+    """Draw held-out divergence and agreement over the steps, and the cascade's curve."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    lines = [line for line in history if "eval_kl" in line]
+    steps = [line["step"] for line in lines]
+    left.plot(steps, [line["eval_kl"] for line in lines], "o-", color="#0969da", ms=3)
+    left.set(title="divergence from the teacher (nats)", xlabel="step", ylim=(0, None))
+    middle.plot(
+        steps, [line["eval_present_alike"] for line in lines], "o-", color="#0969da", ms=3,
+        label="present or absent alike",
+    )  # fmt: skip
+    middle.plot(
+        steps, [line["eval_kappa"] for line in lines], "s-", color="#bc4c00", ms=3, label="kappa"
+    )
+    middle.axhline(fidelity.majority, color="#57606a", ls=":", label="majority answer")
+    middle.set(title="agreement on held-out references", xlabel="step", ylim=(None, 1))
+    middle.legend(frameon=False, fontsize=8)
+    right.plot(
+        [point.handed_on for point in fidelity.curve],
+        [point.present_alike for point in fidelity.curve], "o-", color="#0969da", ms=3,
+    )  # fmt: skip
+    right.set(
+        title="cascade: agreement and cost", xlabel="share handed on to the teacher",
+        ylabel="present or absent alike", ylim=(None, 1.001),
+    )  # fmt: skip
+    for axes in (left, middle, right):
+        axes.grid(color="#eaeef2")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.title.set_fontsize(10)
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,145 @@
+"""Distills a judge: a small model learns the answers that another judge gave to POSH's questions.
+
+    posh-reward judges collect vllm --texts pairs.jsonl -o runs/questions
+    accelerate launch --config_file configs/accelerate/one_gpu.yaml recipes/distill_judge.py \
+        --config configs/distill/qwen3_0_6b.yaml
+    posh-reward judges compare vllm runs/distill_qwen3_0_6b/judge/judge.yaml --texts others.jsonl \
+        -o page.html
+
+transformers' Trainer with one change: the loss is the divergence of the label distributions at the
+answer's place, and the language-modelling loss of rewrites (``training/distill``). The checkpoint
+with the lowest held-out divergence becomes a folder that ``PoSh(".../judge.yaml")`` loads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import TrainingArguments
+from trl import ModelConfig, ScriptArguments
+
+from posh_reward.errors import ConfigError
+from posh_reward.models.chat import Chat
+from posh_reward.models.labels import label_tokens, no_token
+from posh_reward.study.judges.question_set import read_question_set
+from posh_reward.training.distill.answer_rows import AnswerTrees, read_rows
+from posh_reward.training.distill.answer_trainer import AnswerTrainer
+from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
+from posh_reward.training.launch import end_if_finished, finish, model_init_kwargs, run, train
+from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.run_check import parse_settings
+from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
+from posh_reward.types import LABELS
+
+
+@dataclass
+class DistillScriptArguments(ScriptArguments):  # type: ignore[misc]
+    """Settings besides TrainingArguments' and ModelConfig's."""
+
+    dataset_name: str = field(
+        default="runs/questions", metadata={"help": "What posh-reward judges collect wrote."}
+    )
+    max_prompt_tokens: int = field(
+        default=2048,
+        metadata={"help": "Longer prompts, with their rewrite, are left out and counted."},
+    )
+    rewrite_weight: float = field(
+        default=1.0, metadata={"help": "Of a rewrite's loss a token against a question's."}
+    )
+    held_out_rows: int = field(
+        default=4000, metadata={"help": "Most validation prompts that each evaluation asks."}
+    )
+    judge_name: str = field(
+        default="judge", metadata={"help": "Folder of the judge in output_dir; part of its name."}
+    )
+    judge_dtype: str = field(
+        default="auto",
+        metadata={"help": "Of the judge's weights: auto, that of training, or bfloat16."},
+    )
+    stop_before: float = field(
+        default=STOP_BEFORE,
+        metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
+    )
+
+
+SETTINGS = (DistillScriptArguments, TrainingArguments, ModelConfig)
+"""Dataclasses of what flags and configuration set."""
+
+
+def make_trainer(
+    script: DistillScriptArguments, args: TrainingArguments, model: ModelConfig
+) -> AnswerTrainer:
+    """The trainer, ready to train.
+
+    Raises:
+        ConfigError: the model has no single token for a label, or no prompt is short enough.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import get_peft_config
+
+    name = model.model_name_or_path
+    tokenizer = AutoTokenizer.from_pretrained(name, revision=model.model_revision)
+    chat, tokens = Chat(tokenizer), label_tokens(tokenizer, LABELS)
+    unreadable = no_token(LABELS, tokens)
+    if unreadable is not None:
+        raise ConfigError(f"{name}: {unreadable}")
+    folder, most = Path(script.dataset_name), script.max_prompt_tokens
+    rows = AnswerTrees(read_rows(folder, "train"), chat, most, args.seed)
+    held_out = AnswerTrees(read_rows(folder, "validation", script.held_out_rows), chat, most)
+    if args.process_index == 0:
+        print(f"train: {rows.lengths}\nvalidation: {held_out.lengths}", flush=True)
+    student = AutoModelForCausalLM.from_pretrained(name, **model_init_kwargs(None, model))
+    peft = get_peft_config(model)
+    if peft is not None:
+        from peft import get_peft_model
+
+        student.enable_input_require_grads()  # or checkpointed layers would have no gradient
+        student = get_peft_model(student, peft)
+    return AnswerTrainer(
+        student, args, rows, held_out, tokens, script.rewrite_weight,
+        processing_class=tokenizer,
+        callbacks=[StopWithCheckpoint(stop_before=script.stop_before), RefuseLostWeights()],
+    )  # fmt: skip
+
+
+def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelConfig) -> None:
+    """Write the judge's folder, ask it held-out questions, and write its card."""
+    source = Path(script.dataset_name)
+    questions = read_question_set(source)
+    folder = Path(trainer.args.output_dir) / script.judge_name
+    settings = save_judge(
+        trainer.model, trainer.processing_class, folder, questions, script.judge_dtype
+    )
+    rows = [read_rows(source, split) for split in ("test", "validation")]
+    fidelity = measure_judge(settings, *rows)
+    base = str(model.model_name_or_path)
+    write_card(folder, fidelity, questions, base, trainer.state.log_history)
+    print(f"{settings}: present or absent as its teacher in "
+          f"{fidelity.parts['all'].present.value:.1%} of the test questions, where the majority "
+          f"answer is right in {fidelity.majority:.1%}")  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> AnswerTrainer:
+    """Parse flags and configuration, train, and write the judge to ``output_dir``.
+
+    With ``--check`` it only says what would run, and whether it fits.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+        SystemExit: the run is finished already, or only checked.
+    """
+    script, args, model = parse_settings(SETTINGS, argv)
+    read_question_set(Path(script.dataset_name))
+    end_if_finished(args)
+    trainer = make_trainer(script, args, model)
+    train(trainer)
+    if trainer.is_world_process_zero():
+        ship(trainer, script, model)
+    trainer.save_state()
+    finish(trainer)
+    return trainer
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,146 @@
+"""Figures of agreement, on answers few enough to work out by hand."""
+
+from __future__ import annotations
+
+from math import isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posh_reward.study.judges.judge_figures import (
+    advantages,
+    calibration,
+    group_agreement,
+    ordered_alike,
+    pair_agreement,
+    quadratic_kappa,
+    question_agreement,
+)
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float64)
+
+
+def test_kappa_counts_one_answer_four_labels_off() -> None:
+    # Observed: one of weight 16. By chance: (2 x 1 + 2 x 3) / 4 answers of weight 16, which is 32.
+    assert quadratic_kappa(array(1, 1, 5, 5), array(1, 1, 5, 1)) == pytest.approx(0.5)
+
+
+def test_kappa_forgives_one_label_more_than_four() -> None:
+    near = quadratic_kappa(array(1, 1, 5, 5), array(1, 1, 5, 4))
+    far = quadratic_kappa(array(1, 1, 5, 5), array(1, 1, 5, 1))
+    assert far < near < 1
+
+
+def test_kappa_of_the_same_answers_is_1_and_of_one_constant_undefined() -> None:
+    assert quadratic_kappa(array(1, 3.2, 5), array(1, 3.2, 5)) == 1
+    assert quadratic_kappa(array(1, 5), array(5, 1)) == -1
+    assert isnan(quadratic_kappa(array(2, 2), array(2, 2)))
+
+
+def test_a_constant_judge_has_no_kappa() -> None:
+    assert quadratic_kappa(array(1, 5, 5), array(5, 5, 5)) == 0
+
+
+def test_grades_on_both_sides_of_2_disagree_about_presence() -> None:
+    grades = np.array([[1.9, 2.1], [1.0, 1.5], [5.0, 4.0], [2.0, 3.0]])
+    found = question_agreement(grades, ["a", "b", "c", "d"], resamples=0)
+    assert found.present.value == 0.75
+    assert found.difference.value == pytest.approx((0.2 + 0.5 + 1 + 1) / 4)
+    assert found.bias.value == pytest.approx((0.2 + 0.5 - 1 + 1) / 4)
+    assert found.count == 4
+
+
+def test_a_judge_that_is_always_a_tenth_higher_has_bias_and_no_spread() -> None:
+    first = array(0.3, 0.5, 0.9)
+    found = pair_agreement(np.stack([first, first + 0.1], axis=1), list("abc"), resamples=0)
+    assert found.bias.value == pytest.approx(0.1)
+    assert found.spread.value == pytest.approx(0, abs=1e-12)
+    assert found.rank.value == pytest.approx(1)
+
+
+def test_advantages_are_those_of_trl() -> None:
+    # Of 0 and 1: mean 1/2, standard deviation of a sample 1/sqrt(2).
+    assert advantages(array(0, 1)[None]) == pytest.approx([-0.707, 0.707], abs=1e-3)
+    assert advantages(np.array([[0, 1], [1, 0]])) == pytest.approx([0, 0])
+    assert advantages(array(0.4, 0.4)[None]) == pytest.approx([0, 0])
+
+
+def test_two_objectives_count_by_rank_and_not_by_how_much_they_vary() -> None:
+    wide, narrow = array(0.2, 0.6, 1.0), array(0.52, 0.51, 0.50)
+    both = advantages(np.stack([wide, narrow]))
+    assert both == pytest.approx([0, 0, 0], abs=0.02)
+
+
+def test_siblings_in_the_same_order_by_hand() -> None:
+    # Pairs: (0, 1) alike, (0, 2) opposite, (1, 2) opposite.
+    assert ordered_alike(array(1, 2, 3), array(2, 3, 1)) == (1, 3)
+    # A tie of one side alone counts half, one of both is no pair.
+    assert ordered_alike(array(1, 2), array(1, 1)) == (0.5, 1)
+    assert ordered_alike(array(1, 1), array(1, 1)) == (0, 0)
+
+
+def test_what_grpo_sees_of_two_groups_by_hand() -> None:
+    first = array(0.2, 0.4, 0.6, 0.1, 0.2)
+    other = array(0.2, 0.4, 0.6, 0.2, 0.1)
+    found = group_agreement(np.stack([first, other], axis=1)[None], list("aaabb"), resamples=0)
+    assert found is not None
+    assert (found.groups, found.completions) == (2, 5)
+    assert found.alike.value == 3 / 4
+    assert found.flips.value == 2 / 5
+    assert found.correlation.value == pytest.approx(0, abs=1e-3)  # 1 in one group, -1 in the other
+    assert found.cosine.value == pytest.approx(1 / 3, abs=1e-3)  # (2 - 1) / 3
+
+
+def test_another_scale_and_a_shift_change_no_advantage() -> None:
+    first = array(0.2, 0.4, 0.9)
+    found = group_agreement(np.stack([first, first / 2 + 0.3], axis=1)[None], list("aaa"))
+    assert found is not None
+    assert found.cosine.value == pytest.approx(1, abs=1e-6)
+    assert found.flips.value == 0
+    assert isnan(found.alike.low), "one reference has no interval"
+
+
+def test_a_text_without_a_score_is_left_out_of_its_group() -> None:
+    scores = np.array([[0.2, 0.2], [0.4, 0.4], [nan, 0.1], [0.5, 0.5]])
+    found = group_agreement(scores[None], ["a", "a", "a", "b"])
+    assert found is not None
+    assert (found.groups, found.completions) == (1, 2)
+    assert group_agreement(scores[None], list("abcd")) is None
+
+
+def test_equal_texts_within_rounding_have_no_sign() -> None:
+    first, other = array(0.5, 0.5, 0.5), array(0.5, 0.5 + 4e-9, 0.5 - 4e-9)
+    found = group_agreement(np.stack([first, other], axis=1)[None], list("aaa"))
+    assert found is not None
+    assert found.flips.value == 0
+    assert isnan(found.alike.value), "no pair of them is in any order"
+
+
+def test_intervals_are_of_references() -> None:
+    # A hundred questions of one reference say no more about other references than ten.
+    for copies in (10, 100):
+        grades = np.array([[1.0, 1.0], [5.0, 1.0]] * copies)
+        found = question_agreement(grades, ["a", "b"] * copies, seed=1)
+        assert (found.present.low, found.present.high) == (0, 1)
+
+
+def test_the_calibration_curve_by_hand() -> None:
+    grades = np.array([[1.0, 1.1], [2.0, 1.3], [5.0, 4.9]])
+    low, high = calibration(grades)
+    assert (low.other, low.first, low.spread, low.count) == pytest.approx((1.2, 1.5, 0.5, 2))
+    assert (high.other, high.first, high.count) == (4.9, 5.0, 1)
+
+
+@given(st.lists(st.floats(1, 5), min_size=1, max_size=30), st.randoms())
+def test_kappa_does_not_mind_the_order(grades: list[float], rng: object) -> None:
+    first = np.array(grades)
+    other = first[::-1].copy()
+    order = np.arange(len(first))
+    rng.shuffle(order)  # type: ignore[attr-defined]
+    a, b = quadratic_kappa(first, other), quadratic_kappa(first[order], other[order])
+    assert a == pytest.approx(b, nan_ok=True)
+    assert isnan(a) or a <= 1

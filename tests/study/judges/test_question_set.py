@@ -1,0 +1,129 @@
+"""A judge's answers as a dataset: no prompt twice, no reference in two splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq
+
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.metrics.posh.judges.fake_judge import fake_model
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.study.judges import judge_runs
+from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, judge_choice
+from posh_reward.study.judges.question_set import (
+    SPLITS,
+    collect,
+    listing,
+    read_question_set,
+    split_of,
+)
+
+THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
+ROWS = [
+    (f"A red {thing} stands.", f"A {color} {thing} stands near a wooden table.")
+    for thing in THINGS
+    for color in ("red", "blue", "green", "black")
+]
+QUIET = RunSettings(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("questions")
+    collect(judge_choice("embedded@prefix-first"), ROWS, made, QUIET, perturbations=1)
+    return made
+
+
+def rows(folder: Path, split: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = pq.read_table(folder / f"{split}.parquet").to_pylist()
+    return found
+
+
+def test_no_reference_is_in_two_splits_and_no_prompt_twice(folder: Path) -> None:
+    by_split = {split: rows(folder, split) for split in SPLITS}
+    references = [
+        {row["reference"] for row in some if row["task"] == "grade"} for some in by_split.values()
+    ]
+    assert all(references)
+    assert not references[0] & references[1] | references[0] & references[2]
+    prompts = [(row["prefix"], row["suffix"]) for some in by_split.values() for row in some]
+    assert len(prompts) == len(set(prompts))
+    assert {row["origin"] for row in by_split["train"] if row["task"] == "grade"} == {
+        "honest", "perturbed", "policy",
+    }  # fmt: skip
+
+
+def test_a_row_is_the_prompt_of_its_preset_with_the_judges_distribution(folder: Path) -> None:
+    graded = [row for row in rows(folder, "train") if row["task"] == "grade"]
+    for row in graded:
+        assert str(row["prefix"]).startswith("Answer the question about what is described below.")
+        assert str(row["suffix"]).startswith("Q: Is")
+        probabilities = row["probabilities"]
+        assert isinstance(probabilities, list)
+        assert sum(probabilities) == pytest.approx(1)
+    rewrites = [row for row in rows(folder, "train") if row["task"] == "rewrite"]
+    assert all(str(row["reply"]).startswith("the ") for row in rewrites)
+
+
+def test_the_summary_has_the_teachers_signature_and_the_counts(folder: Path) -> None:
+    summary = read_question_set(folder)
+    assert summary.judge == "embedded"
+    assert "judge:embedded-" in summary.teacher
+    assert "preset:prefix-first" in summary.teacher
+    for split in SPLITS:
+        assert summary.rows[split]["grade"] + summary.rows[split]["rewrite"] == len(
+            rows(folder, split)
+        )
+    assert summary.texts == {"policy": 40, "honest": 40, "perturbed": 40}
+    assert "40 perturbed" in listing(summary)
+    edits = [json.loads(line) for line in (folder / "texts.jsonl").read_text("utf-8").splitlines()]
+    assert all(bool(row["edits"]) is (row["origin"] == "perturbed") for row in edits)
+
+
+def test_a_second_run_asks_nothing_and_gives_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = []
+
+    def load(judge: str, preset: str, store: object) -> PromptJudge:
+        models.append(fake_model())
+        return PromptJudge(models[-1], preset, store)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judge_runs, "load_judge", load)
+    choice = JudgeChoice("a", "a", "released")
+    first = collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
+    again = collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
+    assert models[0].prompts
+    assert not models[1].prompts
+    assert first == again
+
+
+def test_more_texts_move_no_reference_to_another_split() -> None:
+    assert split_of("0" * 16) == "test"
+    assert split_of("2" + "0" * 15) == "validation"
+    assert split_of("f" * 16) == "train"
+
+
+def test_too_few_references_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="more references"):
+        collect(judge_choice("fake"), ROWS[:1], tmp_path / "none", QUIET)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_without_a_question_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="judges collect"):
+        read_question_set(tmp_path)
+
+
+def test_references_alone_will_do(tmp_path: Path) -> None:
+    found = collect(
+        judge_choice("fake"), [(None, reference) for _, reference in ROWS], tmp_path, QUIET,
+        perturbations=1,
+    )  # fmt: skip
+    assert set(found.texts) == {"honest", "perturbed"}
