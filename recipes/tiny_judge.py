@@ -2,11 +2,11 @@
 
     python recipes/tiny_judge.py --questions runs/questions --output_dir runs/tiny_judge
 
-A Qwen3 but for its size, and a byte-level BPE, trained on the spot on the prompts of a question set,
-in which each of their common words is one token. It differs from the real one in its pretraining,
-which takes minutes: it reads the prompts of the training split, token by token. Their two
-descriptions resemble each other, so it learns to look a word up in an earlier text. Without that,
-after 43,000 questions it still knew only how often each label is right.
+A Qwen3 but for its size, and a byte-level BPE, trained on the spot on the prompts of a question
+set, in which each of their common words is one token. It differs from the real one in its
+pretraining, which takes minutes: it reads the prompts of the training split, token by token. Their
+two descriptions resemble each other, so it learns to look a word up in an earlier text. Without
+that, one of 0.4 million parameters had a kappa of 0.33 after 60,000 questions about drawn scenes.
 """
 
 from __future__ import annotations
@@ -117,10 +117,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--questions", type=Path, required=True, help="what judges collect wrote")
     parser.add_argument("--output_dir", type=Path, required=True)
-    parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--heads", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=600, help="of pretraining")
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--heads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=300, help="of pretraining")
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args(argv)
     rows = read_rows(flags.questions, "train", TEXTS)
@@ -130,7 +130,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     loss = pretrain(model, tokenizer, texts, flags.steps, flags.seed)
     model.save_pretrained(flags.output_dir)
     tokenizer.save_pretrained(flags.output_dir)
-    print(f"{flags.output_dir}: {model.num_parameters() / 1e6:.2f} million parameters, last loss {loss:.2f}")
+    size = model.num_parameters() / 1e6
+    print(f"{flags.output_dir}: {size:.2f} million parameters, last loss {loss:.2f}")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from zlib import crc32
 
 from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.cascade import Cascade
@@ -27,7 +28,7 @@ from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
-from posh_reward.types import Reply, Verdict
+from posh_reward.types import Question, Reply, Verdict
 from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parsed
@@ -56,6 +57,8 @@ class Rates:
     )
     gflop_a_token: float = rate(27, "Qwen3-14B: 2 x 13.2 without embeddings, attention over 600")
     weights_gb: float = rate(29.6, "14.8 billion parameters in bfloat16")
+    small_efficiency: float = rate(0.4, "as efficiency, of a distilled judge; assumed")
+    doubts: float = rate(0.3, "share of questions that a distilled judge hands on; assumed")
     fp8: float = rate(1.6, "times as fast in prefill as bfloat16: of 2 by the data sheet; assumed")
     decode_gb_s: float = rate(2500, "weights read in decoding: 3/4 of an H100's 3,350 GB/s")
     host_gb_s: float = rate(40, "weights from and to the host, eight cards at once; assumed")
@@ -80,11 +83,16 @@ class Way:
     49 of about 79 by arithmetic."""
     to_the_token: bool = False
     """Beginnings are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
+    student: str = ""
+    """A distilled judge, of ``STUDENTS``: in the place of the full one, or before it."""
+    hands_on: bool = False
+    """The student hands questions on to the full judge."""
 
     @property
     def exact(self) -> bool:
         """True if scores are those of the release's wording and the full bfloat16 judge."""
-        return self.preset != "prefix-first" and not self.fp8 and not self.cascade
+        changed = self.fp8 or self.cascade or bool(self.student)
+        return self.preset != "prefix-first" and not changed
 
     def __str__(self) -> str:
         extra = {
@@ -92,6 +100,8 @@ class Way:
             "awake": self.awake,
             "cascade": self.cascade,
             "to the token": self.to_the_token,
+            self.student: bool(self.student),
+            "then 14B": self.hands_on,
         }
         return ", ".join([self.preset, self.pace, *(name for name, has in extra.items() if has)])
 
@@ -109,7 +119,28 @@ WAYS = (
     Way("prefix-first", fp8=True),
     Way("prefix-first", fp8=True, cascade=True),
     Way("prefix-first", fp8=True, cascade=True, awake=True),
+    Way("released", to_the_token=True, student="0.6B"),
+    Way("released", to_the_token=True, student="1.7B"),
+    Way("prefix-first", to_the_token=True, student="0.6B"),
+    Way("prefix-first", to_the_token=True, student="1.7B"),
+    Way("released", to_the_token=True, student="0.6B", hands_on=True),
+    Way("prefix-first", to_the_token=True, student="0.6B", hands_on=True),
+    Way("prefix-first", to_the_token=True, student="0.6B", hands_on=True, fp8=True),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Student:
+    """Size of a distilled judge."""
+
+    gflop_a_token: float
+    """Twice the parameters without embeddings, and attention over 600 tokens."""
+    weights_gb: float
+    """In bfloat16."""
+
+
+STUDENTS = {"0.6B": Student(1.02, 1.19), "1.7B": Student(2.96, 3.44)}
+"""Qwen3's sizes: 0.44 of 0.60, and 1.41 of 1.72 billion parameters are no embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +150,8 @@ class Work:
     cost: Cost
     steps: int
     """Decoding steps, one after another: in each call as many as its longest phrase has tokens."""
+    first: Work | None = None
+    """The student's, where it hands on."""
 
 
 def computed(cost: Cost, way: Way) -> int:
@@ -128,6 +161,16 @@ def computed(cost: Cost, way: Way) -> int:
 
 def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
     """Seconds that a card judges, part by part."""
+    if work.first is not None:  # the student, then the full judge, about texts read once
+        small = seconds(work.first, replace(way, hands_on=False, fp8=False), rates)
+        full = seconds(replace(work, first=None), replace(way, student=""), rates)
+        return {name: small[name] + full[name] for name in small} | {"texts": small["texts"]}
+    if way.student:
+        student = STUDENTS[way.student]
+        rates = replace(
+            rates, efficiency=rates.small_efficiency, gflop_a_token=student.gflop_a_token,
+            weights_gb=student.weights_gb,
+        )  # fmt: skip
     size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
     cost, weights = work.cost, rates.weights_gb * size
     speed = rates.tflops * rates.efficiency * faster
@@ -168,11 +211,32 @@ class Waiting(NotingModel):
         return answers
 
 
-def work(card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat) -> Work:
-    """Ask about a card's pairs in one way, and count."""
-    model = Waiting(card, pairs, way)
+class UnsureStudent(PromptJudge):
+    """Answers as recorded, and doubts a share of the questions, drawn by their words."""
+
+    def __init__(self, model: Waiting, preset: str, share: float) -> None:
+        super().__init__(model, preset)
+        self._share = share
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        """The recorded verdicts; where it doubts, absent and explicit are as likely."""
+        verdicts = super().grade(questions)
+        places = [crc32(prompt(each, self.preset).text.encode()) / 2**32 for each in questions]
+        return [
+            Verdict((0.5, 0.0, 0.0, 0.0, 0.5)) if place < self._share else verdict
+            for place, verdict in zip(places, verdicts, strict=True)
+        ]
+
+
+def work(
+    card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat, doubts: float = 0.3
+) -> Work:
+    """Ask about a card's pairs in one way, and count; a student hands a share of ``doubts`` on."""
+    model, student = Waiting(card, pairs, way), Waiting(card, pairs, way)
     judge: Judge = PromptJudge(model, way.preset)
     judge = Cascade(judge) if way.cascade else judge
+    if way.hands_on:
+        judge = Cascade(judge, first=UnsureStudent(student, way.preset, doubts), doubt=1.99)
     steps = both_ways(pairs, pace=way.pace, mended=PRESET[way.preset].mended)
     run_together(steps, judge, Rewriter(judge))
     (empty,) = chat.encode([Prompt("", "")])
@@ -180,6 +244,7 @@ def work(card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat) ->
     return Work(
         model.log.cost(chat),
         sum(len(ids) - len(empty) + 1 for ids in longest),
+        Work(student.log.cost(chat), 0) if way.hands_on else None,
     )
 
 
@@ -230,16 +295,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     goldens, chat = load(options.pop("goldens")), Chat(qwen_tokenizer(options.pop("tokenizer")))
     rates = Rates(**options)
     read = {mended: list(cards(goldens, mended=mended)) for mended in (False, True)}
-    works: dict[tuple[str, Pace, bool], list[Work]] = {}
+    works: dict[tuple[str, Pace, bool, bool], list[Work]] = {}
     parts = ("prefill", "decoding", "calls", "wake, sleep", "texts")
     counts = f"{'calls':>6}{'requests':>9}{'computed':>10}{'steps':>7}"
     timed = "".join(f"{part:>13}" for part in parts)
     print(f"{'seconds of the slowest card':42}{counts}{timed}{'judging':>8}{'share':>8}")
     for way in WAYS:
-        key = way.preset, way.pace, way.cascade
+        key = way.preset, way.pace, way.cascade, way.hands_on
         if key not in works:
             on_cards = read[PRESET[way.preset].mended]
-            works[key] = [work(card, pairs, way, chat) for card, pairs in on_cards]
+            works[key] = [work(*card, way, chat, rates.doubts) for card in on_cards]
         print(line(way, works[key], rates))
 
 

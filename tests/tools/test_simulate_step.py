@@ -54,3 +54,19 @@ def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
     assert brisk.cost.calls <= 8 < lazy.cost.calls
     assert brisk.steps < lazy.steps
     assert brisk.cost.computed < 1.2 * lazy.cost.computed
+
+
+def test_a_student_costs_a_fraction_and_hands_on_a_share(shared_data: Path) -> None:
+    goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
+    chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
+    pairs = [described(golden) for golden in goldens]
+    way = Way("released", to_the_token=True, student="0.6B")
+    alone = work(goldens, pairs, way, chat)
+    both = work(goldens, pairs, replace(way, hands_on=True), chat, 0.3)
+    assert both.first is not None
+    assert 0.15 < both.cost.requests / both.first.cost.requests < 0.5
+    full = sum(seconds(alone, replace(way, student=""), Rates()).values())
+    small = sum(seconds(alone, way, Rates()).values())
+    cascade = sum(seconds(both, replace(way, hands_on=True), Rates()).values())
+    assert small < cascade < full
+    assert not way.exact

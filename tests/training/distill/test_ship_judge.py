@@ -1,0 +1,108 @@
+"""The folder of a distilled judge: it loads as one, and its card says what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("matplotlib")
+
+import numpy as np
+
+from posh_reward import PoSh
+from posh_reward.metrics.posh.judges.cascade import Cascade
+from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.study.judges.question_set import QuestionSet
+from posh_reward.training.distill.ship_judge import (
+    cascade_curve,
+    chosen_point,
+    measure_judge,
+    save_judge,
+    write_card,
+)
+from posh_reward.types import Verdict
+from tests.models.tiny import byte_tokenizer, tiny_model
+
+COUNTS = {"grade": 8, "rewrite": 1}
+QUESTIONS = QuestionSet(
+    1, "embedded", "posh|judge:embedded-5", "prefix-first", "0123456789abcdef", {"honest": 2},
+    {"train": COUNTS, "validation": COUNTS, "test": COUNTS}, 0, 0.5,
+)  # fmt: skip
+SURE, ABSENT = [0.0, 0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def rows() -> list[dict[str, Any]]:
+    graded = [
+        {"task": "grade", "prefix": f"A {thing}.\n", "suffix": f"Is {asked} there?", "reply": None,
+         "probabilities": SURE if thing == asked else ABSENT, "kind": "entity",
+         "direction": "recall", "origin": "honest", "reference": thing}
+        for thing in ("dog", "cat", "cow") for asked in ("dog", "cat")
+    ]  # fmt: skip
+    phrase = {"task": "rewrite", "prefix": "", "suffix": "Rewrite: dog red", "reply": "the red dog",
+              "probabilities": None, "kind": "attribute", "direction": "", "origin": "",
+              "reference": ""}  # fmt: skip
+    return [*graded, phrase]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("run") / "tiny-judge"
+    tokenizer = byte_tokenizer()
+    settings = save_judge(tiny_model(tokenizer), tokenizer, made, QUESTIONS)
+    fidelity = measure_judge(settings, rows(), rows())
+    history = [{"step": step, "eval_kl": 1 / step, "eval_present_alike": 0.5, "eval_kappa": 0.1}
+               for step in (1, 2)]  # fmt: skip
+    write_card(made, fidelity, QUESTIONS, "tiny", history)
+    return made
+
+
+def test_it_loads_as_a_judge_with_its_folders_name_in_the_signature(folder: Path) -> None:
+    posh = PoSh(str(folder / "judge.yaml"), preset="prefix-first")
+    assert "judge:transformers-" in posh.signature
+    assert "tiny-judge@" in posh.signature
+    [scores] = posh.score(["A red dog."], ["A dog sleeps."])
+    assert scores.f1 is not None
+
+
+def test_the_folder_may_be_moved(folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    try:
+        assert "moved@" in load_judge(str(moved / "judge.yaml")).name
+    finally:
+        moved.rename(folder)
+
+
+def test_its_cascade_hands_on_to_the_teacher(folder: Path) -> None:
+    judge = load_judge(str(folder / "cascade.yaml"), "prefix-first")
+    assert isinstance(judge, Cascade)
+    assert judge.judge.name.startswith("embedded-")
+    assert "tiny-judge@" in judge.name
+
+
+def test_the_card_says_that_a_random_model_is_no_judge(folder: Path) -> None:
+    card = (folder / "README.md").read_text("utf-8")
+    assert "**It does not agree with its teacher beyond the majority answer" in card
+    assert "posh|judge:embedded-5" in card
+    assert "0123456789abcdef" in card
+    assert "| all | 6 |" in card
+    assert (folder / "learning.png").stat().st_size > 1000
+
+
+def test_the_curve_of_a_cascade_by_hand() -> None:
+    # Sure and right, sure and right, unsure and wrong about presence.
+    verdicts = [Verdict((0.0, 0.0, 0.0, 0.0, 1.0)), Verdict((1.0, 0.0, 0.0, 0.0, 0.0)),
+                Verdict((0.4, 0.0, 0.0, 0.0, 0.6))]  # fmt: skip
+    wanted = np.array([5.0, 1.0, 1.0])
+    low, high = cascade_curve(verdicts, wanted, [0.5, 2.0])
+    assert (low.handed_on, low.agreed, low.present_alike, low.grades_apart) == pytest.approx(
+        (1 / 3, 1, 1, 0)
+    )
+    assert (high.handed_on, high.agreed, high.present_alike) == pytest.approx((0, 2 / 3, 2 / 3))
+    assert high.grades_apart == pytest.approx(2.4 / 3)
+    assert chosen_point([low, high]) == low
+    assert chosen_point([high]) is None
