@@ -15,6 +15,7 @@ from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
 from posh_reward.models.load_model import MODELS, model_settings
+from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training.combinations import remarks
 from posh_reward.training.fit.fit_report import assumptions, fits, report
 from posh_reward.training.fit.model_shapes import PUBLISHED
@@ -108,7 +109,11 @@ def check_run(
     if Path(script.dataset_name).exists() and hasattr(script, "reference_column"):
         split = script.dataset_train_split
         check_local_columns(Path(script.dataset_name), split, script.reference_column)
-    missing = (*missing_packages(args, model, metric, there), *_unasked_witness(script, metric))
+    missing = (
+        *missing_packages(args, model, metric, there),
+        *_unasked_witness(script, metric),
+        *_missing_questions(script),
+    )
     run = run_of(script, args, model, there) if _is_here(model) else None
     return RunCheck(launcher, there, script, args, model, run, missing)
 
@@ -252,6 +257,16 @@ def _unasked_witness(script: Any, metric: Mapping[str, Any]) -> Iterator[str]:
         load_metric(settings, witness=metric["witness"])
     except (MissingDependencyError, JudgeError) as error:
         yield f"the witness could not be asked whether it takes images: {error}"
+
+
+def _missing_questions(script: Any) -> Iterator[str]:
+    """Say if a student's question set is not there yet."""
+    if not hasattr(script, "max_prompt_tokens"):
+        return
+    try:
+        read_question_set(Path(script.dataset_name))
+    except ConfigError as error:
+        yield str(error)
 
 
 def _is_here(model: Any) -> bool:

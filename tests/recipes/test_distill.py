@@ -1,0 +1,98 @@
+"""The recipe of a distilled judge, from a question set to a folder that scores."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl")
+pytest.importorskip("pyarrow")
+pytest.importorskip("matplotlib")
+
+from posh_reward import PoSh
+from posh_reward.errors import ConfigError
+from posh_reward.study.judges.judge_runs import RunSettings, judge_choice
+from posh_reward.study.judges.question_set import collect
+from recipes import distill_judge, tiny_judge
+
+CONFIG = Path(__file__).resolve().parents[2] / "configs" / "smoke" / "distill.yaml"
+THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
+COLORS = ("red", "blue", "green", "black", "white")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
+
+
+def questions(folder: Path, seen: int) -> Path:
+    """The embedded judge's answers about things of a color in a place."""
+    rng = random.Random(0)
+    rows = []
+    for color in COLORS:
+        for thing in THINGS:
+            others = [f"A {rng.choice(COLORS)} {rng.choice(THINGS)} stands." for _ in range(seen)]
+            rows += [(text, f"A {color} {thing} stands.") for text in others]
+    settings = RunSettings(quiet=True)
+    collect(judge_choice("embedded@prefix-first"), rows, folder, settings, perturbations=1)
+    return folder
+
+
+def flags(tmp_path: Path, **settings: object) -> list[str]:
+    usual = {
+        "model_name_or_path": tmp_path / "tiny", "dataset_name": tmp_path / "questions",
+        "output_dir": tmp_path / "run", "disable_tqdm": True, **settings,
+    }  # fmt: skip
+    return [
+        "--config",
+        str(CONFIG),
+        *(part for k, v in usual.items() for part in (f"--{k}", str(v))),
+    ]
+
+
+def test_adapters_are_trained_merged_and_shipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions(tmp_path / "questions", 1)
+    tiny_judge.main(
+        ["--questions", str(tmp_path / "questions"), "--output_dir", str(tmp_path / "tiny"),
+         "--width", "32", "--steps", "0"]
+    )  # fmt: skip
+    given = flags(
+        tmp_path, max_steps=2, eval_steps=1, save_steps=1, use_peft=True, lora_r=4,
+        lora_target_modules="all-linear", gradient_checkpointing=True, held_out_rows=40,
+    )  # fmt: skip
+    trainer = distill_judge.main(given)
+    assert trainer.state.global_step == 2
+    folder = tmp_path / "run" / "tiny-judge"
+    assert not (folder / "adapter_config.json").exists(), "they are merged"
+    shown = capsys.readouterr().out
+    assert "0 too long and left out" in shown
+    assert "the majority answer is right in" in shown
+    figures = json.loads((folder / "fidelity.json").read_text("utf-8"))
+    assert figures["parts"]["all"]["count"] > 10
+    posh = PoSh(str(folder / "judge.yaml"), preset="prefix-first")
+    assert posh.score(["A red dog."], ["A red dog stands."])[0].f1 is not None
+    with pytest.raises(SystemExit):
+        distill_judge.main(given)
+    assert "is finished" in capsys.readouterr().out
+
+
+def test_a_run_without_questions_says_how_to_collect_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="judges collect"):
+        distill_judge.main(flags(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_tiny_student_learns_its_teacher(tmp_path: Path) -> None:
+    """Minutes: on references that it has not seen it beats the majority answer."""
+    questions(tmp_path / "questions", 12)
+    tiny_judge.main(
+        ["--questions", str(tmp_path / "questions"), "--output_dir", str(tmp_path / "tiny")]
+    )
+    distill_judge.main(flags(tmp_path, max_steps=1000))
+    path = tmp_path / "run" / "tiny-judge" / "fidelity.json"
+    figures = json.loads(path.read_text("utf-8"))
+    whole = figures["parts"]["all"]
+    assert whole["present"]["value"] > figures["majority"] + 0.03
+    assert whole["kappa"]["value"] > 0.6
