@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import nan
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.correlation import spearman
@@ -149,7 +150,7 @@ def compare(
     sound = ~np.isnan(grades).any(axis=1)
     keys = [key for key, is_sound in zip(both, sound.tolist(), strict=True) if is_sound]
     axes = {axis: _axis(first, other, axis) for axis in AXES}
-    scored = ~np.isnan(axes["f1"]).any(axis=1)
+    scored: NDArray[np.bool_] = ~np.isnan(axes["f1"]).any(axis=1)
     references = [pair.reference for pair in pairs]
     return JudgeComparison(
         first,

@@ -34,7 +34,7 @@ def stock(described: list[Description]) -> DonorWords:
 def test_each_edit_is_in_the_text_and_what_it_replaces_is_not(
     described: list[Description], stock: DonorWords
 ) -> None:
-    kinds = Counter()
+    kinds: Counter[tuple[str, str]] = Counter()
     for seed in range(300):
         original = described[seed % len(described)]
         found = perturbed(original, stock, random.Random(seed), edits=1)

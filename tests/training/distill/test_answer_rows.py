@@ -57,7 +57,8 @@ ROWS = [
 def logits_of(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     names = ("input_ids", "position_ids", "attention_mask", "logits_to_keep")
     with torch.no_grad():
-        return model(**{name: batch[name] for name in names}, use_cache=False).logits
+        logits: torch.Tensor = model(**{n: batch[n] for n in names}, use_cache=False).logits
+    return logits
 
 
 def test_a_tree_is_answered_as_each_prompt_alone() -> None:
