@@ -150,7 +150,7 @@ def compare(
     sound = ~np.isnan(grades).any(axis=1)
     keys = [key for key, is_sound in zip(both, sound.tolist(), strict=True) if is_sound]
     axes = {axis: _axis(first, other, axis) for axis in AXES}
-    scored: NDArray[np.bool_] = ~np.isnan(axes["f1"]).any(axis=1)
+    scored: NDArray[np.bool_] = np.asarray(~np.isnan(axes["f1"]).any(axis=1), np.bool_)
     references = [pair.reference for pair in pairs]
     return JudgeComparison(
         first,
