@@ -1,0 +1,46 @@
+"""Texts about single drawn things, whose false details are known, as a table of pairs.
+
+    python -m research.scene_pairs 500 > pairs.jsonl
+    python -m research.scene_pairs 60 --split test > others.jsonl
+
+Six texts for each reference, with 0 to 5 false details: small enough for a tiny judge to learn from
+(docs/judges.md), and siblings for ``posh-reward judges compare``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from posh_reward.datasets.scenes import scene_wording
+from posh_reward.datasets.scenes.generate_scenes import alone, generate
+from posh_reward.datasets.scenes.subjects import Scene
+from research.witness_study.scene_texts import scene_texts
+
+
+def single_scenes(split: str, count: int, seed: int) -> list[Scene]:
+    """Scenes of one figure or thing, no two with the same description."""
+    scenes: dict[str, Scene] = {}
+    for scene in generate(split, 4 * count, seed):  # type: ignore[arg-type]  # it checks
+        for single in alone(scene):
+            if len(scenes) < count:
+                scenes.setdefault(scene_wording.reference(single), single)
+    return list(scenes.values())
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print one JSON object a line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("count", type=int, help="references")
+    parser.add_argument("--split", default="train", help="train, validation or test")
+    parser.add_argument("--seed", type=int, default=0)
+    flags = parser.parse_args(argv)
+    scenes = single_scenes(flags.split, flags.count, flags.seed)
+    for each in scene_texts(scenes):
+        reference = scene_wording.reference(scenes[each.image])
+        print(json.dumps({"generation": each.text, "reference": reference}))
+
+
+if __name__ == "__main__":
+    main()
