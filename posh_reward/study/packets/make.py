@@ -22,7 +22,12 @@ from posh_reward.study.packets.rater_page import rater_page
 from posh_reward.study.packets.rater_texts import FORMS, RANKED, RaterTexts, shipped_texts
 from posh_reward.study.packets.study_images import Album
 from posh_reward.study.packets.study_items import StudyItems
-from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey
+from posh_reward.study.packets.study_records import (
+    MANIFEST_FORMAT,
+    ItemTexts,
+    PacketKey,
+    StudyItem,
+)
 
 GUIDE = """\
 {title}
@@ -91,24 +96,22 @@ def make_packet(
         InputError: too few raters, an image is missing, marks are to be suggested in Potato, or
             other than three models are to be ranked.
     """
-    if design.ranking and (len(items.models) != RANKED or with_potato):
-        raise InputError(
-            f"a ranking takes {RANKED} models, and there are {len(items.models)}: compare pairs"
-            if len(items.models) != RANKED else "Potato's projects have no rankings"
-        )  # fmt: skip
     by_id = {item.id: item for item in items.items}
-    raters = draw(items.items, design)
-    if earlier is not None:
-        check_raters(raters, earlier)
     suggested = any(item.suggested for item in items.items) and design.granular > 0
-    if with_potato and suggested:
-        raise InputError(
-            "Potato's projects show no suggested marks: leave out --potato or --suggest"
-        )
-    texts = texts or shipped_texts()
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
+    if design.ranking and len(items.models) != RANKED:
+        raise InputError(
+            f"a ranking takes {RANKED} models, and there are {len(items.models)}: compare pairs"
+        )
+    if with_potato and (design.ranking or suggested):
+        lack, flag = ("rankings", "ranking") if design.ranking else ("suggested marks", "suggest")
+        raise InputError(f"Potato's projects show no {lack}: leave out --potato or --{flag}")
+    raters = draw(items.items, design)
+    if earlier is not None:
+        check_raters(raters, earlier)
+    texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
         sha256(content).hexdigest()[:10],
@@ -124,10 +127,21 @@ def make_packet(
         reference,
         texts,
     )
-    in_tasks = dict.fromkeys(task.item for rater in raters.values() for task in rater.tasks)
+    files = _forms(key, by_id, album, with_potato)
+    files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
+    packet = Packet(key, files)
+    files["manifest.json"] = as_json(_manifest(packet), indent=1)
+    return packet
+
+
+def _forms(
+    key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None, with_potato: bool
+) -> dict[str, bytes]:
+    """Each rater's page, and the same tasks for Label Studio and Potato, by file name."""
+    in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
     images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
-    for name, rater in raters.items():
+    for name, rater in key.raters.items():
         files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")
         if rater.form == "ranking":
             continue
@@ -138,10 +152,7 @@ def make_packet(
         if with_potato:
             for path, data in potato.project(name, key, by_id, images).items():
                 files[f"potato/{name}/{path}"] = data
-    files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
-    packet = Packet(key, files)
-    files["manifest.json"] = as_json(_manifest(packet), indent=1)
-    return packet
+    return files
 
 
 def as_json(content: object, indent: int | None = None) -> bytes:
