@@ -1,4 +1,4 @@
-"""Builds a tiny language model that can learn to judge on two cores, for smoke runs.
+"""Build a tiny language model that can learn to judge on two cores, for smoke runs.
 
     python recipes/tiny_judge.py --questions runs/questions --output_dir runs/tiny_judge
 

@@ -29,7 +29,7 @@ LEAST = 1e-9
 
 
 class AnswerTrainer(Trainer):  # type: ignore[misc]
-    """Trains a student on a question set.
+    """Trainer of a student on a question set.
 
     Args:
         model: the student.
