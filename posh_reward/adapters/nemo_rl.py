@@ -2,7 +2,12 @@
 
 ::
 
-    # before the run: register_env("posh", "posh_reward.adapters.nemo_rl.DescriptionActor")
+    # before the run
+    from posh_reward.adapters.nemo_rl import register
+
+    register("posh")     # or "vlm", the name that NeMo-RL looks up for data with images
+
+    # in the settings
     env: {posh: {reward: null}}
     data: {default: {env_name: posh}}
 
@@ -20,7 +25,10 @@ from posh_reward.metrics.metric import mean
 with framework("nemo-rl (from git, with ray)"):
     import ray
     import torch
+    from nemo_rl.distributed.ray_actor_environment_registry import ACTOR_ENVIRONMENT_REGISTRY
+    from nemo_rl.distributed.virtual_cluster import PY_EXECUTABLES
     from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
+    from nemo_rl.environments.utils import ENV_REGISTRY
 
 
 class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
@@ -69,3 +77,10 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
 
 
 DescriptionActor = ray.remote(DescriptionEnvironment)
+
+
+def register(name: str = "posh") -> None:
+    """Make the environment known to NeMo-RL under a name, in the Python that runs this."""
+    actor = f"{__name__}.DescriptionActor"
+    ENV_REGISTRY[name] = {"actor_class_fqn": actor}
+    ACTOR_ENVIRONMENT_REGISTRY[actor] = PY_EXECUTABLES.SYSTEM

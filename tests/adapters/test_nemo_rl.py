@@ -43,3 +43,21 @@ def test_a_failed_row_has_no_advantage() -> None:
     assert figures["failed"] == 0.25
     known = [score.f1 for score in scores() if score.f1 is not None]
     assert figures["posh_f1"] == pytest.approx(sum(known) / 3)
+
+
+def test_nemo_rl_finds_it_by_its_name() -> None:
+    """The names that its ``create_env`` looks up before it starts an actor."""
+    pytest.importorskip("nemo_rl", reason="NeMo-RL is not on PyPI: name a checkout by --source")
+    stand_in("mlflow", "swanlab", "wandb")
+    import sys
+
+    from hydra.utils import get_object
+    from nemo_rl.distributed.ray_actor_environment_registry import get_actor_python_env
+    from nemo_rl.environments.utils import ENV_REGISTRY
+
+    from posh_reward.adapters.nemo_rl import DescriptionActor, register
+
+    register("vlm")
+    actor = ENV_REGISTRY["vlm"]["actor_class_fqn"]
+    assert get_object(actor) is DescriptionActor
+    assert get_actor_python_env(actor) == sys.executable
