@@ -59,7 +59,7 @@ def test_what_arrives_together_is_scored_together() -> None:
 def test_a_row_without_its_column_is_an_error_of_its_own() -> None:
     samples = SampleRewards(REWARD, milliseconds=50)
 
-    async def run() -> list[object]:
+    async def run() -> tuple[object, object]:
         good = samples.call_async(TEXTS[0], reference=REFERENCE)
         bad = samples.call_async(TEXTS[1], caption=REFERENCE)
         return await asyncio.gather(good, bad, return_exceptions=True)
