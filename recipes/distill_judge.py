@@ -1,4 +1,4 @@
-"""Distills a judge: a small model learns the answers that another judge gave to POSH's questions.
+"""Distil a judge: a small model learns the answers that another judge gave to POSH's questions.
 
     posh-reward judges collect vllm --texts pairs.jsonl -o runs/questions
     accelerate launch --config_file configs/accelerate/one_gpu.yaml recipes/distill_judge.py \
