@@ -103,7 +103,7 @@ def study(count: int, seed: int) -> list[Case]:
             [drawings[each.image] for each in texts],
         )
 
-    kinds = [(kind, 0.0) for kind in REFERENCES] + [("uneven", rate) for rate in ERRORS]
+    kinds = [(kind, rate) for rate in (0.0, *ERRORS) for kind in REFERENCES]
     return [Case(kind, errs, texts, scores_of(kind, errs)) for kind, errs in kinds]
 
 
