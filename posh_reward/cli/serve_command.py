@@ -69,6 +69,7 @@ def serve(flags: argparse.Namespace) -> int:
         reward.posh = metric  # type: ignore[assignment]
         rewarding = flags.reward is not None or not metric.wants_images
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
+        bound.listen(2048)  # from the line that says so clients may come
         _announce(bound.getsockname(), metric.signature, key)
         # uvicorn answers what it has accepted, and then raises the signal once more.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(OK))
