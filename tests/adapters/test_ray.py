@@ -82,42 +82,6 @@ def test_a_judge_that_is_gone_ends_the_job(ray: Any, tmp_path: Path) -> None:
         stage.take_all()
 
 
-def test_a_job_resumes_without_the_rows_that_are_done(ray: Any, tmp_path: Path) -> None:
-    from ray.data.checkpoint import CheckpointConfig
-
-    from posh_reward.adapters.score_rows import ScoreRows
-
-    log, out = tmp_path / "log", tmp_path / "scores"
-    ray.data.from_items(rows(100)).repartition(20).write_parquet(str(tmp_path / "rows"))
-
-    class Stopping(ScoreRows):
-        def score(self, batch: Any) -> Any:
-            if len(list(out.glob("*"))) > 5 and not log.exists():
-                log.touch()
-                raise RuntimeError("the node is taken away")
-            if log.exists():
-                with log.open("a") as file:
-                    file.write("".join(f"{each}\n" for each in batch["id"]))
-            return super().score(batch)
-
-    def run() -> None:
-        dataset = ray.data.read_parquet(str(tmp_path / "rows"))
-        pool = ray.data.ActorPoolStrategy(size=1)
-        dataset.map_batches(Stopping, batch_size=5, compute=pool).write_parquet(str(out))
-
-    context = ray.data.DataContext.get_current()
-    context.checkpoint_config = CheckpointConfig("id", str(tmp_path / "done"))
-    try:
-        with pytest.raises(Exception, match="taken away"):
-            run()
-        run()
-    finally:
-        context.checkpoint_config = None
-    written = [row["id"] for row in ray.data.read_parquet(str(out)).take_all()]
-    assert sorted(written) == list(range(100))
-    assert len(log.read_text().split()) <= 75  # scored in the second run
-
-
 def test_replicas_serve_the_app(ray: Any) -> None:
     from ray import serve
 
