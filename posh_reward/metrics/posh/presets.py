@@ -19,7 +19,7 @@ class Preset:
     prompts: str
     """File of the wording, ``prompts/<this>.txt``."""
     mended: bool = False
-    """Scene graphs are without the release's clear mistakes."""
+    """Scene graphs and names of entities are without the release's clear mistakes."""
     edition: int = 1
     """Version of the wording, which signatures carry from 2 on: raise it with any change."""
 
@@ -32,8 +32,8 @@ PRESET = {
 }
 """released: what the published numbers came from. paper: the wording of its appendix A.1.4.
 prefix-first: the instruction before the descriptions, so that all but the short question is shared.
-mended: asks as released does, about scene graphs whose clear mistakes are mended
-(docs/released_quirks.md). The last two are ours; no published number is theirs."""
+mended: the wording of released, without the release's clear mistakes in scene graphs and in the
+names of entities (docs/released_quirks.md). The last two are ours; no published number is theirs."""
 
 PRESETS = tuple(PRESET)
 
