@@ -1,11 +1,11 @@
-r"""OpenRLHF: a reward function for ``--reward.remote_url reward.py``.
+"""OpenRLHF: a reward function for ``--reward.remote_url reward.py``.
 
 ::
 
     # reward.py
     from posh_reward.adapters.openrlhf import remote_reward
 
-    reward_func = remote_reward(marker="<|im_start|>assistant\n", fallback=0.5)
+    reward_func = remote_reward(fallback=0.5)
 
 OpenRLHF asks for one completion at a time, and neither says which group it is in nor can do without
 a number: an exception is swallowed, and the step then fails. So a fallback must be declared. Labels
@@ -14,31 +14,25 @@ are references; images and further columns do not reach a reward here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from posh_reward.adapters.completion_results import AnyReward, framework
 from posh_reward.adapters.per_sample import SampleRewards
+from posh_reward.reward.texts import completion_of
 
 with framework("openrlhf==0.11.2"):
     import openrlhf  # noqa: F401
     import torch
 
-SPECIAL = re.compile(r"<\|[^<>|]{1,40}\|>|</?s>|<(?:pad|eos|bos|end_of_turn|start_of_turn)>")
-"""Special tokens, which OpenRLHF leaves in the text."""
-
 
 def remote_reward(
-    reward: AnyReward | str | None = None, *, marker: str, fallback: float
+    reward: AnyReward | str | None = None, *, fallback: float
 ) -> Callable[[Sequence[str], Sequence[str], Sequence[str]], dict[str, Any]]:
     """A ``reward_func``; calls of one process are scored together.
 
     Args:
         reward: as for ``reward_of``.
-        marker: the chat template's opening of the assistant's turn. The completion is what follows
-            the last one: a query holds the prompt with its image tokens expanded, so that it is
-            longer than the prompt that comes with it.
         fallback: the reward of a completion that could not be judged, logged and counted.
     """
     rewards = SampleRewards(reward, fallback=fallback)
@@ -47,8 +41,8 @@ def remote_reward(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str]
     ) -> dict[str, Any]:
         rows = []
-        for query, label in zip(queries, labels, strict=True):
-            completion = SPECIAL.sub("", query.rpartition(marker)[2])
+        for query, prompt, label in zip(queries, prompts, labels, strict=True):
+            completion = completion_of(query, prompt)
             rows.append(rewards(completion, **{rewards.reference_column: label}))
         numbers = torch.tensor([rewards.number(row) for row in rows])
         names = rows[0].row if rows else ()

@@ -32,8 +32,8 @@ PRESET = {
 }
 """released: what the published numbers came from. paper: the wording of its appendix A.1.4.
 prefix-first: the instruction before the descriptions, so that all but the short question is shared.
-mended: the wording of released, without the release's clear mistakes in scene graphs and in the
-names of entities (docs/released_quirks.md). The last two are ours; no published number is theirs."""
+mended: the wording of released, without the release's clear mistakes in scene graphs and in names
+of entities (docs/released_quirks.md). The last two are ours; no published number is theirs."""
 
 PRESETS = tuple(PRESET)
 
