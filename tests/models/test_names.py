@@ -27,6 +27,8 @@ NAMED: dict[type, dict[str, tuple[object, object]]] = {
         "judge": (FakeJudge(name="a"), FakeJudge(name="b")),
         "low": (1.5, 2.0),
         "high": (4.5, 4.8),
+        "first": (None, FakeJudge(name="a")),
+        "doubt": (None, None),  # counts only with a first judge: below
     },
     TransformersModel: {
         "model": ("one", "other"),
@@ -102,6 +104,8 @@ def test_a_cascades_and_a_servers_names_tell_their_settings() -> None:
 
     assert differing(server, ServerModel) == differing(cascade, Cascade) == []
     assert "pixels" not in server(images=False).name
+    first = FakeJudge(name="first")
+    assert cascade(first=first, doubt=0.5).name != cascade(first=first, doubt=0.6).name
 
 
 def test_a_vllm_models_name_tells_its_settings(make: Make) -> None:
