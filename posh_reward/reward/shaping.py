@@ -73,10 +73,10 @@ class Shaping:
     count as mistakes."""
 
     order_floor: float = 0.75
-    """Share of articles that a content word follows below which the reward falls, down to the worst
-    at a half, as chance has it. It also falls where fewer than a quarter of the words are function
-    words. Descriptions by people have 0.83 and 0.32 or more, shuffled words 0.6 at most, keywords
-    no function words. 0 is off."""
+    """The reward falls if a content word follows fewer than this share of the articles, down to the
+    worst at a half, as chance has it. It also falls where fewer than a quarter of the words are
+    function words. Descriptions by people have 0.83 and 0.32 or more, shuffled words 0.6 at most,
+    keywords no function words. 0 is off."""
 
     image_cap: float = SUPPORTED
     """Grade, 1 to 5, that an element can reach by a witness's look at the image. A text pads with

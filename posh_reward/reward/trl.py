@@ -84,7 +84,7 @@ class CallCost:
 
 
 class FailureLimit:
-    """The limit of calls in a row in which most completions had no score: the judge is given up.
+    """End of patience with a judge: calls in a row in which over half of the completions failed.
 
     Most, not all: with a judge that answers one question in twenty, a run would train to its end
     on the few completions that it happened to get through.

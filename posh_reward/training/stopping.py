@@ -116,7 +116,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Leave the weights alone after a call without any score, on any rank.
+        """Leave the weights alone if no completion of any rank had a score.
 
         All advantages are 0 then, but an optimizer with momentum, or weight decay, would still
         move the weights, and the checkpoint to resume from would hold that. Parameters without a

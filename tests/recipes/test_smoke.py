@@ -113,8 +113,12 @@ def described(path: Path) -> list[dict[str, Any]]:
 
 
 def test_generate_writes_rows_and_resumes(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a bar, not a line every 30 s
     how = GenerationSettings(
         {"tiny": str(tiny)}, tmp_path / "rows.jsonl", SCENES, max_new_tokens=4, batch_size=2
     )

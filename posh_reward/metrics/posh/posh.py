@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from os import PathLike
 from typing import Any, NamedTuple
 
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, PoshError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.metrics.metric import check_lists, check_sizes, joined_references, signature
@@ -48,6 +49,8 @@ from posh_reward.types import (
     Scores,
     Usage,
 )
+
+logger = logging.getLogger(__name__)
 
 
 class PairTask(NamedTuple):
@@ -248,8 +251,8 @@ class PoSh:
 
         A text fails that is missing (None, NaN), not a string, too long or not parseable, an empty
         reference, and with a witness an image that is missing or cannot be read. An empty
-        generation is scored as the release does: precision 1, since it makes no mistake. Its
-        ``count("precision")`` is 0, by which the reward knows it and gives it the worst.
+        generation is scored as the release does: precision 1, since it makes no mistake. It has no
+        elements (``count("precision")`` is 0), for which a reward gives it the worst.
 
         Args:
             generations: descriptions to be scored.
@@ -288,6 +291,20 @@ class PoSh:
         return [scores[task] if task.hashable else self._score_batch([task])[0] for task in tasks]
 
     def _score_batch(self, tasks: list[PairTask]) -> list[Scores]:
+        """Scores of a batch; if scoring raises, it is halved until the pair at fault is alone."""
+        try:
+            return self._score_together(tasks)
+        except (PoshError, MemoryError):
+            raise
+        except Exception as error:
+            if len(tasks) > 1:
+                middle = len(tasks) // 2
+                return self._score_batch(tasks[:middle]) + self._score_batch(tasks[middle:])
+            logger.exception("a pair could not be scored")
+            why = Failure("error", f"scoring raised {type(error).__name__}: {error}")
+            return [Scores.failed(why, self._signature(joined=tasks[0].joined))]
+
+    def _score_together(self, tasks: list[PairTask]) -> list[Scores]:
         generations = self._read([task.generation for task in tasks])
         references = self._read([task.reference for task in tasks], keep=True)
         pairs = list(map(description_pair, generations, references, tasks))

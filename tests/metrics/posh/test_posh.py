@@ -6,6 +6,8 @@ import math
 import pickle
 import random
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from posh_reward import InputError, PoSh, Scores
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.types import Failure, Question
+from posh_reward.types import Failure, Question, Verdict
 
 REFERENCE = (
     "A tall woman in a red dress stands to our left, holding a yellow basket. To her right, a "
@@ -167,6 +169,25 @@ def test_one_failed_judgment_fails_its_direction_and_no_other_pair() -> None:
     assert (bad.precision, bad.f1, str(bad.failure)) == (None, None, "broken pipe")
     assert bad.recall is not None
     assert good.failure is None
+
+
+class OddJudge(FakeJudge):
+    """Of a unicorn its replies are not what a ``Verdict`` says: they break what counts them."""
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        return [
+            replace(verdict, unparsed="no") if "unicorn" in question.source.text else verdict  # type: ignore[arg-type]
+            for question, verdict in zip(questions, super().grade(questions), strict=True)
+        ]
+
+
+def test_a_pair_that_breaks_the_scoring_fails_alone() -> None:
+    texts = [MISTAKEN, FAITHFUL, "A unicorn sleeps.", FAITHFUL + " It barks.", MISTAKEN + " Cats."]
+    scores = PoSh(OddJudge()).score(texts, [REFERENCE] * 5)
+    assert [score.failure is not None for score in scores] == [False, False, True, False, False]
+    assert "TypeError" in str(scores[2].failure)
+    assert scores[2].f1 is None
+    assert scores[:2] == PoSh(FakeJudge()).score(texts[:2], [REFERENCE] * 2)
 
 
 def test_a_judge_that_raises_fails_only_the_pair_that_it_stumbled_over() -> None:
