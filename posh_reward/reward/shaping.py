@@ -191,7 +191,7 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
     return (precision * elements + WORST * extra) / (elements + extra)
 
 
-def _coverage(scores: Scores) -> float:
+def _costly_coverage(scores: Scores) -> float:
     """Coverage, but for the loose words that cost nothing; 1 if the reference is not English."""
     words = loose_words(scores)
     if not words.content or not is_english(scores.reference):
@@ -219,7 +219,7 @@ def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
         repeated = repeated_share(scores.generation)
         left *= _clipped((1 - repeated) / (1 - shaping.repetition_limit))
     if shaping.coverage_floor:
-        left *= _clipped(_coverage(scores) / shaping.coverage_floor)
+        left *= _clipped(_costly_coverage(scores) / shaping.coverage_floor)
     if shaping.order_floor and is_english(scores.reference):
         placed = placed_share(scores.generation) - CHANCE
         left *= _clipped(placed / (shaping.order_floor - CHANCE))

@@ -96,7 +96,7 @@ class FailureLimit:
         InputError: that is less than 1.
     """
 
-    failure: Failure | None
+    stop_reason: Failure | None
     """Reason to stop the run; None as long as there is none."""
     last_call_failed: bool
     """True if the last call had completions and none of them has a score."""
@@ -111,10 +111,10 @@ class FailureLimit:
         """Forget earlier failures: a run begins.
 
         Args:
-            supervised: something else stops the run once ``failure`` is set
+            supervised: something else stops the run once ``stop_reason`` is set
                 (``StopWithCheckpoint``); otherwise ``note_failures`` raises.
         """
-        self.failure = None
+        self.stop_reason = None
         self.last_call_failed = False
         self._supervised = supervised
         self._failed_calls = 0
@@ -122,7 +122,7 @@ class FailureLimit:
     @property
     def stopping(self) -> bool:
         """True if the run is about to be stopped, so that nothing more need be asked."""
-        return self._supervised and self.failure is not None
+        return self._supervised and self.stop_reason is not None
 
     def note_failures(self, failures: Sequence[Failure | None]) -> None:
         """Count one call, and log why completions failed.
@@ -144,14 +144,14 @@ class FailureLimit:
         self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
         if self._failed_calls < self.max_failed_calls:
             return
-        self.failure = self.failure or Failure(
+        self.stop_reason = self.stop_reason or Failure(
             "engine",
             f"most completions could not be judged in {self._failed_calls} calls in a row; "
             f"the last reason: {reasons.most_common(1)[0][0]}. Fix that and resume from the last "
             "checkpoint, or raise max_failed_calls",
         )
         if not self._supervised:
-            raise JudgeError(str(self.failure))
+            raise JudgeError(str(self.stop_reason))
 
 
 class MetricReward(FailureLimit, ABC, Generic[T]):
@@ -290,7 +290,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
             raw: leave strings as they are, for an evaluation with the metric as published.
         """
         labels = labels_of(self.templates)
-        texts = list(completions) if raw else [_answer(each, labels) for each in completions]
+        texts = list(completions) if raw else [_text_of(each, labels) for each in completions]
         return (texts, *self._columns(columns, len(texts)))
 
     def rewards(
@@ -316,7 +316,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         """The metric's scores of a ``batch``, failures in their places."""
         texts, *columns = batch
         before, started = replace(self.metric.usage), time.perf_counter()
-        scores = self._score_or_fail(texts, *columns)
+        scores = self._scores_or_failures(texts, *columns)
         cost = CallCost.between(before, self.metric.usage, time.perf_counter() - started)
         self._observe(scores)
         if log_metric is not None:
@@ -327,10 +327,10 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     def _observe(self, scores: Sequence[T]) -> None:
         """Hand the scores of a call to an observer; here there is none."""
 
-    def _score_or_fail(self, texts: list[Any], *columns: Any) -> list[T]:
+    def _scores_or_failures(self, texts: list[Any], *columns: Any) -> list[T]:
         """Scores; failures in their place if scoring raises, since the other ranks would wait."""
-        if self.failure is not None and self.stopping:
-            return [self._failed(self.failure) for _ in texts]
+        if self.stop_reason is not None and self.stopping:
+            return [self._failed(self.stop_reason) for _ in texts]
         try:
             return self._score(texts, *columns)
         except JudgeError as error:
@@ -343,7 +343,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         return [self._failed(why) for _ in texts]
 
 
-def _answer(completion: object, labels: re.Pattern[str] | None) -> Any:
+def _text_of(completion: object, labels: re.Pattern[str] | None) -> Any:
     """The text of a completion, safe for prompts and without thoughts; a non-text as it is."""
     text = completion_text(completion)
     if not isinstance(text, str):

@@ -41,7 +41,7 @@ class StoppedEarlyError(PoshError, RuntimeError):
 class StoppableReward(Protocol):
     """A reward function that can give up on its judge, such as ``PoshReward``."""
 
-    failure: Failure | None
+    stop_reason: Failure | None
     """Reason to stop; None as long as there is none."""
 
     last_call_failed: bool
@@ -139,7 +139,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         reasons = of_all_ranks((self._gave_up(), self._interruption()))
         if any(gave_up for gave_up, _ in reasons):
             for reward in self.rewards:
-                reward.failure = reward.failure or ELSEWHERE
+                reward.stop_reason = reward.stop_reason or ELSEWHERE
         elif state.global_step < state.max_steps:
             self.stopped = next((why for _, why in reasons if why is not None), None)
         if self._gave_up() or self.stopped is not None:
@@ -173,7 +173,9 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
             )
 
     def _gave_up(self) -> Failure | None:
-        return next((each.failure for each in self.rewards if each.failure is not None), None)
+        return next(
+            (each.stop_reason for each in self.rewards if each.stop_reason is not None), None
+        )
 
     def _interruption(self) -> str | None:
         if self.signals.first is not None:

@@ -153,9 +153,9 @@ def test_a_run_that_is_about_to_stop_asks_no_more() -> None:
     reward = PoshReward(PoSh(judge), max_failed_calls=1)
     reward.begin(supervised=True)
     assert call(reward, TEXTS) == [None, None]
-    asked, why = len(judge.questions), reward.failure
+    asked, why = len(judge.questions), reward.stop_reason
     assert call(reward, TEXTS) == [None, None]
-    assert (len(judge.questions), reward.failure) == (asked, why)
+    assert (len(judge.questions), reward.stop_reason) == (asked, why)
     reward.begin(supervised=True)
     call(reward, TEXTS)
     assert len(judge.questions) > asked

@@ -104,6 +104,6 @@ def test_its_reward_leaves_stopping_to_a_supervisor() -> None:
     reward.begin(supervised=True)
     assert reward(completions=[""]) == [None]
     assert reward.stopping
-    assert reward.failure is not None
+    assert reward.stop_reason is not None
     reward.begin(supervised=True)
     assert not reward.stopping

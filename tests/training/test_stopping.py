@@ -57,7 +57,7 @@ def test_the_step_after_the_last_failure_saves_and_stops(args: TrainingArguments
         callback.on_step_end(args, TrainerState(), control)
         seen.append((control.should_save, control.should_training_stop))
     assert seen == [(False, False), (True, True)]
-    assert reward.failure is not None
+    assert reward.stop_reason is not None
     with pytest.raises(JudgeError, match="2 calls in a row; the last reason: gone"):
         callback.on_train_end(args, TrainerState(), TrainerControl())
 
@@ -140,7 +140,7 @@ def test_a_job_without_time_for_a_step_says_so(
 
 def test_any_reward_that_can_give_up_plugs_in(args: TrainingArguments) -> None:
     class Another:
-        failure: Failure | None = None
+        stop_reason: Failure | None = None
         last_call_failed = False
         signature = "another"
         supervised = False
@@ -152,10 +152,10 @@ def test_any_reward_that_can_give_up_plugs_in(args: TrainingArguments) -> None:
     callback = StopWithCheckpoint(first, second)
     callback.on_train_begin(args, at_step(0), TrainerControl())
     assert second.supervised
-    second.failure = GONE
+    second.stop_reason = GONE
     control = TrainerControl()
     callback.on_step_end(args, at_step(1), control)
     assert control.should_training_stop
-    assert first.failure is not None, "nothing more need be asked"
+    assert first.stop_reason is not None, "nothing more need be asked"
     with pytest.raises(JudgeError):
         callback.on_train_end(args, at_step(1), control)
