@@ -174,6 +174,7 @@ def serve(flags: argparse.Namespace) -> int:
         raise MissingDependencyError(
             "links need a server: pip install 'posh-reward[serve]'"
         ) from None
+    from posh_reward.cli.serve_command import server_socket
     from posh_reward.study.packets.make import read_key
 
     path, folder = Path(flags.key), Path(flags.packet)
@@ -183,12 +184,15 @@ def serve(flags: argparse.Namespace) -> int:
     links = path.with_name(f"{stem}.links.csv")
     tokens = read_tokens(links, key.raters)
     app = study_app(key, folder, answers, tokens)
-    url = (flags.url or f"http://{flags.host}:{flags.port}").rstrip("/")
-    lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
-    print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
-          file=sys.stderr, flush=True)  # fmt: skip
-    # No log of requests: their paths are the raters' links.
-    uvicorn.run(app, host=flags.host, port=flags.port, access_log=False, log_level="warning")
+    with server_socket(flags.host, flags.port) as bound:
+        bound.listen(128)  # from the lines that say so raters may come
+        url = (flags.url or f"http://{flags.host}:{bound.getsockname()[1]}").rstrip("/")
+        lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
+        print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
+              file=sys.stderr, flush=True)  # fmt: skip
+        # No log of requests: their paths are the raters' links.
+        config = uvicorn.Config(app, access_log=False, log_level="warning")
+        uvicorn.Server(config).run([bound])
     return OK
 
 

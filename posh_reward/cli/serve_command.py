@@ -60,7 +60,7 @@ def serve(flags: argparse.Namespace) -> int:
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)
-    with _socket(flags.host, flags.port) as bound:
+    with server_socket(flags.host, flags.port) as bound:
         reward = _reward(flags)
         reward.check()  # loads all, and fails before the first client if the judge cannot work
         metric = BatchedMetric(
@@ -90,7 +90,7 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
         print(f"anybody who reaches {host} may ask: set POSH_REWARD_KEY", file=sys.stderr)
 
 
-def _socket(host: str, port: int) -> socket.socket:
+def server_socket(host: str, port: int) -> socket.socket:
     """The server's socket, bound before the judge is loaded; it listens once the judge can work.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,19 @@ def answered(tmp_path: Path, *names: str) -> Path:
     for name in names or key.raters:
         (folder / f"{name}.json").write_bytes(answer_file(key, name, crowd))
     return folder
+
+
+def test_links_are_printed_only_where_they_can_be_served(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(generations, tmp_path / "out") == 0
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        key = tmp_path / "out.key.json"
+        assert packets("serve", key, tmp_path / "out", "--port", port) == UNUSABLE
+    said = capsys.readouterr().err
+    assert f"port {port}" in said
+    assert "rater-01 " not in said
 
 
 def test_from_generations_to_a_page(
