@@ -248,7 +248,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     baselines, missing = load_baselines(flags.baseline, posh.reader)
     measures += baselines
     if flags.llm is not None:
-        from posh_reward.models.load_model import load_model
+        from posh_reward.models.model import load_model
         from posh_reward.study.agreement.baselines.llm_scores import LlmScores
 
         measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))

@@ -2,9 +2,8 @@
 
 ::
 
-    model      what a prompt and a model are
+    model      prompts, models, and models by name
     asker      each distinct prompt once, answers kept in a store, counted
-    load_model name -> model
     packed/      `name: transformers`   in this process, what prompts share computed once
     vision/      the same, for prompts with images
     vllm/        `name: vllm`           in a child process that may die

@@ -14,7 +14,7 @@ from posh_reward.datasets.load_dataset import check_local_columns, is_drawn, sce
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
-from posh_reward.models.load_model import MODELS, model_settings
+from posh_reward.models.model import MODELS, model_settings
 from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training.combinations import remarks
 from posh_reward.training.fit.fit_report import assumptions, fits, report

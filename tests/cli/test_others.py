@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNSCORED, UNUSABLE, main
-from posh_reward.models import load_model
+from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
@@ -53,7 +53,7 @@ class Seeing(FakeModel):
 
 @pytest.fixture(autouse=True)
 def seeing(monkeypatch: pytest.MonkeyPatch) -> type[Seeing]:
-    monkeypatch.setitem(load_model.MODELS, "fake-model", f"{HERE}:Seeing")
+    monkeypatch.setitem(model_names.MODELS, "fake-model", f"{HERE}:Seeing")
     monkeypatch.setattr(Seeing, "asked", [])
     return Seeing
 
@@ -189,7 +189,7 @@ def test_killed_it_goes_on_where_it_was(tmp_path: Path) -> None:
     done = out.read_bytes()
     whole_lines = done[: done.rindex(b"\n") + 1]
     assert 3 <= whole_lines.count(b"\n") < 60
-    load_model.MODELS["fake-model"] = "posh_reward.models.fake_model:FakeModel"
+    model_names.MODELS["fake-model"] = "posh_reward.models.fake_model:FakeModel"
     assert main(command) == OK
     assert out.read_bytes().startswith(whole_lines)
     assert [row["id"] for row in rows_in(out)] == [f"t{i}" for i in range(60)]

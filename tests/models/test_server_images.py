@@ -16,8 +16,7 @@ from PIL import Image
 from posh_reward import ConfigError, JudgeError
 from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.load_model import load_model
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import ServerModel, startup
 from posh_reward.store import Store

@@ -19,8 +19,7 @@ import torch
 from posh_reward import InputError, JudgeError
 from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.labels import label_tokens
-from posh_reward.models.load_model import load_model
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.text_runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.models.vision.image_tokens import expand

@@ -15,7 +15,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.metrics.load_metric import load_metric
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.models.load_model import model_settings
+from posh_reward.models.model import model_settings
 from posh_reward.settings import read_settings
 from posh_reward.shipped import FOLDERS, copy_to
 

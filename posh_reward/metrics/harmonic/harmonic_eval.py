@@ -25,8 +25,7 @@ from posh_reward.metrics.harmonic.criteria import (
 from posh_reward.metrics.metric import check_lists, mean, signature, usable
 from posh_reward.models.asker import DOUBTFUL, READING_VERSION, Asker
 from posh_reward.models.labels import distribution
-from posh_reward.models.load_model import model_of
-from posh_reward.models.model import Model, Prompt, savable
+from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
@@ -91,7 +90,7 @@ class HarmonicEval:
     """The metric. It needs no reference, but a model that sees, unless no criterion looks.
 
     Args:
-        model: a name, a settings file or a mapping (``models.load_model``), or a ``Model``.
+        model: a name, a settings file or a mapping (``models.model.load_model``), or a ``Model``.
         gamma: how much surer criteria count: 1 for equal weights, 0.5 for inverse variances, 0 for
             the surest criterion alone. 0.75 is the paper's.
         store: a file (or a ``Store``) that keeps the model's answers across runs and processes.

@@ -11,8 +11,7 @@ from posh_reward.metrics.prove.prove_prompts import prompt_of, verdicts_of
 from posh_reward.metrics.prove.tuple_scenes import Tuple
 from posh_reward.models.asker import Asker
 from posh_reward.models.labels import distribution
-from posh_reward.models.load_model import model_of
-from posh_reward.models.model import Model
+from posh_reward.models.model import Model, model_of
 from posh_reward.store import Store
 from posh_reward.types import Failure, PromptImage, Verdict
 

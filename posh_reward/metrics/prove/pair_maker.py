@@ -43,8 +43,7 @@ from posh_reward.metrics.prove.sifting import (
 from posh_reward.metrics.prove.tuples import TupleSource, scenes_of, tuple_source
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
-from posh_reward.models.load_model import model_of
-from posh_reward.models.model import Model
+from posh_reward.models.model import Model, model_of
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply

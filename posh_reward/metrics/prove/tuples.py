@@ -14,8 +14,7 @@ from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, replies_
 from posh_reward.metrics.prove.tuple_scenes import Tuple, nodes_of, read_graph, tuples_in
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
-from posh_reward.models.load_model import model_of
-from posh_reward.models.model import Model, savable
+from posh_reward.models.model import Model, model_of, savable
 from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Reply, SceneGraph
 

@@ -11,8 +11,7 @@ from posh_reward.metrics.rubric.points import MetricPoints, ReplyError, RubricSc
 from posh_reward.metrics.rubric.rubric import Rubric, load_rubric
 from posh_reward.metrics.rubric.rubric_prompt import EDITION, digest, opening, prompt, repair
 from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.load_model import model_of
-from posh_reward.models.model import Model, Prompt
+from posh_reward.models.model import Model, Prompt, model_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply, Usage
 
@@ -26,7 +25,7 @@ class RubricJudge:
     """A language model that gives points by a rubric, as JSON.
 
     Args:
-        model: a name, a settings file or a mapping (``models.load_model``), or a ``Model``.
+        model: a name, a settings file or a mapping (``models.model.load_model``), or a ``Model``.
         rubric: the name of a shipped one ("animals", the paper's), a YAML or JSON file, a mapping,
             or a ``Rubric``.
         store: a file (or a ``Store``) that keeps the model's replies across runs and processes.

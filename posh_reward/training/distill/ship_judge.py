@@ -25,8 +25,7 @@ import torch
 from posh_reward.metrics.posh.judges.cascade import doubt_of
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.models.asker import awake
-from posh_reward.models.load_model import load_model
-from posh_reward.models.model import Model, Prompt
+from posh_reward.models.model import Model, Prompt, load_model
 from posh_reward.study.judges.judge_figures import (
     PARTS,
     QuestionAgreement,

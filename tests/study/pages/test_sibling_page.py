@@ -12,7 +12,7 @@ from PIL import Image
 
 from posh_reward.cli import OK, UNSCORED, UNUSABLE, main
 from posh_reward.errors import InputError
-from posh_reward.models import load_model
+from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.pages.sibling_page import sibling_page
@@ -53,7 +53,7 @@ class Reader(HTMLParser):
 @pytest.fixture(autouse=True)
 def judge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        load_model.MODELS, "fake-model", "tests.study.pages.test_sibling_page:Judge"
+        model_names.MODELS, "fake-model", "tests.study.pages.test_sibling_page:Judge"
     )
 
 

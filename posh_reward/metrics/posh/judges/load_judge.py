@@ -10,7 +10,7 @@ from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.judge import Judge, Witness
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.models.load_model import MODELS, model_settings
+from posh_reward.models.model import MODELS, model_settings
 from posh_reward.settings import make
 from posh_reward.store import Store
 
@@ -20,7 +20,7 @@ JUDGES = {
     "fake": "posh_reward.metrics.posh.judges.fake_judge:FakeJudge",
 }
 """Judges that read scene graphs: name -> ``module:class``. Language models are in
-``models.load_model.MODELS``; the ``judge`` of a cascade may be any of both."""
+``models.model.MODELS``; the ``judge`` of a cascade may be any of both."""
 
 WITNESSES = {"oracle": "posh_reward.metrics.posh.judges.oracle:Oracle"}
 """Witnesses that are no judges of texts; any model that sees is one, too."""
