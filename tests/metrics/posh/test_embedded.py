@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -365,3 +366,12 @@ def test_rewrites_and_what_was_used() -> None:
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
     assert judge.name == "embedded-7"
+
+
+def test_white_space_around_a_text_makes_no_other_reading() -> None:
+    judge = EmbeddedJudge()
+    reference = describe(parse(HAT.format(who="man", what="red")), ())
+    generation = replace(reference, original=f"{reference.text}\n")
+    matching = judge._matching(generation, reference)
+    judge._matching(reference, generation)
+    assert judge._matching(generation, reference) is matching, "kept, not made for each question"
