@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import socket
 import sys
@@ -71,8 +72,9 @@ def serve(flags: argparse.Namespace) -> int:
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
         bound.listen(2048)  # from the line that says so clients may come
         _announce(bound.getsockname(), metric.signature, key)
-        # uvicorn answers what it has accepted, and then raises the signal once more.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(OK))
+        # uvicorn answers what it has accepted, and then raises the signal once more. What is still
+        # computed then is for clients that have gone: an orderly exit would wait for its thread.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(OK))
         config = uvicorn.Config(
             app, lifespan="off", log_level="warning", access_log=False, server_header=False,
             limit_concurrency=1000, timeout_keep_alive=30, backlog=2048,

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
 """Bytes of a request, and of all that are not answered yet."""
+MOST_ROWS = 4096
+"""Rows of a request; a body of empty ones would otherwise take gigabytes as objects."""
 PASSING = ("engine", "error")
 """Kinds of failures that are the judge's and not the text's."""
 LONGEST_PAUSE = 60
@@ -82,16 +84,16 @@ class ScoreRequest(Body):
             "example": {"rows": [{"generation": "A red dog.", "reference": "A brown dog sleeps."}]}
         }
     )
-    rows: list[ScoreRow]
+    rows: list[ScoreRow] = Field(max_length=MOST_ROWS)
     elements: bool = Field(False, description="Also return each graded detail with its place.")
 
 
 class OpenRlhfRequest(Body):
     """OpenRLHF's: prompts with what was generated, prompts alone, references."""
 
-    query: list[Text]
-    prompts: list[Text]
-    labels: list[Text]
+    query: list[Text] = Field(max_length=MOST_ROWS)
+    prompts: list[Text] = Field(max_length=MOST_ROWS)
+    labels: list[Text] = Field(max_length=MOST_ROWS)
 
 
 class OpenRlhfReply(BaseModel):

@@ -136,7 +136,7 @@ def test_clients_share_calls_and_get_their_own_scores(posh: PoSh) -> None:
         (b'{"rows": 5}', "rows: Input should be a valid list"),
         (b"{{", "1: JSON decode error"),
         (b"[" * 100_000, "the body"),
-        (b'{"rows": [' + b"{}," * 4999 + b"{}]}", "submit 4096 at most"),
+        (b'{"rows": [' + b"{}," * 4999 + b"{}]}", "at most 4096 items"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_line(posh: PoSh, body: bytes, reason: str) -> None:
