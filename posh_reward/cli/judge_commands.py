@@ -146,6 +146,7 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     Raises:
         InputError: the table cannot be read, or has no pair.
     """
+    from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.judges.judge_runs import ScoredPair
 
     rows = _text_rows(flags)
@@ -154,7 +155,13 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
         print(f"{len(rows) - len(pairs)} rows without two texts are left out", file=sys.stderr)
     if not pairs:
         raise InputError(f"{flags.texts!r} has no row with a generation and a reference")
-    return list(dict.fromkeys(pairs))
+    distinct = list(dict.fromkeys(pairs))
+    if len(distinct) < len(pairs):
+        print(f"{len(pairs) - len(distinct)} rows repeat a pair and count once", file=sys.stderr)
+    if foreign := sum(not is_english(pair.reference) for pair in distinct):
+        print(f"{foreign} references do not read like English, which is all that POSH reads",
+              file=sys.stderr)  # fmt: skip
+    return distinct
 
 
 def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ each with all its texts and questions: those of one reference stand and fall tog
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 
 import numpy as np
@@ -26,6 +26,8 @@ EPSILON = 1e-4
 FLAT = 1e-3
 """An advantage nearer to 0 has no sign, and two that are nearer to each other are a tie: rounding
 of rewards makes as much of a group of equal texts."""
+Z95 = 1.959964
+"""Standard deviations of a normal distribution that hold 95 % of it."""
 LARGEST = 20
 BIN = 0.5
 """Width of the calibration curve's bins, in grades."""
@@ -73,6 +75,8 @@ class GroupAgreement:
     groups: int
     """References with at least two texts that both judges scored."""
     completions: int
+    ordered: int
+    """Pairs of siblings that at least one judge orders."""
     correlation: Estimate
     """Mean over groups of the correlation of their advantages."""
     flips: Estimate
@@ -124,6 +128,12 @@ class JudgeComparison:
     """Pairs that one of the two could not score."""
     groups: Mapping[str, GroupAgreement]
     """By objective; empty if no reference has two texts."""
+
+    @property
+    def scored_share(self) -> float:
+        """Share of the pairs that both could score."""
+        scored = self.pairs["f1"].count if self.pairs else 0
+        return scored / (scored + self.unscored) if scored else 0.0
 
 
 def compare(
@@ -356,8 +366,28 @@ def group_agreement(
             product / scale if scale else nan,
         ]
 
-    estimates = bootstrap(measure, range(len(table)), resamples=resamples, seed=seed)
-    return GroupAgreement(len(table), int(table[:, 2].sum()), *estimates)
+    correlation, flips, alike, cosine = bootstrap(
+        measure, range(len(table)), resamples=resamples, seed=seed
+    )
+    completions, ordered = int(table[:, 2].sum()), int(table[:, 4].sum())
+    # An order of k siblings has k - 1 independent parts, whatever the number of its pairs.
+    alike = at_least_wilson(alike, completions - len(table))
+    return GroupAgreement(len(table), completions, ordered, correlation, flips, alike, cosine)
+
+
+def at_least_wilson(share: Estimate, count: int) -> Estimate:
+    """A share with an interval no narrower than Wilson's (1927) for ``count`` independent cases.
+
+    A share of 1 is 1 in every resample, so that the bootstrap has no width there.
+    """
+    if np.isnan(share.low) or np.isnan(share.value) or count < 1:
+        return share
+    z2 = Z95**2
+    centre = (share.value + z2 / (2 * count)) / (1 + z2 / count)
+    half = Z95 * np.sqrt(share.value * (1 - share.value) / count + z2 / (4 * count**2))
+    half /= 1 + z2 / count
+    low, high = min(share.low, centre - half), max(share.high, centre + half)
+    return replace(share, low=float(low), high=float(min(high, 1.0)))
 
 
 def _group_sums(siblings: Floats) -> list[float]:

@@ -50,9 +50,9 @@ def judge_page(report: JudgeReport) -> str:
         HERE,
         title=f"Judges against {report.first.label}",
         lead=(
-            f"{report.pairs:,} pairs of {report.references:,} references. Every judge scored all "
-            "of them, and answered the questions that the search asked under itself or under "
-            f"{report.first.label}."
+            f"{report.pairs:,} pairs of {report.references:,} references. Every judge was asked "
+            "about all of them, and answered the questions that the search asked under itself or "
+            f"under {report.first.label}."
         ),
         first=report.first.label,
         overview={

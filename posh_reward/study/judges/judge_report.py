@@ -77,10 +77,13 @@ def verdict(comparison: JudgeComparison, floor: JudgeComparison | None = None) -
     )
     if floor is not None and floor.groups:
         figures += f" (the same judge asked twice: {floor.groups['f1'].alike.value:.1%})"
+    if comparison.unscored:
+        figures += f"; {1 - comparison.scored_share:.0%} of the pairs have no score from both"
     groups = comparison.groups["f1"].groups
     if groups < FEW or isnan(by_f1.low):
         return f"Not settled whether {other} may replace {first}: of {groups} references, {figures}"
-    if min(by_f1.low, by_two.low) >= ALIKE:
+    # Texts that one judge could not score may be just those that it would put elsewhere.
+    if min(by_f1.low, by_two.low) * comparison.scored_share >= ALIKE:
         return f"{other} may replace {first} for training: {figures}."
     if min(by_f1.high, by_two.high) < ALIKE:
         return f"{other} may not replace {first} for training: {figures}."
@@ -140,10 +143,11 @@ def _overview_row(line: JudgeComparison) -> list[str]:
 
 def group_rows(comparison: JudgeComparison) -> list[list[str]]:
     """A table of what GRPO sees, a line for each objective."""
-    heads = ["objective", "groups", "texts", "siblings alike", "correlation in the group",
-             "other sign", "cosine of updates"]  # fmt: skip
+    heads = ["objective", "groups", "texts", "pairs of siblings", "siblings alike",
+             "correlation in the group", "other sign", "cosine of updates"]  # fmt: skip
     rows = [
-        [name, f"{group.groups:,}", f"{group.completions:,}", percent(group.alike),
+        [name, f"{group.groups:,}", f"{group.completions:,}", f"{group.ordered:,}",
+         percent(group.alike),
          spread(group.correlation), percent(group.flips), spread(group.cosine)]
         for name, group in comparison.groups.items()
     ]  # fmt: skip

@@ -67,7 +67,7 @@ CASCADE = """\
 # questions {handed:.0%}. README.md has the curve.
 name: cascade
 judge: {teacher}
-first: {folder}/judge.yaml
+first: judge.yaml
 doubt: {doubt:.3g}
 """
 

@@ -158,3 +158,10 @@ def test_a_first_language_model_asks_by_the_same_preset_and_is_in_the_signature(
         PoSh(Cascade(FakeJudge(), first=PromptJudge(fake_model(), "paper")))
     with pytest.raises(InputError, match="doubt is -1"):
         Cascade(FakeJudge(), first=FakeJudge(), doubt=-1)
+
+
+def test_the_first_judge_of_a_folder_is_found_wherever_the_folder_is(tmp_path: Path) -> None:
+    (tmp_path / "judge.yaml").write_text("name: fake-model\n")
+    (tmp_path / "cascade.yaml").write_text("name: cascade\njudge: fake\nfirst: judge.yaml\n")
+    judge = load_judge(str(tmp_path / "cascade.yaml"))
+    assert judge.name == "cascade-1:doubt-0.5:fake-model-1+fake-shared-words-1"

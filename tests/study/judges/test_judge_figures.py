@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from posh_reward.study.judges.judge_figures import (
     advantages,
+    at_least_wilson,
     calibration,
     group_agreement,
     ordered_alike,
@@ -18,6 +19,7 @@ from posh_reward.study.judges.judge_figures import (
     quadratic_kappa,
     question_agreement,
 )
+from posh_reward.study.statistics import Estimate
 
 
 def array(*values: float) -> np.ndarray:
@@ -144,3 +146,11 @@ def test_kappa_does_not_mind_the_order(grades: list[float], rng: object) -> None
     a, b = quadratic_kappa(first, other), quadratic_kappa(first[order], other[order])
     assert a == pytest.approx(b, nan_ok=True)
     assert isnan(a) or a <= 1
+
+
+def test_a_share_of_one_is_as_sure_as_its_cases_are_many() -> None:
+    # Wilson's interval of n hits in n begins at n / (n + 1.96 squared): 73 / 76.84 is .950.
+    sure = Estimate(1.0, 1.0, 1.0, nan)
+    assert at_least_wilson(sure, 73).low == pytest.approx(73 / 76.8415, abs=1e-5)
+    assert at_least_wilson(sure, 6).low == pytest.approx(6 / 9.8415, abs=1e-5)
+    assert at_least_wilson(Estimate(0.9, 0.2, 0.95, nan), 1000).low == 0.2, "never narrower"

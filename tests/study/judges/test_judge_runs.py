@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from posh_reward.metrics.posh.judges.fake_judge import (
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
+from posh_reward.study.judges.judge_figures import JudgeComparison
 from posh_reward.study.judges.judge_page import judge_page
 from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text, verdict
 from posh_reward.study.judges.judge_runs import (
@@ -149,6 +151,15 @@ def test_failed_answers_are_counted_and_spoil_nothing(monkeypatch: pytest.Monkey
     assert "null" not in json.dumps(as_json(judge_report(runs, PAIRS, resamples=20))["judges"])
 
 
+def with_low(line: JudgeComparison, low: float) -> JudgeComparison:
+    """The comparison as it would be with so many texts that the interval begins there."""
+    groups = {
+        name: replace(group, alike=replace(group.alike, low=low))
+        for name, group in line.groups.items()
+    }
+    return replace(line, groups=groups)
+
+
 def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(judge: str, preset: str, store: object) -> object:
         contrary = FakeJudge(lambda question: 6 - shared_words(question), "contrary")
@@ -160,8 +171,12 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
         run_judges(list(map(judge_choice, names)), PAIRS, QUIET), PAIRS, resamples=100
     )
     same, contrary = (verdict(line, report.floor) for line in report.comparisons)
-    assert "embedded@prefix-first may replace embedded for training" in same
-    assert "100 % [100, 100]" in same
+    assert "Not settled whether embedded@prefix-first may replace embedded" in same, "few texts"
+    sure = with_low(report.comparisons[0], 0.96)
+    assert "embedded@prefix-first may replace embedded for training" in verdict(sure)
+    lossy = replace(sure, unscored=1)
+    assert "Not settled" in verdict(lossy), "what has no score may be what differs"
+    assert "of the pairs have no score from both" in verdict(lossy)
     assert "contrary may not replace embedded" in contrary
     few = judge_report(
         run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[:6], QUIET), PAIRS[:6]

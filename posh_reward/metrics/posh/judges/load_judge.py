@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -11,7 +12,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.judge import Judge, Witness
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.model import MODELS, model_settings
-from posh_reward.settings import make
+from posh_reward.settings import ENDINGS, make
 from posh_reward.store import Store
 
 JUDGES = {
@@ -44,11 +45,19 @@ def load_judge(
     options = model_settings(which, (*JUDGES, *MODELS), "judge")
     if options["name"] == "cascade":
         stages = {role: options[role] for role in ("judge", "first") if options.get(role)}
+        if isinstance(which, str):  # a distilled judge's folder may be moved as a whole
+            stages = {role: _beside(Path(which), stage) for role, stage in stages.items()}
         options |= {role: load_judge(stage, preset, store) for role, stage in stages.items()}
     if options["name"] in JUDGES:
         judge: Judge = make(JUDGES, options, "judge")
         return judge
     return PromptJudge(make(MODELS, options, "judge"), preset, store)
+
+
+def _beside(settings: Path, stage: Any) -> Any:
+    """A stage's settings file, if it stands in the folder of the cascade's; else the stage."""
+    file = settings.parent / stage if isinstance(stage, str) and stage.endswith(ENDINGS) else None
+    return str(file) if file is not None and file.is_file() else stage
 
 
 def load_witness(
