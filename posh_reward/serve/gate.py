@@ -68,9 +68,12 @@ class Gate:
 
         body = bytearray()
         try:
-            refused = self._stranger(Headers(scope=scope)) if _guarded(scope) else None
+            guarded = _guarded(scope)
+            refused = self._stranger(Headers(scope=scope)) if guarded else None
+            # Paths that ask for no key take no body: strangers' bodies could fill the memory.
+            largest = self._largest if guarded or self._key is None else 0
             if refused is None:
-                refused = await self._read(Headers(scope=scope), receive, body)
+                refused = await self._read(Headers(scope=scope), receive, body, largest)
             if refused is not None:
                 return await refused(scope, receive, note_status)
             await self._app(scope, _replay(bytes(body), receive), note_status)
@@ -93,12 +96,12 @@ class Gate:
         return refusal(401, "this server wants its key: send it as Authorization: Bearer KEY")
 
     async def _read(
-        self, headers: Headers, receive: Receive, body: bytearray
+        self, headers: Headers, receive: Receive, body: bytearray, largest: int
     ) -> JSONResponse | None:
         """Read a body; the refusal of one that is too large, too slow, or one too many."""
-        too_large = refusal(413, f"the body has more than {self._largest:,} bytes: send fewer rows")
+        too_large = refusal(413, f"the body has more than {largest:,} bytes: send fewer rows")
         declared = headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > self._largest:
+        if declared.isdecimal() and int(declared) > largest:
             return too_large
         until = asyncio.get_running_loop().time() + BODY_SECONDS
         more = True
@@ -111,7 +114,7 @@ class Gate:
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             chunk, more = message.get("body", b""), message.get("more_body", False)
-            if len(body) + len(chunk) > self._largest:
+            if len(body) + len(chunk) > largest:
                 return too_large
             if self.held + len(chunk) > self._together:
                 return refusal(503, "requests in progress fill the memory: try again", after=2)
