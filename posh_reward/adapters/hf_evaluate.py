@@ -12,6 +12,7 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
 from posh_reward.metrics.metric import mean
+from posh_reward.reward.trl import extras
 
 with framework("evaluate==0.4.6"):
     import datasets
@@ -48,7 +49,8 @@ class TextModule(evaluate.Metric):  # type: ignore[misc]
         column = getattr(self.reward, "reference_column", "reference")
         scored = results(self.reward, predictions, {column: references}, raw=True)
         failures = [str(each.failure) for each in scored if each.failure is not None]
-        columns = {name: [each.figures[name] for each in scored] for name in scored[0].figures}
+        names = [name for name in extras(self.reward.metric, []) if not name.endswith("_failure")]
+        columns = {name: [each.figures[name] for each in scored] for name in names}
         means: dict[str, Any] = {name: mean(values) for name, values in columns.items()}
         means |= {"failed": len(failures), "failures": sorted(set(failures))}
         return means | ({"rows": columns} if rows else {}) | {"signature": self.reward.signature}

@@ -50,18 +50,18 @@ class TextMetric(Metric):  # type: ignore[misc]
         }.items():
             self.add_state(state, default=value.clone(), dist_reduce_fx="sum")
 
-    def update(
-        self, preds: Sequence[str | None], target: Sequence[Any] | None = None, **columns: Any
-    ) -> None:
+    def update(self, preds: str | Sequence[str | None], target: Any = None, **columns: Any) -> None:
         """Score texts.
 
         Args:
-            preds: the texts.
-            target: their references.
+            preds: the texts, or one.
+            target: their references, a text or a list of texts for each.
             columns: what else the reward reads, or references under its own name for them.
         """
         if target is not None:
             columns[getattr(self.reward, "reference_column", "reference")] = target
+        if isinstance(preds, str):
+            preds, columns = [preds], {name: [value] for name, value in columns.items()}
         for result in results(self.reward, preds, columns, raw=True):
             values = torch.tensor(list(result.row.values())[:-1], dtype=torch.float64).to(self.sums)
             self.sums += values.nan_to_num(0.0)

@@ -158,7 +158,8 @@ class RemoteMetric:
                     raise JudgeError(str(reply))
                 self._info = MetricInfo(**reply)
             except (ExchangeError, TypeError) as error:
-                raise JudgeError(f"{url} describes no metric: {error}") from None
+                hint = f": is the key in {self._key_env}?" if "(401)" in str(error) else ""
+                raise JudgeError(f"{url} describes no metric: {error}{hint}") from None
         return self._info
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from posh_reward.adapters.hf_evaluate import TextModule
@@ -24,3 +26,9 @@ def test_batches_add_up() -> None:
         module.add(prediction=text, reference=REFERENCE)
     whole = TextModule(REWARD).compute(predictions=TEXTS, references=[REFERENCE] * 4)
     assert module.compute() == whole
+
+
+def test_without_texts_there_are_no_means() -> None:
+    computed = TextModule(REWARD).compute(predictions=[], references=[])
+    assert math.isnan(computed["posh_f1"])
+    assert computed["failed"] == 0

@@ -56,3 +56,10 @@ def test_a_sibling_comes_along() -> None:
     [score] = reward.harmonic.score(TEXTS[:1], images)
     assert torch.isfinite(metric.compute()["harmonic_overall"])
     assert metric.compute()["harmonic_overall"].item() == pytest.approx(score.overall)
+
+
+def test_a_single_text_is_one_text() -> None:
+    one, listed = TextMetric(REWARD), TextMetric(REWARD)
+    one.update(TEXTS[0], REFERENCE)
+    listed.update([TEXTS[0]], [REFERENCE])
+    assert one.compute()["posh_f1"] == listed.compute()["posh_f1"]
