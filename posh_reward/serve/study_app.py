@@ -28,6 +28,7 @@ from posh_reward.serve.gate import Gate
 from posh_reward.study.packets.rater_answers import sheets
 from posh_reward.study.packets.rater_page import served
 from posh_reward.study.packets.study_records import PacketKey
+from posh_reward.study.rows.table_writer import whole_file
 
 LARGEST, ALL_BODIES = 4_000_000, 64_000_000
 """Bytes of a rater's answers (a comment has 2,000 characters at most), and of all at a time."""
@@ -156,14 +157,10 @@ def _version(data: bytes | None) -> str:
     return NOTHING if data is None else sha256(data).hexdigest()[:32]
 
 
-def write_through(path: Path, data: bytes) -> None:
+def write_through(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Replace a file on disk: a kill or a power cut leaves the whole old one, or the new."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
+    with whole_file(path, mode) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # the name, too
@@ -182,9 +179,7 @@ def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerows([("rater", "token"), *((n, secrets.token_urlsafe(16)) for n in names)])
-        path.touch(mode=0o600)  # whoever has a token can answer
-        write_through(path, text.getvalue().encode())
-        path.chmod(0o600)
+        write_through(path, text.getvalue().encode(), 0o600)  # whoever has a token can answer
     try:
         table = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
         tokens = {row["token"]: row["rater"] for row in table if row["token"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.settings import ENDINGS
 from posh_reward.study.calibration.fit import Calibration
+from posh_reward.study.rows.table_writer import whole_file
 
 YAML = ENDINGS[:2]
 REWARD = "posh_reward.reward.instance.posh"
@@ -72,11 +72,5 @@ def _write(path: Path, head: Sequence[str], settings: Mapping[str, Any]) -> None
     # A name with a line break in it would go on as a setting.
     comments = "".join(f"# {on_one_line(line)}".rstrip() + "\n" for line in head)
     body = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(comments + body)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write((comments + body).encode("utf-8"))

@@ -32,32 +32,43 @@ def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -
     Raises:
         OSError: the file cannot be written.
     """
+    with whole_file(path) as file, _packed(file, format.gzipped) as target:
+        if format.kind == "parquet":
+            _write_parquet(rows, target)
+        elif format.kind == "jsonl":
+            target.writelines(map(as_line, rows))
+        else:
+            _write_csv(rows, target, format.delimiter)
+
+
+@contextmanager
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A file that takes its name once the block has ended and it is on the disk, or never.
+
+    Args:
+        path: its name.
+        mode: who may read it, less the umask; also before it has its name.
+    """
     part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)  # what a kill has left; of a planted link, the link
     try:
-        with _opened(part, format.gzipped) as file:
-            if format.kind == "parquet":
-                _write_parquet(rows, file)
-            elif format.kind == "jsonl":
-                file.writelines(map(as_line, rows))
-            else:
-                _write_csv(rows, file, format.delimiter)
+        # "x": never through a link that came in between.
+        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 
 
 @contextmanager
-def _opened(path: Path, gzipped: bool) -> Iterator[IO[bytes] | GzipFile]:
-    """A new file, which is on the disk when the block ends."""
-    path.unlink(missing_ok=True)  # what a kill has left; of a planted link, the link
-    with path.open("xb") as file:  # never through a link that came in between
-        if gzipped:
-            with GzipFile("", "wb", fileobj=file, mtime=0) as zipped:  # equal rows, equal bytes
-                yield zipped
-        else:
-            yield file
-        file.flush()
-        os.fsync(file.fileno())
+def _packed(file: IO[bytes], gzipped: bool) -> Iterator[IO[bytes] | GzipFile]:
+    if gzipped:
+        with GzipFile("", "wb", fileobj=file, mtime=0) as zipped:  # equal rows, equal bytes
+            yield zipped
+    else:
+        yield file
 
 
 def _write_csv(
