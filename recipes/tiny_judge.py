@@ -94,14 +94,16 @@ def pretrain(
 ) -> float:
     """Train on the next token of each text; returns the last loss, in nats, NaN without a step."""
     import torch
-    from tqdm import tqdm
+
+    from posh_reward.process.progress import progress_bar
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=max(steps, 1))
     rng = random.Random(seed)
     loss = torch.tensor(float("nan"))
     model.train()
-    for _ in tqdm(range(steps), "reading prompts", disable=not steps):
+    bar = progress_bar("reading prompts", steps, "step", quiet=not steps)
+    for _ in range(steps):
         batch = tokenizer(rng.sample(texts, batch_size), padding=True, return_tensors="pt")
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         loss = model(**batch, labels=labels).loss
@@ -109,6 +111,8 @@ def pretrain(
         loss.backward()
         optimizer.step()
         schedule.step()
+        bar.update()
+    bar.close()
     return float(loss)
 
 

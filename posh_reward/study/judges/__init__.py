@@ -4,7 +4,8 @@
 
     question_log       a judge that notes what it is asked and what it answers
     judge_runs         judges x pairs -> scores, answers to the same questions, costs
-    judge_figures      two judges' answers -> agreement per question, pair and group, with intervals
+    judge_agreement    grades, scores, rewards of two judges -> measures with intervals
+    judge_figures      two runs -> agreement per question, pair and group
     judge_report       figures -> a sentence, text for terminals, JSON
     judge_page         figures -> a page with plots
     perturbed_texts    true texts -> texts with mistakes and omissions of known kind

@@ -1,36 +1,34 @@
-"""Two judges' answers -> agreement per question, pair and group, with intervals by reference.
+"""Runs of two judges over the same pairs -> their agreement per question, pair and group.
 
-All figures compare a judge with the first one, whose place it may take. References are resampled,
-each with all its texts and questions: those of one reference stand and fall together.
+All figures compare a judge with the first one, whose place it may take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.study.agreement.correlation import spearman
+from posh_reward.study.judges.judge_agreement import (
+    CalibrationBin,
+    GroupAgreement,
+    PairAgreement,
+    QuestionAgreement,
+    calibration,
+    group_agreement,
+    pair_agreement,
+    question_agreement,
+)
 from posh_reward.study.judges.judge_runs import JudgeRun, ScoredPair
 from posh_reward.study.judges.question_log import QuestionKey
-from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, group_numbers
-from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
+from posh_reward.study.statistics import Floats
+from posh_reward.types import Question
 
-LABELS = int(HIGHEST_GRADE)
-EPSILON = 1e-4
-"""What TRL adds to the spread of a group (GRPOTrainer of TRL 1.16)."""
-FLAT = 1e-3
-"""An advantage nearer to 0 has no sign, and two that are nearer to each other are a tie: rounding
-of rewards makes as much of a group of equal texts."""
-Z95 = 1.959964
-"""Standard deviations of a normal distribution that hold 95 % of it."""
 LARGEST = 20
-BIN = 0.5
-"""Width of the calibration curve's bins, in grades."""
+"""Questions that are listed because they differ most."""
 AXES = ("precision", "recall", "f1")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "f1": ("f1",),
@@ -39,65 +37,6 @@ OBJECTIVES: Mapping[str, tuple[str, ...]] = {
 """Rewards: one, and two that are normalised in the group before they are added."""
 PARTS = ("all", "entity", "attribute", "relation", "precision", "recall")
 """Questions: all, of one kind, of one direction."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionAgreement:
-    """Grades of the same questions."""
-
-    count: int
-    difference: Estimate
-    """Mean distance of the grades, 0 to 4. Lower is better."""
-    bias: Estimate
-    """Mean of the other judge's grade less the first's."""
-    present: Estimate
-    """Share of questions about whose outcome, present (a grade from 2) or absent, both agree."""
-    kappa: Estimate
-    """Cohen's, with quadratic weights, of the grades as whole labels."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairAgreement:
-    """One score of the same pairs."""
-
-    count: int
-    bias: Estimate
-    spread: Estimate
-    """Standard deviation of the differences."""
-    rank: Estimate
-    """Spearman's correlation over all pairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupAgreement:
-    """Advantages of the same siblings: what GRPO sees."""
-
-    groups: int
-    """References with at least two texts that both judges scored."""
-    completions: int
-    ordered: int
-    """Pairs of siblings that at least one judge orders."""
-    correlation: Estimate
-    """Mean over groups of the correlation of their advantages."""
-    flips: Estimate
-    """Share of the completions whose advantage has another sign. Lower is better."""
-    alike: Estimate
-    """Share of the pairs of siblings in the same order."""
-    cosine: Estimate
-    """Cosine of the vectors of all advantages: of the two updates, if gradients of different
-    completions are orthogonal and equally long."""
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationBin:
-    """Questions to which the other judge gave about the same grade."""
-
-    other: float
-    first: float
-    """Mean grade of the first judge."""
-    spread: float
-    """Standard deviation of the first judge's grades."""
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,65 +161,6 @@ def _by_part(
     return found
 
 
-def question_agreement(
-    grades: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
-) -> QuestionAgreement:
-    """Agreement of two judges' grades.
-
-    Args:
-        grades: (questions, 2) of the first judge and of the other.
-        references: the reference behind each question.
-        resamples: for the intervals.
-        seed: of the resampling.
-    """
-    first, other = grades.T
-    present = (first >= PRESENT) == (other >= PRESENT)
-
-    def measure(rows: Ints) -> list[float]:
-        a, b = first[rows], other[rows]
-        return [
-            float(np.abs(a - b).mean()),
-            float((b - a).mean()),
-            float(present[rows].mean()),
-            quadratic_kappa(a, b),
-        ]
-
-    return QuestionAgreement(
-        len(first), *bootstrap(measure, references, resamples=resamples, seed=seed)
-    )
-
-
-def quadratic_kappa(first: Floats, other: Floats) -> float:
-    """Cohen's kappa with quadratic weights, of grades rounded to labels; nan if neither varies.
-
-    Agreement beyond chance, where being two labels off counts four times as much as one: 1 is
-    full agreement, 0 is that of shuffled answers.
-    """
-    a, b = (np.rint(each).astype(np.int64) - int(LOWEST_GRADE) for each in (first, other))
-    table = np.bincount(a * LABELS + b, minlength=LABELS**2).reshape(LABELS, LABELS)
-    places = np.arange(LABELS)
-    weights = np.square(places[:, None] - places[None, :])
-    by_chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / len(a)
-    expected = float((weights * by_chance).sum())
-    return 1 - float((weights * table).sum()) / expected if expected else nan
-
-
-def calibration(grades: Floats) -> list[CalibrationBin]:
-    """Mean grade of the first judge where the other's lies in a bin; empty bins are left out."""
-    first, other = grades.T
-    bins = np.floor((other - LOWEST_GRADE) / BIN + 1e-9).astype(np.int64)
-    return [
-        CalibrationBin(
-            float(other[inside].mean()),
-            float(first[inside].mean()),
-            float(first[inside].std()),
-            int(inside.sum()),
-        )
-        for place in np.unique(bins)
-        for inside in [bins == place]
-    ]
-
-
 def _largest(
     keys: Sequence[QuestionKey], grades: Floats, questions: Mapping[QuestionKey, Question]
 ) -> list[QuestionDifference]:
@@ -290,138 +170,3 @@ def _largest(
         for i in order.tolist()
         if grades[i, 0] != grades[i, 1]
     ]
-
-
-def pair_agreement(
-    scores: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
-) -> PairAgreement:
-    """Agreement of two judges' scores of pairs.
-
-    Args:
-        scores: (pairs, 2) of the first judge and of the other.
-        references: of each pair.
-        resamples: for the intervals.
-        seed: of the resampling.
-    """
-    first, other = scores.T
-    differences = other - first
-
-    def measure(rows: Ints) -> list[float]:
-        some = differences[rows]
-        spread = float(some.std(ddof=1)) if len(some) > 1 else nan
-        return [float(some.mean()), spread, spearman(first[rows], other[rows])]
-
-    return PairAgreement(
-        len(scores), *bootstrap(measure, references, resamples=resamples, seed=seed)
-    )
-
-
-def advantages(rewards: Floats) -> Floats:
-    """A group's advantages as TRL computes them.
-
-    Each objective is normalised within the group, (reward - mean) / (spread + 1e-4), and the
-    results are added: TRL's ``normalize_then_sum``, without its last factor, which is one number
-    for the whole batch. With one objective this is GRPO's advantage.
-
-    Args:
-        rewards: (objectives, siblings); at least two siblings.
-    """
-    centred = rewards - rewards.mean(axis=1, keepdims=True)
-    normal = centred / (rewards.std(axis=1, ddof=1, keepdims=True) + EPSILON)
-    total: Floats = normal.sum(axis=0)
-    return total
-
-
-def group_agreement(
-    rewards: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
-) -> GroupAgreement | None:
-    """Agreement about siblings; None if no reference has two texts that both judges scored.
-
-    Args:
-        rewards: (objectives, pairs, 2) of the first judge and of the other; nan where one failed.
-        references: of each pair.
-        resamples: for the intervals.
-        seed: of the resampling.
-    """
-    groups = group_numbers(references)
-    sums = []
-    for group in range(int(groups.max(initial=-1)) + 1):
-        siblings = rewards[:, groups == group]
-        siblings = siblings[:, ~np.isnan(siblings).any(axis=(0, 2))]
-        if siblings.shape[1] > 1:
-            sums.append(_group_sums(siblings))
-    if not sums:
-        return None
-    table = np.array(sums)
-
-    def measure(rows: Ints) -> list[float]:
-        some = table[rows]
-        flips, completions, alike, ordered, product, own, others = some[:, 1:].sum(axis=0)
-        correlations = some[:, 0][~np.isnan(some[:, 0])]
-        scale = float(np.sqrt(own * others))
-        return [
-            float(correlations.mean()) if len(correlations) else nan,
-            flips / completions,
-            alike / ordered if ordered else nan,
-            product / scale if scale else nan,
-        ]
-
-    correlation, flips, alike, cosine = bootstrap(
-        measure, range(len(table)), resamples=resamples, seed=seed
-    )
-    completions, ordered = int(table[:, 2].sum()), int(table[:, 4].sum())
-    # An order of k siblings has k - 1 independent parts, whatever the number of its pairs.
-    alike = at_least_wilson(alike, completions - len(table))
-    return GroupAgreement(len(table), completions, ordered, correlation, flips, alike, cosine)
-
-
-def at_least_wilson(share: Estimate, count: int) -> Estimate:
-    """A share with an interval no narrower than Wilson's (1927) for ``count`` independent cases.
-
-    A share of 1 is 1 in every resample, so that the bootstrap has no width there.
-    """
-    if np.isnan(share.low) or np.isnan(share.value) or count < 1:
-        return share
-    z2 = Z95**2
-    centre = (share.value + z2 / (2 * count)) / (1 + z2 / count)
-    half = Z95 * np.sqrt(share.value * (1 - share.value) / count + z2 / (4 * count**2))
-    half /= 1 + z2 / count
-    low, high = min(share.low, centre - half), max(share.high, centre + half)
-    return replace(share, low=float(low), high=float(min(high, 1.0)))
-
-
-def _group_sums(siblings: Floats) -> list[float]:
-    """One group's part in each figure; ``siblings`` are (objectives, siblings, 2)."""
-    a, b = (advantages(siblings[:, :, judge]) for judge in (0, 1))
-    signs = [np.where(np.abs(each) < FLAT, 0, np.sign(each)) for each in (a, b)]
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    alike, ordered = ordered_alike(a, b)
-    return [
-        float(a @ b) / scale if scale else nan,  # both are centred, so this is the correlation
-        float((signs[0] != signs[1]).sum()),
-        float(len(a)),
-        alike,
-        ordered,
-        float(a @ b),
-        float(a @ a),
-        float(b @ b),
-    ]
-
-
-def ordered_alike(first: Floats, other: Floats) -> tuple[float, float]:
-    """Pairs in the same order, and pairs that at least one side orders.
-
-    A pair that one side alone calls a tie counts half.
-
-    Args:
-        first: (siblings,) advantages.
-        other: the same by the other judge.
-    """
-    i, j = np.triu_indices(len(first), 1)
-    a, b = (
-        np.where(np.abs(gap) < FLAT, 0, np.sign(gap))
-        for gap in (first[i] - first[j], other[i] - other[j])
-    )
-    ordered = (a != 0) | (b != 0)
-    ties = ordered & ((a == 0) | (b == 0))
-    return float((ordered & (a == b)).sum() + ties.sum() / 2), float(ordered.sum())

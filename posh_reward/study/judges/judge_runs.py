@@ -6,13 +6,10 @@ questions. To compare them question by question, each is put the other's as well
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from tqdm import tqdm
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
@@ -20,6 +17,7 @@ from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import PRESET, PRESETS, check_preset
 from posh_reward.models.asker import awake
+from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS, read_settings
 from posh_reward.store import Store
 from posh_reward.study.judges.question_log import QuestionKey, QuestionLog
@@ -169,8 +167,7 @@ def _readers(
         readers[mended] = Reader(
             settings.parser, settings.coref, mended=mended, capacity=len(texts), store=store
         )
-        bar = tqdm(total=len(texts), desc="reading", unit=" texts", disable=settings.quiet)
-        with bar:
+        with progress_bar("reading", len(texts), "text", settings.quiet) as bar:
             for start in range(0, len(texts), settings.batch):
                 some = texts[start : start + settings.batch]
                 readers[mended].read(some, keep=True)
@@ -182,8 +179,7 @@ def _search(
     label: str, metric: PoSh, pairs: Sequence[ScoredPair], settings: RunSettings
 ) -> JudgeRun:
     scores: list[Scores] = []
-    bar = tqdm(total=len(pairs), desc=label, unit=" pairs", disable=settings.quiet, file=sys.stderr)
-    with bar:
+    with progress_bar(label, len(pairs), "pair", settings.quiet) as bar:
         for start in range(0, len(pairs), settings.batch):
             generations, references = zip(*pairs[start : start + settings.batch], strict=True)
             scores += metric.score(generations, references)

@@ -165,6 +165,17 @@ def _replaced(
     return _Change(start, end, new, edit)
 
 
+def _swapped(
+    kind: Kind, description: Description, index: int, words: Sequence[str], rng: random.Random
+) -> _Change | None:
+    """The change of one word to another of ``words``; None if none of them will do."""
+    token = description.tokens[index]
+    word = _other_word(token, words, description.text, rng)
+    if word is None:
+        return None
+    return _replaced(description, index, word, TextEdit(kind, "swapped", token.text, word))
+
+
 def is_thing(token: Token) -> bool:
     """True for a noun that can be seen: a coat, and not a middle."""
     word = token.text.lower()
@@ -176,12 +187,8 @@ def swap_object(description: Description, stock: DonorWords, rng: random.Random)
     index = _pick(description, rng, is_thing)
     if index is None:
         return None
-    token = description.tokens[index]
-    plural = is_plural((token.text.lower(), "n"))
-    word = _other_word(token, stock.nouns[plural], description.text, rng)
-    if word is None:
-        return None
-    return _replaced(description, index, word, TextEdit("entity", "swapped", token.text, word))
+    plural = is_plural((description.tokens[index].text.lower(), "n"))
+    return _swapped("entity", description, index, stock.nouns[plural], rng)
 
 
 def swap_attribute(
@@ -191,11 +198,7 @@ def swap_attribute(
     index = _pick(description, rng, is_adjective)
     if index is None:
         return None
-    token = description.tokens[index]
-    word = _other_word(token, stock.adjectives, description.text, rng)
-    if word is None:
-        return None
-    return _replaced(description, index, word, TextEdit("attribute", "swapped", token.text, word))
+    return _swapped("attribute", description, index, stock.adjectives, rng)
 
 
 def swap_relation(

@@ -21,12 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from tqdm import tqdm
-
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.process.progress import progress_bar
 from posh_reward.store import Store
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, ScoredPair, metric_of
 from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturbed
@@ -128,10 +127,9 @@ def collect(
     metric = metric_of(choice, {PRESET[choice.preset].mended: reader}, store)
     log = metric.judge
     assert isinstance(log, QuestionLog), "made by metric_of"
-    bar = tqdm(total=len(texts), desc="collecting", unit=" pairs", disable=settings.quiet)
     found: dict[tuple[str, str], QuestionRow] = {}
     failed = 0
-    with bar:
+    with progress_bar("collecting", len(texts), "pair", settings.quiet) as bar:
         for start in range(0, len(texts), settings.batch):
             some = texts[start : start + settings.batch]
             metric.score([each.pair.generation for each in some],

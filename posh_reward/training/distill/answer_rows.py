@@ -24,7 +24,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import LABELS
 
 IGNORED = -100
-"""Where there is no loss: transformers' number for it."""
+"""transformers' label for a place without loss."""
 NO_ANSWER = (float("nan"),) * len(LABELS)
 TOGETHER = 8
 """Most prompts in a tree: more would share more, and make a batch of fewer pairs."""

@@ -16,7 +16,7 @@ import torch
 from transformers import Trainer
 
 from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.study.judges.judge_figures import quadratic_kappa
+from posh_reward.study.judges.judge_agreement import quadratic_kappa
 from posh_reward.study.statistics import Floats
 from posh_reward.training.distill.answer_rows import IGNORED, AnswerTrees, collate
 from posh_reward.types import LABELS

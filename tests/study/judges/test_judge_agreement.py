@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.study.judges.judge_figures import (
+from posh_reward.study.judges.judge_agreement import (
     advantages,
     at_least_wilson,
     calibration,
