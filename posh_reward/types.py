@@ -58,6 +58,11 @@ class Failure:
     def __str__(self) -> str:
         return self.detail
 
+    @property
+    def passing(self) -> bool:
+        """True where a second try may help: the fault is the judge's, not the text's."""
+        return self.kind in ("engine", "error")
+
     def about(self, subject: str) -> Failure:
         """The same of a subject: "the caption is missing" of "is missing"."""
         return replace(self, detail=f"{subject} {self.detail}")

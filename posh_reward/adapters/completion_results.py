@@ -23,8 +23,6 @@ from posh_reward.types import Failure
 logger = logging.getLogger(__name__)
 
 AnyReward = MetricReward[Any]
-PASSING = ("engine", "error")
-"""Kinds of failures that may be gone on a second try; a text stays as it is."""
 
 
 @contextmanager
@@ -132,6 +130,11 @@ class CompletionResult:
         return {**numbers, "failed": float(self.reward is None)}
 
 
+def figure_names(reward: AnyReward) -> list[str]:
+    """Names of a result's figures, such as ``posh_precision``: TRL's, without the failure's."""
+    return [f"{reward.metric.name}_{name}" for name in reward.metric.columns([])]
+
+
 def results(
     reward: AnyReward,
     completions: Sequence[object],
@@ -158,7 +161,7 @@ def results(
     """
     scores = reward.scores(*reward.batch(completions, columns, raw=raw))
     for _ in range(tries - 1):
-        again = [i for i, s in enumerate(scores) if s.failure and s.failure.kind in PASSING]
+        again = [i for i, s in enumerate(scores) if s.failure and s.failure.passing]
         if not again:
             break
         time.sleep(pause)
@@ -169,11 +172,11 @@ def results(
     if not raw:
         reward.note_failures([score.failure for score in scores])
     rewards, figures = reward.rewards_of(scores), extras(reward.metric, scores)
-    del figures[f"{reward.metric.name}_failure"]
+    names = figure_names(reward)
     return [
         CompletionResult(
             {name: values[at] for name, values in rewards.items()},
-            {name: values[at] for name, values in figures.items()},
+            {name: figures[name][at] for name in names},
             score,
         )
         for at, score in enumerate(scores)

@@ -42,7 +42,7 @@ def batch_reward(
     def compute_score(reward_inputs: Inputs, **_: Any) -> list[dict[str, float]]:
         texts = [each["response"] for each in reward_inputs]
         references = [each["ground_truth"] for each in reward_inputs]
-        column = getattr(made, "reference_column", "reference")
+        column = made.reference_column
         outcomes = results(made, texts, {column: references})
         numbers = neutral([each.reward for each in outcomes], references)
         return [

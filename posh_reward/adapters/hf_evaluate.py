@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    figure_names,
+    framework,
+    results,
+    reward_of,
+)
 from posh_reward.metrics.metric import mean
-from posh_reward.reward.trl import extras
 
 with framework("evaluate==0.4.6"):
     import datasets
@@ -46,11 +51,12 @@ class TextModule(evaluate.Metric):  # type: ignore[misc]
     def _compute(
         self, predictions: list[str | None], references: list[str | None], *, rows: bool = False
     ) -> dict[str, Any]:
-        column = getattr(self.reward, "reference_column", "reference")
+        column = self.reward.reference_column
         scored = results(self.reward, predictions, {column: references}, raw=True)
         failures = [str(each.failure) for each in scored if each.failure is not None]
-        names = [name for name in extras(self.reward.metric, []) if not name.endswith("_failure")]
-        columns = {name: [each.figures[name] for each in scored] for name in names}
+        columns = {
+            name: [each.figures[name] for each in scored] for name in figure_names(self.reward)
+        }
         means: dict[str, Any] = {name: mean(values) for name, values in columns.items()}
         means |= {"failed": len(failures), "failures": sorted(set(failures))}
         return means | ({"rows": columns} if rows else {}) | {"signature": self.reward.signature}

@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    figure_names,
+    framework,
+    results,
+    reward_of,
+)
 
 with framework("lighteval==0.13.0"):
     from lighteval.metrics.metrics_sample import SampleLevelComputation
@@ -37,16 +43,13 @@ class TextFigures(SampleLevelComputation):  # type: ignore[misc]
     @property
     def names(self) -> list[str]:
         """Of the metrics in the group."""
-        name = self.reward.metric.name
-        return [*(f"{name}_{each}" for each in self.reward.metric.columns([])), "failed"]
+        return [*figure_names(self.reward), "failed"]
 
     def compute(self, doc: Doc, model_response: ModelResponse, **_: Any) -> dict[str, float]:
         """The figures, and ``failed`` (0 or 1)."""
         golds = doc.get_golds()
         columns = {**(doc.specific or {}), "images": doc.images}
-        columns[getattr(self.reward, "reference_column", "reference")] = (
-            golds[0] if len(golds) == 1 else golds
-        )
+        columns[self.reward.reference_column] = golds[0] if len(golds) == 1 else golds
         texts, rows = model_response.final_text[:1], {k: [v] for k, v in columns.items()}
         [result] = results(self.reward, texts, rows, raw=True)
         return result.row

@@ -48,7 +48,7 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
         names = set.intersection(*(set(row) for row in metadata)) if metadata else set()
         columns = {name: [row[name] for row in metadata] for name in names}
         outcomes = results(self.reward, texts, columns)
-        reference = getattr(self.reward, "reference_column", "reference")
+        reference = self.reward.reference_column
         groups = [
             (str(log[0]["content"]), str(row.get(reference)))
             for log, row in zip(message_log_batch, metadata, strict=True)

@@ -55,7 +55,7 @@ class SampleRewards:
     @property
     def reference_column(self) -> str:
         """The column for the one value that most frameworks call answer, label or target."""
-        return getattr(self.reward, "reference_column", "reference")
+        return self.reward.reference_column
 
     def __call__(self, completion: object, **columns: Any) -> CompletionResult:
         """The result of one completion; blocks this thread until it is there."""

@@ -21,10 +21,6 @@ from posh_reward.metrics.metric import check_sizes
 from posh_reward.serve.client import fields_of
 from posh_reward.types import Failure
 
-PASSING = ("engine", "error")
-"""Kinds of failures that are the judge's and not the row's."""
-
-
 TEXTS = ("_failure", "_signature")
 """Ends of the names of columns that hold texts; the others hold numbers."""
 
@@ -95,8 +91,8 @@ class ScoreRows:
 
     def _note_failures(self, failures: Sequence[Failure | None]) -> None:
         for failure in failures:
-            judged = failure is None or failure.kind not in PASSING
-            self._failed = 0 if judged else self._failed + 1
+            lost = failure is not None and failure.passing
+            self._failed = self._failed + 1 if lost else 0
             if self._failed >= self._most_failed:
                 raise JudgeError(
                     f"the judge failed at {self._failed} rows in a row, the last time since "

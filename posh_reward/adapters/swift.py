@@ -21,6 +21,7 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import (
     AnyReward,
+    figure_names,
     framework,
     neutral,
     results,
@@ -28,7 +29,6 @@ from posh_reward.adapters.completion_results import (
 )
 from posh_reward.reward.objectives import Rewards, SharedScoring
 from posh_reward.reward.texts import column_of
-from posh_reward.reward.trl import extras
 
 with framework("ms-swift==4.6.0"):
     from swift.rewards import ORM, orms
@@ -53,7 +53,7 @@ def register(reward: AnyReward | str | None = None) -> list[str]:
     reward = reward_of(reward)
     several = len(reward.objectives) > 1
     objectives = {f"{name}_reward" if several else name: name for name in reward.objectives}
-    figures = [name for name in extras(reward.metric, []) if not name.endswith("_failure")]
+    figures = figure_names(reward)
 
     def score(
         names: Sequence[str], completions: list[Any], *values: list[Any]

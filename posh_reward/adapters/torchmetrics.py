@@ -14,7 +14,13 @@ from typing import Any
 
 import torch
 
-from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    figure_names,
+    framework,
+    results,
+    reward_of,
+)
 
 with framework("torchmetrics==1.9.0"):
     from torchmetrics import Metric
@@ -39,9 +45,8 @@ class TextMetric(Metric):  # type: ignore[misc]
     def __init__(self, reward: AnyReward | str | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.reward = reward_of(reward)
-        names = self.reward.metric.columns([])
-        self.names = [f"{self.reward.metric.name}_{name}" for name in names]
-        zeros = torch.zeros(len(names), dtype=torch.float64)
+        self.names = figure_names(self.reward)
+        zeros = torch.zeros(len(self.names), dtype=torch.float64)
         for state, value in {
             "sums": zeros,
             "counts": zeros,
@@ -59,7 +64,7 @@ class TextMetric(Metric):  # type: ignore[misc]
             columns: what else the reward reads, or references under its own name for them.
         """
         if target is not None:
-            columns[getattr(self.reward, "reference_column", "reference")] = target
+            columns[self.reward.reference_column] = target
         if isinstance(preds, str):
             preds, columns = [preds], {name: [value] for name, value in columns.items()}
         for result in results(self.reward, preds, columns, raw=True):

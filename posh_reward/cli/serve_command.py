@@ -64,10 +64,10 @@ def serve(flags: argparse.Namespace) -> int:
     with server_socket(flags.host, flags.port) as bound:
         reward = _reward(flags)
         reward.check()  # loads all, and fails before the first client if the judge cannot work
-        metric = BatchedMetric(
+        metric: Any = BatchedMetric(
             reward.posh, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
         )
-        reward.posh = metric  # type: ignore[assignment]
+        reward.posh = metric
         rewarding = flags.reward is not None or not metric.wants_images
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
         bound.listen(2048)  # from the line that says so clients may come

@@ -169,6 +169,8 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
 
     __name__: str
     """Name of the reward in TRL's logs; each subclass has its own."""
+    reference_column = "reference"
+    """The column of what frameworks call answer, label or target, where they know one alone."""
 
     def __new__(cls, *args: Any, **options: Any) -> MetricReward[T]:
         """Refuse to be taken for a function: TRL's command line calls the class that it is given.

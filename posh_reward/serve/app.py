@@ -12,7 +12,7 @@ import math
 from base64 import b64decode
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
@@ -27,6 +27,7 @@ from starlette.requests import ClientDisconnect
 
 from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, extras
 from posh_reward.serve.client import MetricInfo, fields_of, record_class, records_adapter
@@ -40,8 +41,6 @@ LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
 """Bytes of a request, and of all that are not answered yet."""
 MOST_ROWS = 4096
 """Rows of a request; a body of empty ones would otherwise take gigabytes as objects."""
-PASSING = ("engine", "error")
-"""Kinds of failures that are the judge's and not the text's."""
 LONGEST_PAUSE = 60
 """Seconds that a client is asked to wait at most."""
 
@@ -253,7 +252,7 @@ class Service:
     async def metric_info(self) -> MetricInfo:
         """Name, signature, and the fields that a row needs."""
         preset, weights = (getattr(self.metric, name, None) for name in ("preset", "weights"))
-        weights = asdict(weights) if is_dataclass(weights) else None  # type: ignore[arg-type]
+        weights = asdict(weights) if isinstance(weights, Weights) else None
         metric = self.metric
         return MetricInfo(metric.name, metric.signature, fields_of(metric.metric), preset, weights)
 
@@ -276,7 +275,7 @@ class Service:
             HTTPException: one could not be judged, and no number is declared for that.
         """
         assert self.reward is not None
-        column = getattr(self.reward, "reference_column", "reference")
+        column = self.reward.reference_column
         batch = self.reward.batch(completions, {column: references})
         scores = await self._scores(self.metric.submit(*batch), request)
         [rewards] = self.reward.rewards_of(scores).values()
@@ -284,7 +283,7 @@ class Service:
         if failure is not None:
             logger.warning("a completion could not be judged: %s", failure)
             if self._fallback is None:
-                status = 503 if failure.kind in PASSING else 422
+                status = 503 if failure.passing else 422
                 raise HTTPException(status, f"no reward: {failure}")
         figures = extras(self.reward.metric, scores)
         del figures[f"{self.metric.name}_failure"]
@@ -313,7 +312,7 @@ class Service:
         for failure in failures:
             self._texts.labels(failure.kind if failure is not None else "scored").inc()
         if failures:
-            lost = all(failure is not None and failure.kind in PASSING for failure in failures)
+            lost = all(failure is not None and failure.passing for failure in failures)
             self.trouble = str(failures[-1]) if lost else None
         return results
 

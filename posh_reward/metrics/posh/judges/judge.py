@@ -59,9 +59,7 @@ def pace_of(judge: Judge) -> Pace:
 
 def base_judge(judge: Judge) -> Judge:
     """The judge behind those that pass questions on, such as a cascade: their ``judge``."""
-    while hasattr(judge, "judge"):
-        judge = judge.judge
-    return judge
+    return stages(judge)[-1]
 
 
 def stages(judge: Judge) -> list[Judge]:
