@@ -179,7 +179,7 @@ def axe() -> str:
 
 
 def violations(browser: Browser, script: str) -> list[str]:
-    """What axe-core finds on the page as it is."""
+    """Violations that axe-core finds on the page as it is."""
     if not browser.run("'axe' in window"):
         browser.run(script + ";0")
     found = json.loads(browser.run("axe.run().then((it) => JSON.stringify(it.violations))"))

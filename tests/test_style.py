@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,6 +45,30 @@ def tree(path: Path) -> ast.Module:
 def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     return [node for node in ast.walk(tree(path)) if isinstance(node, kinds)]
+
+
+def attribute_docstrings(path: Path) -> list[str]:
+    """Texts that stand behind the assignments that they describe."""
+    bodies = [getattr(node, "body", None) for node in ast.walk(tree(path))]
+    pairs = (pair for body in bodies if isinstance(body, list) for pair in pairwise(body))
+    return [
+        text.value.value
+        for assignment, text in pairs
+        if isinstance(assignment, ast.Assign | ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    ]
+
+
+def test_docstrings_of_attributes_say_their_subject() -> None:
+    headless = [
+        f"{path.relative_to(ROOT)}: {text}"
+        for path in FILES
+        for text in attribute_docstrings(path)
+        if HEADLESS.match(text)
+    ]
+    assert not headless, "begin with a noun phrase"
 
 
 def test_docstrings_say_their_subject() -> None:

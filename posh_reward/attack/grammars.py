@@ -43,7 +43,7 @@ class WordStock:
     adjectives: Sequence[str]
     verbs: Sequence[str]
     genera: Sequence[str] = ("thing",)
-    """What the nouns are kinds of: vague, and true of many images."""
+    """Genera of the nouns: vague, and true of many images."""
 
     @property
     def words(self) -> Sequence[str]:

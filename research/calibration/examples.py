@@ -88,7 +88,7 @@ VAGUE = (
     "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "
     "a figure, something red, people, an object, a body, a place, a plant, a color, a shape."
 )
-"""What holds of most images."""
+"""Words that hold of most images."""
 STOCK = (
     "A man and a woman stand in front of us. The man holds a book and the woman wears a dress. "
     "Behind them, a window looks onto trees under a blue sky."

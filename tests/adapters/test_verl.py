@@ -26,7 +26,7 @@ class Characters:
 
 
 def batch(texts: list[str]) -> Any:
-    """What verl hands to its reward manager: a group with padded responses."""
+    """A group with padded responses, as verl hands it to its reward manager."""
     import numpy as np
     import torch
     from tensordict import TensorDict
