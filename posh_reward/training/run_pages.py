@@ -59,7 +59,7 @@ class CompletionPages:
         if self._last is None:
             return
         step, rows, scores = self._last
-        title = f"The run, and completions after {step} steps"
+        title = f"The run of {step + 1} steps; completions of the last one, after {step} steps"
         figure = _plot(history)
         what = "Reward, mistakes and omissions over the steps, and figures to watch"
         text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=what)

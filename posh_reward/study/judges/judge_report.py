@@ -76,7 +76,7 @@ def verdict(comparison: JudgeComparison, floor: JudgeComparison | None = None) -
         "by precision and recall as two objectives"
     )
     if floor is not None and floor.groups:
-        figures += f" (the same judge asked twice: {floor.groups['f1'].alike.value:.1%})"
+        figures += f" (the same judge asked twice: {percent(floor.groups['f1'].alike)})"
     if comparison.unscored:
         figures += f"; {1 - comparison.scored_share:.0%} of the pairs have no score from both"
     groups = comparison.groups["f1"].groups
@@ -89,7 +89,7 @@ def verdict(comparison: JudgeComparison, floor: JudgeComparison | None = None) -
         return f"{other} may not replace {first} for training: {figures}."
     return (
         f"Not settled whether {other} may replace {first} for training: {figures}. "
-        f"At least {ALIKE:.0%} are wanted; more references would tell."
+        f"At least {100 * ALIKE:.0f} % are wanted; more references would tell."
     )
 
 
