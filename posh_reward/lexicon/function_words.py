@@ -149,6 +149,7 @@ DIRECTED = frozenset("over under behind front inside towards away up down".split
 """Kinds that do not hold the other way round: the cup is on the table."""
 PREPOSITIONS = frozenset(word for words in KINDS.values() for word in words.split())
 SAME_KIND = 0.85
+"""Two prepositions of one kind: over, above."""
 UNLIKE = 0.35
 """Two prepositions that neither agree nor exclude each other."""
 

@@ -28,6 +28,7 @@ from posh_reward.types import CACHED
 
 LEXICON = files("posh_reward.lexicon")
 SYNONYM = 0.95
+"""Two words of one synset."""
 KIN = 0.8
 """Two words of one group in ``lexicon/kin.txt``: toddler, baby."""
 SAME_COLOURS = 0.9
@@ -37,6 +38,7 @@ NEAR_COLOURS = 0.7
 ALIKE = 0.5
 """From here on two words do not exclude each other."""
 USUAL_SENSE = 0.55
+"""Weight of a sense from which on its opposite rules a word out."""
 
 UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "

@@ -23,6 +23,7 @@ NEIGHBOUR = 0.87
 STEP = 0.84
 """Per step from a word to what it is a kind of."""
 MOST_STEPS = 4
+"""Steps up from a word to its genera."""
 SISTERS = 0.42
 """Times both ways to the nearest common genus: a bucket is hardly a basket."""
 GENUS_INFORMATION = 40

@@ -36,7 +36,9 @@ CONVERSE = 0.3
 HELD = 0.4
 """Attachment to both things from which on a preposition may join them."""
 SAME_VERB = 0.5
+"""Likeness from which on two verbs say the same."""
 SAME_PREPOSITION = 0.8
+"""Agreement from which on two prepositions say the same."""
 OPEN = 0.5
 """Value of a place where nothing that stands there can be found."""
 SAME_PLACE = 0.7

@@ -51,6 +51,7 @@ KIND = 0.7
 COMMON = 0.3
 """Weight of the commonest word in a scene; the rarest has 1 more."""
 MOST_PLAYERS = 4
+"""Things of the target that are tried for each end of a relation."""
 MOST_CANDIDATES = 40
 """Most namesakes of a thing: bounds the work on a text that repeats one word."""
 
