@@ -219,15 +219,15 @@ def test_equal_texts_of_parquet_are_held_once(tmp_path: Path) -> None:
 
 
 def test_lists_of_equal_texts_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
-    """Files of 1 kB, whose one row stands for a gigabyte."""
+    """Files of 1 kB, whose one row stands for a hundred megabytes."""
     pyarrow, path = pytest.importorskip("pyarrow"), tmp_path / "a.parquet"
     parquet, text = pytest.importorskip("pyarrow.parquet"), "x" * 1_000_000
-    texts = pyarrow.array([[text] * 1000])
+    texts = pyarrow.array([[text] * 100])
     for column in (
         texts,
-        pyarrow.array([{"path": "a.png", "several": [text] * 1000}]),
-        pyarrow.array([[("key", text)] * 1000], pyarrow.map_(pyarrow.string(), pyarrow.string())),
-        texts.cast(pyarrow.list_(pyarrow.string(), 1000)),
+        pyarrow.array([{"path": "a.png", "several": [text] * 100}]),
+        pyarrow.array([[("key", text)] * 100], pyarrow.map_(pyarrow.string(), pyarrow.string())),
+        texts.cast(pyarrow.list_(pyarrow.string(), 100)),
     ):
         parquet.write_table(pyarrow.table([column], ["text"]), path, compression="zstd")
         assert path.stat().st_size < 3000
