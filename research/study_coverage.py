@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from posh_reward.study.crossed import CrossedDesign, settled
+from posh_reward.study.crossed import CrossedDesign, significant
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.rater_model import Opinions
 from posh_reward.study.packets.study_records import StudyItem
@@ -93,7 +93,7 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
         last = ([low <= 0 <= high for low, high in tests[0]],
                 [low <= 0 <= high for low, high in tests[1]])  # fmt: skip
         wrong[0] = wrong[0] or not all(last[0])
-        wrong[1] = wrong[1] or any(settled(p_values, tuple(shares)))
+        wrong[1] = wrong[1] or any(significant(p_values, tuple(shares)))
     old.add(last[0], wrong[0])
     new.add(last[1], wrong[1])
 

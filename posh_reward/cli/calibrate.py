@@ -169,10 +169,10 @@ def _ratings(flags: argparse.Namespace) -> CalibrationSet:
 
 def _packets(flags: argparse.Namespace) -> CalibrationSet:
     from posh_reward.study.calibration.calibration_set import packet_preferences, preference_set
-    from posh_reward.study.packets.results import counting
+    from posh_reward.study.packets.results import answers_that_count
 
     key, collection = collect_answers(flags)
-    answers = counting(collection, flags.leave_out)
+    answers = answers_that_count(collection, flags.leave_out)
     if not any(answer.marks is None for answer in answers):
         raise InputError("no answer compares two texts: see what was refused, or --leave-out")
     return preference_set(packet_preferences(answers, key))

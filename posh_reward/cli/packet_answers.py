@@ -69,7 +69,7 @@ def read(flags: argparse.Namespace) -> int:
     from posh_reward.cli.flags import write_text
     from posh_reward.study.packets.answer_files import record_look
     from posh_reward.study.packets.make import as_json
-    from posh_reward.study.packets.results import counting, judgments, results
+    from posh_reward.study.packets.results import answers_that_count, judgments, results
     from posh_reward.study.packets.results_page import results_page
     from posh_reward.study.packets.results_text import summary
     from posh_reward.study.rows.table_writer import write_table
@@ -85,7 +85,7 @@ def read(flags: argparse.Namespace) -> int:
         write_file(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
     if flags.json:
         write_file(Path(flags.json), as_json(asdict(study), indent=1))
-    answers = counting(collection, flags.leave_out)
+    answers = answers_that_count(collection, flags.leave_out)
     if flags.rows:
         write_table(judgments(answers, key), Path(flags.rows), format_of(flags.rows))
     if flags.long:
@@ -107,12 +107,12 @@ def collect_answers(
         folder: what was handed over, to check its seal.
     """
     from posh_reward.study.packets.answer_files import collect
-    from posh_reward.study.packets.later_packets import joined
+    from posh_reward.study.packets.later_packets import join_keys
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.results_text import files_that_do_not_count
 
     keys = [read_key(Path(flags.key), folder), *(read_key(Path(name)) for name in flags.join)]
-    key = joined(keys)
+    key = join_keys(keys)
     _check_raters(flags.leave_out, key)
     collection = collect(answer_files(flags.answers), *keys, partial=flags.partial)
     if notes := files_that_do_not_count(

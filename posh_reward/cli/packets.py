@@ -103,7 +103,7 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.later_packets import joined, later_items
+    from posh_reward.study.packets.later_packets import join_keys, later_items
     from posh_reward.study.packets.make import (
         digest,
         make_packet,
@@ -123,7 +123,7 @@ def make(flags: argparse.Namespace) -> int:
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     whole = items_of(rows, columns, suggest=flags.suggest)
     items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
-    earlier = joined([read_key(Path(name)) for name in flags.after]) if flags.after else None
+    earlier = join_keys([read_key(Path(name)) for name in flags.after]) if flags.after else None
     if earlier is not None:
         items = later_items(items, earlier, new_raters=flags.new_raters)
     elif flags.new_raters:

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from posh_reward.errors import InputError
 from posh_reward.serve.gate import Gate
 from posh_reward.study.packets.rater_answers import sheets
-from posh_reward.study.packets.rater_page import served
+from posh_reward.study.packets.rater_page import page_to_serve
 from posh_reward.study.packets.study_records import PacketKey
 from posh_reward.study.rows.table_writer import whole_file
 
@@ -73,7 +73,7 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
 
 def _page(path: Path) -> bytes:
     try:
-        return served(path.read_text(encoding="utf-8")).encode()
+        return page_to_serve(path.read_text(encoding="utf-8")).encode()
     except OSError as error:
         raise InputError(f"cannot read the page {str(path)!r}: {error.strerror}") from None
 

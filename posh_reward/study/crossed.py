@@ -42,12 +42,10 @@ class MeanVariances(NamedTuple):
 class CrossedDesign:
     """Raters of each item. An item counts once, as the mean of its raters.
 
-    An interval over items alone holds for these raters only: three raters who each lean a little
-    towards one model make it miss in 17 to 43 % of studies (docs/study.md has the simulations). So
-    variances are clustered by raters and by items (Cameron, Gelbach and Miller, 2011). Each has its
-    own degrees of freedom, which matters where raters are few: the squares of Student's reaches are
-    added, as in confidence limits of sums of variances (Howe, 1974). Where each item has one rater
-    this is Student's test of the raters' means.
+    Variances are clustered by raters and by items (Cameron, Gelbach and Miller, 2011), since three
+    raters who each lean a little towards one model make an interval over items alone miss in 17 to
+    43 % of studies (docs/study.md). Where each item has one rater this is Student's test of the
+    raters' means.
 
     Args:
         items: (answers,) the item of each.
@@ -58,9 +56,9 @@ class CrossedDesign:
     def __init__(
         self, items: Sequence[Hashable], raters: Sequence[Hashable], ties: int = 0
     ) -> None:
-        item_of, rater_of = group_numbers(items), group_numbers(raters)
-        self._sizes = np.bincount(item_of).astype(np.float64)
-        self._by_item, self._by_rater = _sorted(item_of), _sorted(rater_of)
+        item_of, rater_of = group_numbers(items), group_numbers(raters)  # (answers,) each
+        self._sizes = np.bincount(item_of).astype(np.float64)  # (items,) raters of each
+        self._by_item, self._by_rater = _segments(item_of), _segments(rater_of)
         self.items, self.raters, self.ties = len(self._sizes), len(self._by_rater[1]), ties
         self._count = self.items + ties
         self._weights = 1 / (self._sizes[item_of] * self._count)  # (answers,) share in the mean
@@ -72,20 +70,26 @@ class CrossedDesign:
             values: (studies, answers)
         """
         per_item = _sums(values, self._by_item) / self._sizes  # (studies, items)
-        padded = np.hstack([per_item, np.zeros((len(values), self.ties))])
-        means = padded.mean(axis=1)
-        over_items = padded.var(axis=1, ddof=min(1, self._count - 1)) / self._count
+        # Equal texts are data, too: leaving them out would overstate every difference.
+        all_items = np.hstack([per_item, np.zeros((len(values), self.ties))])
+        means = all_items.mean(axis=1)
+        over_items = all_items.var(axis=1, ddof=min(1, self._count - 1)) / self._count
         if self.raters < 2:
             return means, MeanVariances(over_items, over_items, np.zeros_like(means))
-        # What each answer adds to the mean of the items that were asked about.
-        added = (values - per_item.mean(axis=1)[:, None]) * self._weights
-        raters = _clustered(_sums(added, self._by_rater))
-        # Variance between single answers is in both clusterings: it counts once.
-        items = np.maximum(over_items - _clustered(added), 0)
+        # (studies, answers) share of each answer in the mean. Deviations are from the items that
+        # raters saw: those of equal texts would count against every rater alike.
+        shares = (values - per_item.mean(axis=1)[:, None]) * self._weights
+        raters = _cluster_variance(_sums(shares, self._by_rater))
+        # Variance between single answers is in both clusterings and counts once. The difference of
+        # two estimates may fall below 0, a variance may not.
+        items = np.maximum(over_items - _cluster_variance(shares), 0)
         return means, MeanVariances(over_items, items, raters)
 
     def reach(self, variances: MeanVariances, level: float = LEVEL) -> Floats:
         """Half the width of the interval of each mean, never less than that over items alone."""
+        # Three raters have two degrees of freedom and a hundred items 99, so one t for the sum is
+        # too wide or too narrow. Squares of the parts' own reaches are added, as in confidence
+        # limits for sums of variances (Howe, 1974).
         by_item, by_rater = (self._student((1 + level) / 2, n) for n in (self._count, self.raters))
         both = by_item**2 * variances.items + by_rater**2 * variances.raters
         return np.sqrt(np.maximum(by_item**2 * variances.over_items, both))
@@ -106,7 +110,7 @@ class CrossedDesign:
         from scipy.optimize import brentq
 
         [mean], variances = self.moments(np.asarray([values], dtype=np.float64))
-        if variances.over_items[0] <= 0:  # all items alike
+        if variances.over_items[0] <= 0:  # all items alike: clusters would give a width of 0
             return unanimous(float(mean), self.items, largest)
         [reach] = self.reach(variances)
         low, high = max(mean - reach, -largest), min(mean + reach, largest)
@@ -114,37 +118,36 @@ class CrossedDesign:
         def beyond(p: float) -> float:
             return float(self.reach(variances, 1 - p)[0] - abs(mean))
 
-        # The p-value is that of the level at which the interval ends at 0.
+        # The p-value is that of the level at which the interval ends at 0: no formula has it, since
+        # both Student's reaches change with the level.
         p = brentq(beyond, LEAST, 1) if beyond(LEAST) > 0 else LEAST
         return MeanTest(Interval(float(mean), float(low), float(high), self.items), float(p))
 
 
-def _clustered(sums: Floats) -> Floats:
+def _cluster_variance(sums: Floats) -> Floats:
     """Variance of a mean from what each cluster adds to it, (studies, clusters) -> (studies,)."""
     count = sums.shape[1]
+    # Clusters add up to 0, so one of them is not free; n / (n - 1) is what matters with 3 raters.
     variance: Floats = np.square(sums).sum(axis=1) * count / (count - 1)
     return variance
 
 
-def _sorted(groups: Ints) -> tuple[Ints, Ints]:
-    """Order that brings groups together, and where each begins."""
+def _segments(groups: Ints) -> tuple[Ints, Ints]:
+    """Order that brings groups together, and where each begins: for sums without a loop."""
     order = np.argsort(groups, kind="stable")
     return order, np.searchsorted(groups[order], np.arange(groups.max() + 1))
 
 
-def _sums(values: Floats, grouping: tuple[Ints, Ints]) -> Floats:
-    order, begins = grouping
-    sums: Floats = np.add.reduceat(values[:, order], begins, axis=1)
+def _sums(values: Floats, segments: tuple[Ints, Ints]) -> Floats:
+    order, begins = segments
+    sums: Floats = np.add.reduceat(values[:, order], begins, axis=1)  # (studies, groups)
     return sums
 
 
 def unanimous(mean: float, items: int, largest: float = 2.0) -> MeanTest:
-    """The interval of items that all have one value: not of width 0.
-
-    So many items that agree leave room for a share of others (Clopper and Pearson), and those may
-    have any value. Six at the end of the scale settle a sign and five do not, as in the sign test.
-    The p-value is that of the level at which the interval ends at 0.
-    """
+    """The interval of items that all have one value: not of width 0."""
+    # So many items that agree leave room for a share of others (Clopper and Pearson), and those may
+    # have any value. Six at the end of the scale settle a sign, five do not, as in the sign test.
     share = 1 - ((1 - LEVEL) / 2) ** (1 / items)
     low, high = mean - share * (mean + largest), mean + share * (largest - mean)
     p = min(1.0, 2 * (largest / (largest + abs(mean))) ** items)
@@ -152,20 +155,17 @@ def unanimous(mean: float, items: int, largest: float = 2.0) -> MeanTest:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values after Holm's correction: the chance of one false statement or more among them all.
-
-    The smallest is multiplied by their number, the next by one less, and so on; none is smaller
-    than the one before it.
-    """
+    """P-values after Holm's correction: the chance of any false statement among them all."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, largest = [1.0] * len(p_values), 0.0
+    values, largest = [1.0] * len(p_values), 0.0
     for place, index in enumerate(order):
+        # A statement is tested only if all with a smaller p hold, so no value is below theirs.
         largest = max(largest, min(1.0, p_values[index] * (len(order) - place)))
-        corrected[index] = largest
-    return corrected
+        values[index] = largest
+    return values
 
 
-def settled(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list[bool]:
+def significant(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list[bool]:
     """Statements that hold together at 5 %, after Holm's correction and one for several looks.
 
     Args:
@@ -187,19 +187,23 @@ def look_level(shares: tuple[float, ...], level: float = 1 - LEVEL) -> float:
     """Level at which the last of several looks may be tested, so that all have ``level`` together.
 
     Alpha spending as of O'Brien and Fleming (Lan and DeMets, 1983): early looks may use little, so
-    that nearly all is left for the end. One look at the whole study is tested at ``level``.
+    that nearly all is left for the end.
     """
     if shares == (1.0,):
         return level
+    # Under the null, what a study sums up walks at random, and a look stops it where it is too far
+    # from 0. Looks are correlated, so bounds have no formula; walks give them for any shares, which
+    # nobody plans. A fixed seed: the same study is always held to the same level.
     rng = np.random.default_rng(0)
     walk, alive = np.zeros(WALKS), np.ones(WALKS, dtype=bool)
-    before, used, bound = 0.0, 0.0, np.inf
+    before, previous, bound = 0.0, 0.0, np.inf
     for share in shares:
         walk += np.sqrt(max(share - before, 0)) * rng.standard_normal(WALKS)
-        spent = 2 - 2 * NORMAL.cdf(NORMAL.inv_cdf(1 - level / 2) / share**0.5)
+        budget = 2 - 2 * NORMAL.cdf(NORMAL.inv_cdf(1 - level / 2) / share**0.5)
         heights = np.sort(np.abs(walk[alive]))[::-1] / share**0.5
-        crossing = round((spent - used) * WALKS)
-        bound = float(heights[crossing - 1]) if crossing > 0 else np.inf
+        # This look may stop as many walks as its share of the budget adds.
+        stops = round((budget - previous) * WALKS)
+        bound = float(heights[stops - 1]) if stops > 0 else np.inf
         alive &= np.abs(walk) / share**0.5 < bound
-        before, used = share, spent
+        before, previous = share, budget
     return 2 - 2 * NORMAL.cdf(bound) if np.isfinite(bound) else 0.0

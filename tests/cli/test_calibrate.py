@@ -13,7 +13,7 @@ from posh_reward.reward.instance import make_reward
 from posh_reward.settings import read_settings
 from posh_reward.study.calibration.fit import EQUAL
 from posh_reward.study.calibration.settings_output import save
-from posh_reward.study.packets.rater_answers import signed
+from posh_reward.study.packets.rater_answers import with_checksum
 from tests.cli.running import Row, rows_in, run, write_rows
 from tests.study.agreement.judgment_rows import docent_rows
 from tests.study.calibration.simulated import simulated, written
@@ -146,7 +146,7 @@ def test_texts_are_judged_once_and_kept_for_the_next_fit(tmp_path: Path) -> None
 def test_answers_to_a_packet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = packet(6, coarse=2, repeated=1, times=2)
     key = tmp_path / "packet.key.json"
-    key.write_bytes(made.sealed)
+    key.write_bytes(made.key_file)
     (tmp_path / "answers").mkdir()
     for rater, preference in (("rater-01", 2), ("rater-02", -1)):
         answers = [coarse(made.key, task, preference) for task in made.key.raters[rater].tasks]
@@ -158,7 +158,7 @@ def test_answers_to_a_packet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "not settled" in said
     older = {**content(made.key, "rater-01"), "saved": "2026-11-21T10:00:00.000Z"}
     token = made.key.raters["rater-01"].token
-    (tmp_path / "answers" / "older.json").write_bytes(signed(older, token))
+    (tmp_path / "answers" / "older.json").write_bytes(with_checksum(older, token))
     assert run(*call) == OK
     note = capsys.readouterr().err
     assert "not counted" in note

@@ -18,7 +18,7 @@ from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.labels import verdict
 from posh_reward.models.model import Prompt
-from posh_reward.study.rows.posh_rows import scores_of, typed
+from posh_reward.study.rows.posh_rows import parse_cells, scores_of
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import format_of, read_table
 from posh_reward.types import Verdict
@@ -270,7 +270,7 @@ def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -
         first, second = read_table(file, "out", format_of(out.name))
     assert float(first["mistakes"]) > 0.7
     assert "|witness:oracle-1:scenes" in first["signature"]
-    assert [e.witness for e in scores_of(typed(first)).elements].count("picture") > 3
+    assert [e.witness for e in scores_of(parse_cells(first)).elements].count("picture") > 3
     assert second["failure"] == "there is no image"
 
 

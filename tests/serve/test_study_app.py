@@ -17,7 +17,7 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import write_packet
-from posh_reward.study.packets.rater_page import served
+from posh_reward.study.packets.rater_page import page_to_serve
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import content, packet, saved
 
@@ -220,6 +220,6 @@ def test_links_stay_and_are_nobodys_else(site: Site) -> None:
 
 def test_a_page_of_an_older_version_is_refused() -> None:
     page = PACKET.files["rater-01.html"].decode()
-    assert "connect-src 'self'" in served(page)
+    assert "connect-src 'self'" in page_to_serve(page)
     with pytest.raises(InputError, match="older version"):
-        served(page.replace("default-src 'none';", ""))
+        page_to_serve(page.replace("default-src 'none';", ""))

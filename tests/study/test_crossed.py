@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 
-from posh_reward.study.crossed import CrossedDesign, holm, look_level, settled, unanimous
+from posh_reward.study.crossed import CrossedDesign, holm, look_level, significant, unanimous
 from posh_reward.study.packets.rater_model import Opinions
 from posh_reward.study.statistics import Floats, Ints
 
@@ -45,8 +45,8 @@ def test_raters_who_all_see_all_add_to_the_interval_over_items() -> None:
 
 def test_holm_multiplies_the_smallest_by_their_number_and_the_next_by_one_less() -> None:
     assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
-    assert settled([0.04, 0.01, 0.03]) == [False, True, False]
-    assert settled([0.04, 0.01, 0.02]) == [True, True, True]
+    assert significant([0.04, 0.01, 0.03]) == [False, True, False]
+    assert significant([0.04, 0.01, 0.02]) == [True, True, True]
 
 
 def test_items_that_all_agree_leave_room_for_others() -> None:
@@ -64,8 +64,8 @@ def test_early_looks_may_use_little() -> None:
     assert look_level((1.0,)) == pytest.approx(0.05)
     assert look_level((0.5,)) == pytest.approx(0.0056, abs=0.001)
     assert look_level((0.5, 1.0)) == pytest.approx(0.048, abs=0.002)
-    assert settled([0.04], [0.5, 1.0]) == [True]
-    assert settled([0.04], [0.5]) == [False]
+    assert significant([0.04], [0.5, 1.0]) == [True]
+    assert significant([0.04], [0.5]) == [False]
 
 
 def simulated(design: CrossedDesign, items: Ints, raters: Ints, lean: float) -> Floats:

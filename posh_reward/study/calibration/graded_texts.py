@@ -16,7 +16,7 @@ from posh_reward.errors import InputError
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.rows.journal import Journal
-from posh_reward.study.rows.posh_rows import elements_in, scores_of, typed
+from posh_reward.study.rows.posh_rows import elements_in, parse_cells, scores_of
 from posh_reward.study.rows.scorers import Metric, score_pairs, wants_images
 from posh_reward.study.rows.table_items import pair_item
 from posh_reward.study.rows.tables import Row, format_of, open_table
@@ -111,7 +111,7 @@ class GradeCache:
         with open_table(str(path), format_of(str(path))) as rows:
             for place, row in enumerate(rows, start=1):
                 try:
-                    cache.add(typed(row))
+                    cache.add(parse_cells(row))
                 except InputError as error:
                     raise InputError(f"{str(path)!r}, row {place}: {error}") from None
         return cache

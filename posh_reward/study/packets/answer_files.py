@@ -65,44 +65,39 @@ def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> A
     for file in sorted(set(files)):
         try:
             packet, in_file = _sheets(_bytes(file), keys)
-            for sheet in in_file:
-                _check_finished(sheet, partial)
+            for each in in_file:
+                _check_finished(each, partial)
         except InputError as error:
             # A file is anybody's: a value in it may be megabytes long.
             refusals.append(
                 FileNote(str(file), shorten(str(error), LONGEST_REASON, placeholder=" ..."))
             )
             continue
-        for sheet in in_file:
-            sheets_of[packet, sheet.rater].append((str(file), sheet))
-    counting_sheets: list[AnswerSheet] = []
-    superseded: list[FileNote] = []
+        for each in in_file:
+            sheets_of[packet, each.rater].append((str(file), each))
+    valid: list[AnswerSheet] = []
+    older: list[FileNote] = []
     missing = []
     for (packet, rater), candidates in sheets_of.items():
-        sheet_that_counts, older, others = _one_of(candidates)
-        if sheet_that_counts:
-            counting_sheets.append(sheet_that_counts)
+        sheet, old_files, others = _one_of(candidates)
+        if sheet:
+            valid.append(sheet)
         else:
             missing.append(f"{rater} of {packet}" if len(keys) > 1 else rater)
-        superseded += older
+        older += old_files
         refusals += others
-    return AnswerCollection(
-        tuple(counting_sheets), tuple(refusals), tuple(missing), tuple(superseded)
-    )
+    return AnswerCollection(tuple(valid), tuple(refusals), tuple(missing), tuple(older))
 
 
 def _sheets(data: bytes, keys: Sequence[PacketKey]) -> tuple[str, list[AnswerSheet]]:
-    """The packet that a file answers, and the answers.
-
-    Raises:
-        InputError: it answers none; with the reason by the packet that comes nearest.
-    """
+    """The packet that a file answers, and the answers."""
     errors = []
     for key in keys:
         try:
             return key.packet, sheets(data, key)
         except InputError as error:
             errors.append(error)
+    # Of several packets all but one call a file foreign: the reason is that of the other one.
     raise next((error for error in errors if "foreign" not in str(error)), errors[0])
 
 
@@ -131,19 +126,18 @@ def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
 def _one_of(
     candidates: Sequence[tuple[str, AnswerSheet]],
 ) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
-    """The sheet of one rater that counts, with notes on older files and on refused ones.
-
-    The newest counts, where all files say when they were saved. Otherwise the fullest does, if the
-    others say nothing else; where they differ none counts, since nobody knows which is meant.
-    """
+    """The sheet of one rater that counts, with notes on older files and on refused ones."""
     if not candidates:
         return None, [], []
+    # Raters save several times, and send them all: the newest is meant, if all files tell.
     times = sorted(sheet.saved for _, sheet in candidates)
     if len(times) > 1 and all(times) and times[-1] > times[-2]:
         file, newest = max(candidates, key=lambda each: each[1].saved)
         reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
         older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
         return newest, older, []
+    # Exports tell no time. The fullest counts if the others say nothing else; where they differ
+    # none does, since a guess could turn a rater's answers round unnoticed.
     file, fullest = max(candidates, key=lambda each: len(each[1].answers))
     content = {each.task.id: replace(each, seconds=None, comment="") for each in fullest.answers}
     others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
@@ -167,8 +161,6 @@ def record_look(
 ) -> tuple[float, ...]:
     """Note that the answers were looked at, and return the shares of all looks so far.
 
-    The same answers looked at again are no new look.
-
     Args:
         path: JSON lines, one a look; made.
         answers: those that count.
@@ -186,6 +178,7 @@ def record_look(
     )
     if not coarse:
         return (1.0,)
+    # The same answers looked at again are no new chance of a false find, so looks have a digest.
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
     # A study may have grown since: what was all of it then is a part of it now.
@@ -196,8 +189,8 @@ def record_look(
                 "answers": len(coarse), "share": share, "digest": digest}  # fmt: skip
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-    rising = [*(each for each in sorted({*earlier}) if each < share), share]
-    return tuple(rising)
+    # Only a rising share spends alpha: a look at fewer answers than now is part of this one.
+    return (*(each for each in sorted({*earlier}) if each < share), share)
 
 
 def _looks(path: Path) -> list[tuple[str, int, float]]:

@@ -22,10 +22,7 @@ Models = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Layout of a study.
-
-    By default as in the paper: 7 raters (A.3.5), and three for 15 % of the tasks (section 4).
-    """
+    """Layout of a study; by default the paper's (A.3.5, section 4)."""
 
     seed: int
     coarse: int = 7
@@ -33,13 +30,13 @@ class Design:
     granular: int = 0
     """Raters who mark spans in one generation; other people than those who compare."""
     repeated: float = 0.15
-    """Share of tasks that several raters are given, to measure how far they agree."""
+    """Share of tasks that several raters get, to measure how far they agree."""
     times: int = 3
     """Raters of each of these."""
     ranking: int = 0
     """Raters who put the generations of three models in order, in place of comparing two."""
     before: int = 0
-    """Raters of earlier packets, if none of them is asked again: names go on after theirs."""
+    """Raters of earlier packets who get nothing more: names go on after theirs."""
 
     def __post_init__(self) -> None:
         """Raise ``InputError`` if no study can be laid out like this."""
@@ -63,9 +60,9 @@ class Design:
 def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
     """The tasks of each rater, by the rater's name.
 
-    No rater is shown one generation twice. Raters get equally many tasks, as near as can be. For
-    each rater and each pair of models either is #1 equally often, up to one, and at any point of
-    the order what came before is balanced too; three models take turns in all their orders.
+    No rater sees one generation twice. Raters get equally many tasks, as near as can be. For each
+    rater and each pair of models either is #1 equally often, up to one; three models take turns in
+    all their orders.
 
     Raises:
         InputError: there are too few raters for that.
@@ -84,7 +81,7 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
         tasks_of = _allot(items, form, names, design, rng)
         sides: Counter[Models] = Counter()
         for name in names:
-            sequence = _ordered(_sided(tasks_of[name], sides, rng), rng)
+            sequence = _balance_order(_balance_sides(tasks_of[name], sides, rng), rng)
             tasks = tuple(RaterTask(_opaque(design, name, *each), *each) for each in sequence)
             raters[name] = Rater(form, _opaque(design, name, "token"), tasks)
     return raters
@@ -94,7 +91,7 @@ def questions_about(item: StudyItem, form: Form) -> list[Models]:
     """Models whose generations are compared, ranked or marked: none twice, no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
-    if form == "ranking":
+    if form == "ranking":  # a text that two models wrote stands once: ranking it twice is no answer
         firsts: dict[str, str] = {}
         for model, text in item.texts.items():
             firsts.setdefault(text, model)
@@ -120,7 +117,9 @@ def _allot(
     items: Sequence[StudyItem], form: Form, names: Sequence[str], design: Design, rng: random.Random
 ) -> Allotment:
     by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
-    tasks = interleaved(by_item, rng)  # so that what is repeated is spread over the items
+    # One task of each item, then a second one, and so on: the first 15 %, which are repeated, are
+    # then spread over the items, and agreement is not measured on a few.
+    tasks = interleave(by_item, rng)
     # No rater sees a text twice, so what several models wrote may need too many raters to repeat.
     by_id = {item.id: item for item in items}
     spare = len(names) - design.times
@@ -155,6 +154,8 @@ def _allot_item(
     item: StudyItem, copies: Sequence[Models], load: Mapping[str, int], rng: random.Random
 ) -> list[tuple[str, Models]]:
     """Raters for one item's tasks, those with the fewest tasks first."""
+    # Greedy choices can end where nobody is free though there is a way. Ties are broken at random,
+    # so trying again goes another way; a search would be longer and is not needed.
     for _ in range(TRIES):
         texts_of: dict[str, set[str]] = defaultdict(set)
         allotment: list[tuple[str, Models]] = []
@@ -177,15 +178,12 @@ def _allot_item(
     )
 
 
-def _sided(
+def _balance_sides(
     tasks: Sequence[tuple[str, Models]], sides: Counter[Models], rng: random.Random
 ) -> list[tuple[str, Models]]:
-    """The tasks of one rater with sides: each order of a task's models equally often.
+    """The tasks of one rater with each order of a task's models equally often.
 
-    Args:
-        tasks: with the models in the order of the input.
-        sides: how often each order was chosen for earlier raters; brought up to date.
-        rng: decides what balance leaves open.
+    ``sides`` counts the orders of earlier raters, and is brought up to date.
     """
     groups: dict[Models, list[str]] = defaultdict(list)
     for item, models in tasks:
@@ -193,7 +191,8 @@ def _sided(
     tasks_with_sides: list[tuple[str, Models]] = []
     for models, ids in groups.items():
         orders = list(permutations(models))
-        # An odd task goes to the side that the raters before had less often.
+        # Tasks rarely come out even. An odd one goes to the order that raters before had less
+        # often, so that a liking for #1 cancels over the study, too.
         orders.sort(key=lambda order: (sides[order], rng.random()))
         # Each model comes first once before any does so again.
         firsts: Counter[str] = Counter()
@@ -210,15 +209,17 @@ def _sided(
     return tasks_with_sides
 
 
-def _ordered(tasks: Sequence[tuple[str, Models]], rng: random.Random) -> list[tuple[str, Models]]:
-    """The tasks of one rater in an order that is balanced from its beginning on."""
+def _balance_order(
+    tasks: Sequence[tuple[str, Models]], rng: random.Random
+) -> list[tuple[str, Models]]:
+    # Balanced from the beginning on: raters stop early, and tire or warm up on the way.
     groups: dict[Models, list[tuple[str, Models]]] = defaultdict(list)
     for task in tasks:
         groups[task[1]].append(task)
-    return interleaved(list(groups.values()), rng)
+    return interleave(list(groups.values()), rng)
 
 
-def interleaved(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
+def interleave(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
     """Blocks of one member of each group that has any left, shuffled within each block."""
     left = [rng.sample(list(group), len(group)) for group in groups]
     order: list[T] = []
@@ -229,6 +230,6 @@ def interleaved(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
 
 
 def _opaque(design: Design, *parts: Hashable) -> str:
-    """A name that tells nothing without the seed."""
+    # A keyed hash: without the seed, which only the key has, nobody can try names until one fits.
     seed = str(design.seed).encode()[-64:]
     return blake2b(repr(parts).encode(), key=seed, digest_size=6).hexdigest()

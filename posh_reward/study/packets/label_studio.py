@@ -129,7 +129,7 @@ def texts_of(data: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def preferences(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, int]:
-    """By axis, what was chosen in an annotation; what was not is missing.
+    """By axis, the choices in an annotation; an axis without one is missing.
 
     Raises:
         ValueError: a choice is not one of ours.
@@ -159,6 +159,6 @@ def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
             for each in result
             if each.get("from_name") == side and each.get("type") == "labels"
         ]
-        denied = any(each.get("from_name") == f"no_{side}" for each in result)
-        spans_of[side] = spans if spans or denied else None
+        nothing = any(each.get("from_name") == f"no_{side}" for each in result)
+        spans_of[side] = spans if spans or nothing else None
     return spans_of

@@ -13,7 +13,7 @@ from posh_reward.study.packets.study_items import StudyItems
 from posh_reward.study.packets.study_records import ItemTexts, PacketKey, Rater
 
 
-def joined(keys: Sequence[PacketKey]) -> PacketKey:
+def join_keys(keys: Sequence[PacketKey]) -> PacketKey:
     """One key for all packets of a study, in the order in which they were made.
 
     Raises:
@@ -29,7 +29,7 @@ def joined(keys: Sequence[PacketKey]) -> PacketKey:
         if {*key.models} != {*first.models} or key.reference != first.reference:
             raise InputError(
                 f"the packets {first.packet} and {key.packet} are not of one study: "
-                f"{_described(first)}, and {_described(key)}"
+                f"{_summary(first)}, and {_summary(key)}"
             )
         _check_texts(items, key.items)
         items |= key.items
@@ -50,16 +50,16 @@ def joined(keys: Sequence[PacketKey]) -> PacketKey:
     )  # fmt: skip
 
 
-def _described(key: PacketKey) -> str:
+def _summary(key: PacketKey) -> str:
     kind = "with" if key.reference else "without"
     return f"{', '.join(map(repr, key.models))} {kind} correct descriptions"
 
 
 def _check_texts(before: Mapping[str, ItemTexts], now: Mapping[str, ItemTexts]) -> None:
-    changed = next((name for name in now if name in before and before[name] != now[name]), None)
-    if changed is not None:
+    changes = [name for name in now if name in before and before[name] != now[name]]
+    if changes:
         raise InputError(
-            f"the id {changed!r} has other texts than in an earlier packet: give it a new id"
+            f"the id {changes[0]!r} has other texts than in an earlier packet: give it a new id"
         )
 
 
@@ -88,13 +88,15 @@ def later_items(items: StudyItems, earlier: PacketKey, *, new_raters: bool) -> S
             f"the study compares {', '.join(map(repr, earlier.models))}, and the input has "
             f"{', '.join(map(repr, items.models))}"
         )
-    ordered = tuple(
+    # Models stand in the order of the study, whatever that of the new file: it gives preferences
+    # their sign.
+    in_order = tuple(
         replace(item, texts={model: item.texts[model] for model in earlier.models})
         for item in items.items
     )
     _check_texts(earlier.items, {each.id: ItemTexts(each.reference, each.texts)
-                                 for each in ordered})  # fmt: skip
-    new = tuple(item for item in ordered if new_raters or item.id not in earlier.items)
+                                 for each in in_order})  # fmt: skip
+    new = tuple(item for item in in_order if new_raters or item.id not in earlier.items)
     if not new:
         raise InputError(
             "all ids are in earlier packets: add images, or ask new raters (--new-raters)"

@@ -59,18 +59,14 @@ CODEBOOK = (
 
 def long_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
     """One row for each answer to each question; equal texts have none, since nobody is asked."""
-    order = {
-        task.id: place
-        for rater in key.raters.values()
-        for place, task in enumerate(rater.tasks, start=1)
-    }
-    marked = (answer for answer in answers if answer.marks is not None)
-    for answer in (*comparisons(answers, key), *marked):
+    tasks = key.by_task()
+    granular = (answer for answer in answers if answer.marks is not None)
+    for answer in (*comparisons(answers, key), *granular):
         head = {
             "packet": key.packet,
             "rater": answer.rater,
             "task": answer.task.id,
-            "order": order[answer.task.id],
+            "order": tasks[answer.task.id][1],
             "item": answer.task.item,
         }
         tail = {"seconds": answer.seconds, "comment": answer.comment}
@@ -102,7 +98,7 @@ def _granular(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
 
 
 def long_csv(rows: Iterable[Mapping[str, object]]) -> bytes:
-    """The table as a file."""
+    """The rows as CSV, with a header."""
     return _csv((name for name, *_ in CODEBOOK), rows)
 
 
@@ -132,7 +128,7 @@ def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> bytes:
 
 
 def _cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula, in one line."""
     if value is None:
         return "NA"
+    # In one line, since R's readers count lines; and no cell may run as a spreadsheet's formula.
     return guarded(" ".join(value.split())) if isinstance(value, str) else value

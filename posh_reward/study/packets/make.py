@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
@@ -19,7 +19,13 @@ from posh_reward.study.packets import label_studio, potato
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.later_packets import check_raters
 from posh_reward.study.packets.rater_page import rater_page
-from posh_reward.study.packets.rater_texts import FORMS, RANKED, RaterTexts, shipped_texts
+from posh_reward.study.packets.rater_texts import (
+    FORMS,
+    RANKED,
+    RaterTexts,
+    first_problem,
+    shipped_texts,
+)
 from posh_reward.study.packets.study_images import Album
 from posh_reward.study.packets.study_items import StudyItems
 from posh_reward.study.packets.study_records import (
@@ -66,7 +72,7 @@ class Packet:
     """To hand over, by path in the folder."""
 
     @property
-    def sealed(self) -> bytes:
+    def key_file(self) -> bytes:
         """The key as a file."""
         return as_json(asdict(self.key), indent=1)
 
@@ -114,18 +120,18 @@ def make_packet(
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
-        sha256(content).hexdigest()[:10],
-        design.seed,
-        items.models,
-        suggested,
-        album is not None,
-        {item.id: ItemTexts(item.reference, item.texts) for item in items.items},
-        raters,
-        identical_pairs(items.items) if design.coarse or design.ranking else (),
-        items.incomplete,
-        dict(inputs),
-        reference,
-        texts,
+        packet=sha256(content).hexdigest()[:10],
+        seed=design.seed,
+        models=items.models,
+        suggested=suggested,
+        images=album is not None,
+        items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
+        raters=raters,
+        identical=identical_pairs(items.items) if design.coarse or design.ranking else (),
+        incomplete=items.incomplete,
+        inputs=dict(inputs),
+        reference=reference,
+        texts=texts,
     )
     files = _forms(key, by_id, album, with_potato)
     files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
@@ -195,13 +201,13 @@ def _guide(key: PacketKey, with_potato: bool) -> str:
 
 
 def _manifest(packet: Packet) -> dict[str, object]:
-    """The folder's contents and the seal: a hash of the key, which no rater could guess."""
+    # The seal is a hash of the whole key: of the seed or the models alone raters could guess it.
     return {
         "format": MANIFEST_FORMAT,
         "packet": packet.key.packet,
         "made_with": f"posh-reward {package_version()}",
         "suggested_marks": packet.key.suggested,
-        "key_sha256": digest(packet.sealed),
+        "key_sha256": digest(packet.key_file),
         "files": {name: digest(data) for name, data in sorted(packet.files.items())},
     }
 
@@ -214,9 +220,6 @@ def digest(data: bytes) -> str:
 def write_packet(packet: Packet, folder: Path, key: Path) -> None:
     """Write the folder and, outside it, the key: both of this packet, or neither.
 
-    The folder gets its name when it is whole, so a kill leaves none that might be handed over; and
-    of two processes that write to one place, one is refused before it can replace the other's key.
-
     Raises:
         InputError: either is there already, or the key would be inside the folder.
         OSError: they cannot be written.
@@ -228,18 +231,21 @@ def write_packet(packet: Packet, folder: Path, key: Path) -> None:
             raise _there_already(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     key.parent.mkdir(parents=True, exist_ok=True)
+    # The folder gets its name when it is whole, so a kill leaves none that might be handed over;
+    # of two processes that write to one place, one is refused before it can replace the other's
+    # key, without which its folder would be worthless.
     with TemporaryDirectory(prefix="packet-", dir=folder.parent) as temporary:
         part = Path(temporary) / folder.name
         for name, data in packet.files.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        with _claimed(key, packet.sealed):
+        with _claim(key, packet.key_file):
             _rename(part, folder)
 
 
 @contextmanager
-def _claimed(path: Path, data: bytes) -> Iterator[None]:
+def _claim(path: Path, data: bytes) -> Iterator[None]:
     """A new file while the block lasts and, unless it raises, from then on."""
     try:
         file = path.open("xb")
@@ -282,12 +288,9 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
         key = TypeAdapter(PacketKey).validate_json(data)
     except OSError as error:
         raise InputError(f"cannot read the key {str(path)!r}: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"{str(path)!r} is not a key of a packet ({where}: {first['msg']})"
-        ) from None
+    except ValueError as error:
+        problem = first_problem(error)
+        raise InputError(f"{str(path)!r} is not a key of a packet ({problem})") from None
     if folder is not None:
         _check_seal(digest(data), folder)
     return key

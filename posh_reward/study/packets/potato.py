@@ -39,7 +39,7 @@ def display_text(text: str) -> str:
 
 
 def places(text: str) -> list[int]:
-    """For each character that is shown, where it is in the text; a space where its run begins."""
+    """Offset in the text of each character of ``display_text``; of a space, its run's begin."""
     runs = {match.start(): match.end() for match in BLANKS.finditer(text)}
     offsets, at = [], 0
     while at < len(text):
@@ -60,10 +60,10 @@ def project(
     rows = []
     for task in rater.tasks:
         item = items[task.item]
-        texts = {name: item.texts[model] for name, model in zip(
-            _names(rater.form), task.models, strict=True)}  # fmt: skip
+        generations = [item.texts[model] for model in task.models]
+        texts = dict(zip(_names(rater.form), generations, strict=True))
         texts |= {"reference": item.reference} if key.reference else {}
-        row = {"id": task.id, **{name: display_text(text) for name, text in texts.items()}}
+        row = {"id": task.id, **{field: display_text(text) for field, text in texts.items()}}
         rows.append(row | ({"picture": images[task.item]} if images else {}))
     config = yaml.safe_dump(_config(name, key), sort_keys=False, allow_unicode=True)
     return {"config.yaml": config.encode("utf-8"), "tasks.jsonl": b"".join(map(as_line, rows))}
@@ -74,7 +74,7 @@ def _names(form: Form) -> tuple[str, ...]:
 
 
 def _config(name: str, key: PacketKey) -> Row:
-    """The settings of a project; ``potato validate --strict`` finds nothing to say of them."""
+    """The settings of a project; ``potato validate --strict`` accepts them."""
     form, texts = key.raters[name].form, key.texts
     steps = texts.instructions(form, images=key.images, suggested=False, reference=key.reference)
     titles = {
@@ -140,7 +140,7 @@ def _granular_schemes(key: PacketKey) -> list[Row]:
 
 
 def is_state(content: Mapping[str, Any]) -> bool:
-    """True if a JSON object is the state that Potato saves of a rater."""
+    """True for the JSON object that Potato saves of a rater."""
     return CHOICES in content and MARKS in content
 
 
@@ -150,7 +150,7 @@ def task_ids(content: Mapping[str, Any]) -> list[str]:
 
 
 def preferences(content: Mapping[str, Any], task: str, texts: RaterTexts) -> dict[str, int]:
-    """By axis, what was chosen in a task; what was not is missing.
+    """By axis, the choices in a task; an axis without one is missing.
 
     Raises:
         ValueError: a choice is not one of ours.
@@ -184,7 +184,7 @@ def marks(
     Raises:
         InputError: a mark is not in the text.
     """
-    denied = {schema for schema, _ in _choices(content, task)}
+    choices = {schema for schema, _ in _choices(content, task)}
     spans_of: dict[str, list[Span] | None] = {}
     for side, text in texts.items():
         spans = [
@@ -192,7 +192,7 @@ def marks(
             for span, value in content[MARKS].get(task, ())
             if span["schema"] == side and span["target_field"] == TARGETS[side] and value
         ]
-        spans_of[side] = spans if spans or f"no_{side}" in denied else None
+        spans_of[side] = spans if spans or f"no_{side}" in choices else None
     return spans_of
 
 

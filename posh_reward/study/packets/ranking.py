@@ -16,14 +16,14 @@ from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.statistics import Floats, Interval
 
 SHRINKAGE = 0.5
-"""Wins of each model over each other, added so that one that never loses has a finite place."""
+"""Wins of each model over each other that are added to those counted."""
 FARTHEST = 10.0
 """Logits: no strength is further from the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedModel:
-    """A model's place."""
+    """A model's strength."""
 
     model: str
     strength: Interval
@@ -39,8 +39,7 @@ class Ranking:
     axis: str
     models: tuple[RankedModel, ...]
     cycles: tuple[tuple[str, ...], ...]
-    """Three models each of which people prefer to the next, and the last to the first: no ranking
-    says that."""
+    """Three models, each preferred to the next and the last to the first: no ranking says that."""
 
 
 def rankings(
@@ -55,10 +54,8 @@ def rankings(
 
 
 def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranking:
-    """Bradley-Terry by ``choix``; a tie is half a win for each.
-
-    Equal texts, about which nobody is asked, are ties without a rater; they count as one.
-    """
+    # Bradley-Terry knows wins only: how much better a text is does not count, and a tie is half a
+    # win for each. Davidson's model would give ties a parameter, which nobody reads here.
     place = {model: index for index, model in enumerate(key.models)}
     games = [
         (place[answer.task.models[0]], place[answer.task.models[1]],
@@ -66,6 +63,8 @@ def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranki
         for answer in answers
     ]  # fmt: skip
     items = {answer.task.item for answer in answers}
+    # Nobody was asked about equal texts. They are ties nevertheless, of items with answers only: an
+    # early look would be pulled to 0 by all of them.
     games += [
         (place[task.models[0]], place[task.models[1]], 0.5, task.item, "")
         for task in key.identical
@@ -93,7 +92,9 @@ def _strengths(games: Sequence[Game], count: int) -> Floats:
         import choix
     except ImportError:
         raise MissingDependencyError("a ranking needs choix: pip install choix") from None
-    wins = SHRINKAGE * (1 - np.eye(count))
+    # A model that never loses has no finite maximum of the likelihood, and models that nobody
+    # compared have no common scale: half a win for each of any two settles both.
+    wins = SHRINKAGE * (1 - np.eye(count))  # (models, models) wins of row over column
     for one, other, points, _, _ in games:
         wins[one, other] += points
         wins[other, one] += 1 - points
@@ -102,12 +103,11 @@ def _strengths(games: Sequence[Game], count: int) -> Floats:
 
 
 def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
-    """Intervals over items and raters, from how far each answer moves the strengths.
-
-    A strength is nearly the mean of the answers' influences: the inverse information times how far
-    an answer differs from what the strengths expect. So the interval of a mean over items and
-    raters (``CrossedDesign``) is that of a strength too.
-    """
+    """Intervals over items and raters, from how far each answer moves the strengths."""
+    # The information matrix alone would take answers for independent. But an estimate by maximum
+    # likelihood is nearly a sum of the answers' influences, the inverse information times each
+    # one's score (observed minus expected points). So the interval of a mean over items and raters
+    # (``CrossedDesign``) is that of a strength, too.
     count = len(strengths)
     information, scores = np.zeros((count, count)), np.zeros((len(games), count))
     for row, (one, other, points, _, _) in enumerate(games):
@@ -116,6 +116,7 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
         direction[[one, other]] = 1, -1
         scores[row] = (points - chance) * direction
         information += chance * (1 - chance) * np.outer(direction, direction)
+    # pinv: strengths are free up to a constant, so one eigenvalue is 0.
     influences = scores @ np.linalg.pinv(information)  # (games, models)
     rows = [row for row, game in enumerate(games) if game[4]]
     sizes = Counter(games[row][3] for row in rows)
@@ -133,6 +134,7 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
 def _cycles(
     answers: Sequence[RaterAnswer], key: PacketKey, axis: str
 ) -> tuple[tuple[str, ...], ...]:
+    # The ranking fits a line through the models, and would hide that there is none.
     values: dict[tuple[str, str], list[int]] = defaultdict(list)
     for answer in answers:
         one, other = answer.task.models

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import label_studio, potato
-from posh_reward.study.packets.rater_texts import AXES, RANKED, VALUES, Form, RaterTexts
-from posh_reward.study.packets.study_records import (
-    PacketKey,
-    RaterAnswer,
-    RaterTask,
-    SpanMarks,
+from posh_reward.study.packets.rater_texts import (
+    AXES,
+    RANKED,
+    VALUES,
+    Form,
+    RaterTexts,
+    first_problem,
 )
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, RaterTask, SpanMarks
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
@@ -75,8 +77,6 @@ class DraftAnswer:
 def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: one rater's of our page or of Potato, or a Label Studio export.
 
-    A mail's words around the answers of our page are cut away.
-
     Raises:
         InputError: the file is not of this packet, was changed, or holds what no rater could have
             answered; the message has the reason.
@@ -124,16 +124,14 @@ def _json(text: str, key: PacketKey) -> Any:
 # ---- our page
 
 
-def signed(content: Row, token: str) -> bytes:
-    """The file of a page: its content with a checksum, to the letter as the page writes it."""
+def with_checksum(content: Row, token: str) -> bytes:
+    """The file of a page, to the letter as the page writes it."""
     return _compact({**content, "check": checksum(content, token)}).encode("utf-8", "replace")
 
 
 def checksum(content: Row, token: str) -> str:
-    """Checksum by which a file is as its page saved it.
-
-    It is against accidents and idle hands: whoever reads the page's script can make one.
-    """
+    """Checksum by which a file is as its page saved it."""
+    # Against accidents and idle hands only: whoever reads the page's script can make one.
     return sha256((token + _compact(content)).encode("utf-8", "replace")).hexdigest()
 
 
@@ -148,8 +146,8 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
         )
     try:
         file = TypeAdapter(PageFile).validate_json(json.dumps(content), strict=True)
-    except (ValidationError, ValueError) as error:
-        raise InputError(f"not a file of answers: {_first(error)}") from None
+    except ValueError as error:
+        raise InputError(f"not a file of answers: {first_problem(error)}") from None
     rater = key.raters.get(file.rater)
     if rater is None:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
@@ -175,13 +173,6 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     return _sheet(ours, file.rater, key, file.saved)
 
 
-def _first(error: ValidationError | ValueError) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error)
-
-
 def _spans(value: object) -> Iterable[Span] | None:
     if not isinstance(value, tuple) or not all(isinstance(span, tuple) for span in value):
         return None
@@ -192,14 +183,13 @@ def _spans(value: object) -> Iterable[Span] | None:
 
 
 def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
-    """The answers of an export; most hold one rater's tasks."""
-    owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
+    owners = key.by_task()
     drafts_of: dict[str, dict[str, DraftAnswer]] = {}
     people: dict[object, str] = {}
-    for number, exported in enumerate(tasks, start=1):
+    for number, content in enumerate(tasks, start=1):
         try:
-            name, task = _owner(exported, owners, key)
-            annotation = _annotation(exported)
+            name, task = _owner(content, owners, key)
+            annotation = _annotation(content)
             drafts = drafts_of.setdefault(name, {})
             if task.id in drafts:
                 raise InputError("it is there twice")
@@ -217,13 +207,12 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
 
 
 def _owner(
-    exported: Mapping[str, Any], owners: Mapping[str, str], key: PacketKey
+    content: Mapping[str, Any], owners: Mapping[str, tuple[str, int, RaterTask]], key: PacketKey
 ) -> tuple[str, RaterTask]:
-    data = exported["data"]
-    name = owners.get(data.get("task"))
-    if name is None:
+    data = content["data"]
+    if data.get("task") not in owners:
         raise InputError(f"foreign: this packet has no task {data.get('task')!r}")
-    task = next(task for task in key.raters[name].tasks if task.id == data["task"])
+    name, _, task = owners[data["task"]]
     texts_of_item = key.items[task.item]
     texts = tuple(texts_of_item.texts[model] for model in task.models)
     if label_studio.texts_of(data) != texts or data.get("reference", "") != texts_of_item.reference:
@@ -231,9 +220,9 @@ def _owner(
     return name, task
 
 
-def _annotation(exported: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The one annotation of a task, None if it was skipped."""
-    annotations = [each for each in exported["annotations"] if not each.get("was_cancelled")]
+    annotations = [each for each in content["annotations"] if not each.get("was_cancelled")]
     if len(annotations) > 1:
         raise InputError(f"it has {len(annotations)} annotations: delete those that do not count")
     return annotations[0] if annotations else None
@@ -261,14 +250,13 @@ def _draft(annotation: Mapping[str, Any], texts: RaterTexts) -> DraftAnswer:
 
 
 def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
-    owners = {task.id: name for name, rater in key.raters.items() for task in rater.tasks}
-    by_id = {task.id: task for rater in key.raters.values() for task in rater.tasks}
+    owners = key.by_task()
     try:
         tasks = potato.task_ids(content)
         foreign = [task for task in tasks if task not in owners]
         if foreign:
             raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
-        names = sorted({owners[task] for task in tasks})
+        names = sorted({owners[task][0] for task in tasks})
         if not names:
             raise InputError("no task in it is answered")
         if len(names) > 1:
@@ -278,7 +266,7 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
         drafts = {
             task: DraftAnswer(
                 potato.preferences(content, task, key.texts),
-                potato.marks(content, task, _markable(by_id[task], key)),
+                potato.marks(content, task, _markable(owners[task][2], key)),
                 potato.seconds(content, task),
             )
             for task in tasks
@@ -320,10 +308,10 @@ def _sheet(
 
 def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey, form: Form) -> list[str]:
     if form != "granular":
-        said = {axis: draft.preferences.get(axis) for axis in AXES}
+        values = {axis: draft.preferences.get(axis) for axis in AXES}
         return [
             key.texts.questions[axis].title
-            for axis, value in said.items()
+            for axis, value in values.items()
             if value is None or (isinstance(value, tuple) and None in value)
         ]
     marking = key.texts.marking
@@ -343,7 +331,7 @@ def _answer(
         preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
         return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
     texts = _markable(task, key)
-    spans = {side: _checked(draft.marks[side] or (), text) for side, text in texts.items()}
+    spans = {side: _check(draft.marks[side] or (), text) for side, text in texts.items()}
     return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, draft.comment)
 
 
@@ -363,11 +351,11 @@ def _places(value: object, count: int) -> tuple[int, ...]:
     return value
 
 
-def _checked(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
+def _check(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
     """The spans in order; raises ``InputError`` if one is not in the text."""
     distinct = set()
     for start, end in spans:
-        whole = isinstance(start, int) and isinstance(end, int)
+        whole = isinstance(start, int) and isinstance(end, int)  # an export may hold anything
         if not whole or not 0 <= start < end <= len(text):
             raise InputError(f"the mark {start}-{end} is not in a text of {len(text)} characters")
         distinct.add((start, end))

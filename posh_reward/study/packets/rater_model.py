@@ -18,7 +18,7 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.rater_answers import signed
+from posh_reward.study.packets.rater_answers import with_checksum
 from posh_reward.study.packets.rater_reports import FASTEST
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
@@ -90,22 +90,22 @@ class Opinions:
         """
         if not abs(mean) < VALUES[-1]:
             raise InputError(f"the mean preference {mean} is not between -2 and 2")
-        low, high = -10.0, 10.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.mean(middle) < mean else (low, middle)
-        return (low + high) / 2
+        from scipy.optimize import brentq
+
+        return float(brentq(lambda shift: self.mean(shift) - mean, -10, 10, xtol=1e-15))
 
     def alpha(self, shift: float = 0.0) -> float:
         """Krippendorff's ordinal alpha that a growing number of answers tends to."""
+        # Two raters of an item share its quality and are independent given that. So the chance of
+        # their answers is an integral over a normal quality, by Gauss and Hermite.
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         weights = weights / weights.sum()
-        centres = shift + self.shared**0.5 * nodes
+        centres = shift + self.shared**0.5 * nodes  # (nodes,)
         own = max((1 - self.shared) ** 0.5, 1e-9)
         below = np.array([[NORMAL.cdf((cut - c) / own) for cut in self.cuts] for c in centres])
         edges = np.hstack([np.zeros((NODES, 1)), below, np.ones((NODES, 1))])
-        chances = np.diff(edges, axis=1)
-        together = (chances * weights[:, None]).T @ chances
+        chances = np.diff(edges, axis=1)  # (nodes, choices)
+        together = (chances * weights[:, None]).T @ chances  # (choices, choices)
         totals = together.sum(axis=1)
         places = np.cumsum(totals) - totals / 2
         distances = np.square(places[:, None] - places[None, :])
@@ -123,6 +123,7 @@ def opinions_with(
     """
     if not 0 <= alpha < 1:
         raise InputError(f"alpha is {alpha}: raters who agree have one from 0 to below 1")
+    # Alpha has no inverse in closed form; it rises with what raters share.
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -154,7 +155,7 @@ def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
         "saved": "1970-01-01T00:00:00.000Z",
         "answers": [_answer(key, task, crowd, rng, name) for task in rater.tasks],
     }
-    return signed(content, rater.token)
+    return with_checksum(content, rater.token)
 
 
 def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str) -> Row:

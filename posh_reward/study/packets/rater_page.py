@@ -49,7 +49,7 @@ def rater_page(
     )
 
 
-def served(page: str) -> str:
+def page_to_serve(page: str) -> str:
     """A page that sends its answers to the address from which it came (``packets serve``).
 
     Raises:

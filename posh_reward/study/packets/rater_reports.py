@@ -42,21 +42,13 @@ def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterRe
 def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterReport:
     rater = key.raters[name]
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-    flags = [
-        *_rushed(answers, key),
-        *(_alike(answers, key.texts) if len(answers) >= ENOUGH else ()),
-    ]
-    return RaterReport(
-        name,
-        rater.form,
-        len(rater.tasks),
-        len(answers),
-        median(seconds) if seconds else None,
-        tuple(flags),
-    )
+    flags = _pace(answers, key)
+    flags += _monotony(answers, key.texts) if len(answers) >= ENOUGH else []
+    middle = median(seconds) if seconds else None
+    return RaterReport(name, rater.form, len(rater.tasks), len(answers), middle, tuple(flags))
 
 
-def _rushed(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
+def _pace(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
     fast = sum(
         answer.seconds is not None
         and answer.seconds < key.items[answer.task.item].words(answer.task.models) / FASTEST
@@ -67,16 +59,16 @@ def _rushed(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
     return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words a second"]
 
 
-def _alike(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
-    """Answers that do not depend on the task: sides are balanced, so honest ones vary."""
+def _monotony(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
+    # Sides are balanced, so honest answers vary with the task, whatever the rater's taste.
     if answers[0].marks is not None:
         empty = all(not a.marks.mistakes and not a.marks.omissions for a in answers if a.marks)
         return ["marked nothing in any task"] if empty else []
     flags, labels = [], {value: label for label, value in texts.values.items()}
     for axis, question in texts.questions.items():
-        said = {answer.places.get(axis) or answer.preferences[axis] for answer in answers}
-        if len(said) == 1:
-            [one] = said
+        values = {answer.places.get(axis) or answer.preferences[axis] for answer in answers}
+        if len(values) == 1:
+            [one] = values
             label = ", ".join(map(str, one)) if isinstance(one, tuple) else labels[one]
             flags.append(f"always answered {label!r} to {question.title}")
     signs = {value > 0 for a in answers for value in a.preferences.values() if value}

@@ -54,7 +54,7 @@ class MarkingTexts:
 
 @dataclass(frozen=True, slots=True)
 class RaterTexts:
-    """The words of a study, in one language; ``texts/en.yaml`` says what each is."""
+    """The texts of a study, in one language; ``texts/en.yaml`` says what each is."""
 
     language: str
     heading: dict[Form, str]
@@ -110,7 +110,7 @@ def texts_source(language: str = "en") -> str:
 
 @lru_cache(maxsize=len(LANGUAGES))
 def shipped_texts(language: str = "en") -> RaterTexts:
-    """The texts of a language."""
+    """The texts of a language, unchanged."""
     return read_texts("", language)
 
 
@@ -134,11 +134,11 @@ def read_texts(own: str, language: str | None = None) -> RaterTexts:
         raise InputError("the texts are no table of names and texts: see `packets texts`")
     code = str(language or changes.get("language") or "en")
     base = yaml.safe_load(texts_source(code if code in LANGUAGES else "en"))
-    return _checked(_merged(base, changes, ""))
+    return _check(_merge(base, changes, ""))
 
 
-def _merged(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> dict[str, Any]:
-    merged = dict(base)
+def _merge(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    texts = dict(base)
     for name, value in changes.items():
         path = f"{where}{name}"
         if name not in base:
@@ -148,30 +148,39 @@ def _merged(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> 
             kind = "a table" if isinstance(own, dict) else "a text"
             raise InputError(f"{path!r} of the texts is {kind}")
         if isinstance(own, dict):
-            merged[name] = _merged(own, value, f"{path}.")
+            texts[name] = _merge(own, value, f"{path}.")
             continue
-        if isinstance(own, str) and (lost := _slots(own) ^ _slots(str(value))):
+        # The page fills the slots: a lost one would show raters no number, another one braces.
+        if isinstance(own, str) and (slots := _slots(own) ^ _slots(str(value))):
             raise InputError(
                 f"{path!r} of the texts needs the words in braces of the original, no more and no "
-                f"fewer: {', '.join(sorted(lost))}"
+                f"fewer: {', '.join(sorted(slots))}"
             )
-        merged[name] = value
-    return merged
+        texts[name] = value
+    return texts
 
 
 def _slots(text: str) -> set[str]:
     return set(re.findall(r"\{\w+\}", text))
 
 
-def _checked(content: Mapping[str, Any]) -> RaterTexts:
-    from pydantic import TypeAdapter, ValidationError
+def first_problem(error: ValueError, place: str = "{}") -> str:
+    """The first thing that is wrong in a file, behind its place if pydantic tells it."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return f"{place.format('.'.join(map(str, first['loc'])))}: {first['msg']}"
+
+
+def _check(content: Mapping[str, Any]) -> RaterTexts:
+    from pydantic import TypeAdapter
 
     try:
         texts = TypeAdapter(RaterTexts).validate_python(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"{where!r} of the texts: {first['msg']}") from None
+    except ValueError as error:
+        raise InputError(first_problem(error, "'{}' of the texts")) from None
     if len(set(texts.choices)) < len(VALUES):
         raise InputError("two of the five choices of the texts are the same")
     return texts

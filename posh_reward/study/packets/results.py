@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import CrossedDesign, holm, settled
+from posh_reward.study.crossed import CrossedDesign, holm, significant
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
@@ -59,14 +59,9 @@ class AxisPreference:
     p: float
     """Sign test of wins against losses, two-sided."""
     alpha: Interval | None
-    """Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters.
-
-    Each pair counts in both orders: otherwise alpha would depend on which model is named first,
-    and would be near 0 where all raters prefer the same model.
-    """
+    """Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters."""
     same_side: float | None
-    """Percent agreement: share of pairs of raters of one item who choose the same side, or both
-    "equal". Chance is not taken out."""
+    """Percent agreement (``same_side``), 0 to 1; chance is not taken out."""
     counts: dict[int, int]
     """Single answers by preference."""
 
@@ -79,8 +74,7 @@ class Comparison:
     later: str
     items: int
     identical: int
-    """Of these, those with equal texts, which count as ties without being asked; while answers are
-    missing, in proportion to the items answered, or they would pull every early result to 0."""
+    """Of these, those with equal texts, which count as ties without being asked."""
     answers: int
     raters: int
     several: int
@@ -163,7 +157,7 @@ def results(
         leave_out: raters whose answers are not to count.
         looks: share of the answers that were in at each look, this one included.
     """
-    answers = counting(collection, leave_out)
+    answers = answers_that_count(collection, leave_out)
     coarse = comparisons(answers, key)
     granular = [answer for answer in answers if answer.marks is not None]
     pairs = [_comparison(coarse, key, *pair) for pair in combinations(key.models, 2)]
@@ -171,7 +165,7 @@ def results(
         key.packet,
         key.models,
         key.suggested,
-        _corrected([each for each in pairs if each], looks),
+        _correct([each for each in pairs if each], looks),
         rankings(coarse, key, AXES) if coarse and len(key.models) > 2 else (),
         _side_bias(coarse),
         tuple(
@@ -191,7 +185,9 @@ def results(
     )
 
 
-def counting(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[RaterAnswer]:
+def answers_that_count(
+    collection: AnswerCollection, leave_out: Sequence[str] = ()
+) -> list[RaterAnswer]:
     """The answers without those of raters who are set aside."""
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
@@ -215,7 +211,10 @@ def _comparison(
     if not ours:
         return None
     of_item = Counter(answer.task.item for answer in ours)
-    identical = _unasked_ties(key, {earlier, later}, len(of_item))
+    # Items with equal texts are ties. While answers are missing they count in proportion to the
+    # items answered: all at once, they would pull every early result to 0.
+    identical = sum(set(task.models) == {earlier, later} for task in key.identical)
+    identical = round(identical * len(of_item) / (len(key.items) - identical))
     designs = _design(ours, identical), CrossedDesign([*of_item], [0] * len(of_item), identical)
     return Comparison(
         earlier,
@@ -229,12 +228,6 @@ def _comparison(
     )
 
 
-def _unasked_ties(key: PacketKey, models: set[str], count: int) -> int:
-    """Items with equal texts that count, if so many of those asked about are answered."""
-    identical = sum(set(task.models) == models for task in key.identical)
-    return round(identical * count / (len(key.items) - identical))
-
-
 def _preference(
     answers: Sequence[RaterAnswer],
     later: str,
@@ -242,7 +235,7 @@ def _preference(
     designs: tuple[CrossedDesign, CrossedDesign],
 ) -> AxisPreference:
     """One axis, tested over items and raters, and over items alone."""
-    both, items_alone = designs
+    both, items_alone = designs  # items alone: one answer each, the mean of its raters
     values = [answer.towards(later)[axis] for answer in answers]
     units: dict[str, list[int]] = defaultdict(list)
     for answer, value in zip(answers, values, strict=True):
@@ -273,11 +266,11 @@ def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
     return CrossedDesign([a.task.item for a in answers], [a.rater for a in answers], ties)
 
 
-def _corrected(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
-    """The comparisons with what still holds if all their axes are asserted on one page."""
+def _correct(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
+    # A reader quotes whichever statement of the page is striking, so all are one family.
     axes = [axis for comparison in comparisons for axis in comparison.axes]
     p_values = [axis.p_mean for axis in axes]
-    corrected = iter(zip(axes, holm(p_values), settled(p_values, looks), strict=True))
+    levels = iter(zip(axes, holm(p_values), significant(p_values, looks), strict=True))
     return tuple(
         replace(
             each,
@@ -288,7 +281,7 @@ def _corrected(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tup
                     # Fewer items than six settle no sign, and one rater none for others.
                     settled=holds and axis.mean.count >= FEWEST and each.raters > 1,
                 )
-                for axis, p, holds in islice(corrected, len(each.axes))
+                for axis, p, holds in islice(levels, len(each.axes))
             ),
         )
         for each in comparisons
@@ -308,8 +301,7 @@ def _side_bias(answers: Sequence[RaterAnswer]) -> tuple[SideBias, ...]:
 def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
     """Krippendorff's ordinal alpha with each pair of models in both orders.
 
-    Args:
-        units: by item, the answers of its raters, two or more.
+    ``units`` has, by item, the answers of its raters, two or more.
     """
     if not units:
         return None
@@ -319,7 +311,8 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
     ratings = count_ratings([*units, *([-value for value in unit] for unit in units)])
 
     def alpha(rows: Ints) -> list[float]:
-        weights = np.bincount(rows, minlength=len(units)).astype(np.float64)
+        # An item and its mirror image are one observation: they are drawn together.
+        weights = np.bincount(rows, minlength=len(units)).astype(np.float64)  # (units,)
         return [ratings.alpha(np.tile(weights, 2))]
 
     [estimate] = bootstrap(alpha, range(len(units)))
@@ -332,6 +325,7 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
 
 def same_side(units: Sequence[Sequence[int]]) -> float | None:
     """Share of pairs of raters of one item who choose the same side, or both "equal"."""
+    # Alpha is near 0 or wild where few answers vary; a share is what readers can picture.
     agree = [
         (one > 0) - (one < 0) == (other > 0) - (other < 0)
         for unit in units

@@ -115,7 +115,7 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
     """One axis in a sentence that may be quoted."""
     earlier, later = comparison.earlier, comparison.later
     better = later if axis.mean.mean > 0 else earlier
-    meaning, general = rater_texts.BETTER[axis.axis], _signed(axis.mean)
+    meaning, general = rater_texts.BETTER[axis.axis], _with_sign(axis.mean)
     few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
     if axis.settled:
         return f"{meaning}: {better}{few}, {general}"
@@ -123,18 +123,18 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
         these = "the one rater" if comparison.raters == 1 else f"these {comparison.raters} raters"
         p = f", {general}, p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
         return (
-            f"{meaning}: {better} in the eyes of {these}, {_signed(axis.these_raters)}; not "
+            f"{meaning}: {better} in the eyes of {these}, {_with_sign(axis.these_raters)}; not "
             f"settled for other raters{p if comparison.raters > 1 else ''}"
         )
     return f"{meaning}: not settled between {later} and {earlier}, {general}"
 
 
-def _signed(interval: Interval) -> str:
+def _with_sign(interval: Interval) -> str:
     return f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def ties(comparison: Comparison) -> str:
-    """The pairs that count although nobody was asked."""
+    """The number of pairs of equal texts."""
     return f"{amount(comparison.identical, 'pair')} of equal texts count as ties unasked"
 
 

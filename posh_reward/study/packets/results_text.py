@@ -73,10 +73,10 @@ def _marks(results: StudyResults) -> Iterator[str]:
 
 
 def files_that_do_not_count(
-    refused: Sequence[str], missing: Sequence[str], superseded: Sequence[str] = ()
+    refusals: Sequence[str], missing: Sequence[str], older: Sequence[str] = ()
 ) -> str:
     """One line for each file and each rater from whom nothing counts; empty if there are none."""
-    lines = [f"refused {on_one_line(each)}" for each in refused]
-    lines += [f"not counted {on_one_line(each)}" for each in superseded]
+    lines = [f"refused {on_one_line(each)}" for each in refusals]
+    lines += [f"not counted {on_one_line(each)}" for each in older]
     lines += [f"nothing counts yet from {name}" for name in missing]
     return "\n".join(lines)

@@ -64,7 +64,7 @@ class Album:
         return next(filter(None, (small_copy(file, self._side) for file in files)), None)
 
     def _row(self, number: int, item: StudyItem) -> bytes | None:
-        """Raters would judge texts by another image if the dataset were another one."""
+        # In another dataset the number is another image, by which raters would judge the texts.
         if self._dataset is None or self._dataset.row(number, item.id, item.reference) is None:
             return None
         return as_jpeg(self._dataset.image(number), self._side)

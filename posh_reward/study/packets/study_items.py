@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
 from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
-from posh_reward.study.rows.posh_rows import scores_of, typed
+from posh_reward.study.rows.posh_rows import parse_cells, scores_of
 from posh_reward.study.rows.table_items import Columns, read_items
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Scores, Span
@@ -47,7 +47,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     for number, row in enumerate(rows, start=1):
         try:
             item, model = _item(row, columns, suggest)
-            _join(groups.setdefault(item.id, {}), item, model)
+            _add(groups.setdefault(item.id, {}), item, model)
         except InputError as error:
             name = row.get(columns.id or "id")
             faults.append(f"row {number}{'' if is_missing(name) else f', id {name!r}'}: {error}")
@@ -61,12 +61,13 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     if len(models) < 2:
         there = f"only {next(iter(models))!r}" if models else "none"
         raise InputError(f"two models are needed to compare, and there is {there}")
+    # A preference needs both models on one item: what one lacks would compare images, not models.
     complete = [group for group in groups.values() if len(group) == len(models)]
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
     return StudyItems(
         tuple(models),
-        tuple(_merged(group, tuple(models)) for group in complete),
+        tuple(_join_models(group, tuple(models)) for group in complete),
         tuple(name for name, group in groups.items() if len(group) < len(models)),
     )
 
@@ -80,7 +81,13 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
     text = _text(item.texts["generation"], columns.texts["generation"])
     column = columns.texts["reference"]
     reference = _text(item.texts["reference"], column) if column else ""
-    marks = {model: _suggested(scores_of(typed(row)))} if suggest else {}
+    marks = {}
+    if suggest:
+        scores = scores_of(parse_cells(row))
+        marks[model] = SpanMarks(
+            _absent(scores, "precision", scores.generation),
+            _absent(scores, "recall", scores.reference),
+        )
     return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image, marks), model
 
 
@@ -95,7 +102,7 @@ def _text(value: object, column: str | None) -> str:
     return _whole(value.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _join(group: dict[str, StudyItem], item: StudyItem, model: str) -> None:
+def _add(group: dict[str, StudyItem], item: StudyItem, model: str) -> None:
     if model in group:
         raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}")
     for other in group.values():
@@ -112,7 +119,7 @@ def _join(group: dict[str, StudyItem], item: StudyItem, model: str) -> None:
     group[model] = item
 
 
-def _merged(group: Mapping[str, StudyItem], models: Sequence[str]) -> StudyItem:
+def _join_models(group: Mapping[str, StudyItem], models: Sequence[str]) -> StudyItem:
     first = group[models[0]]
     return StudyItem(
         first.id,
@@ -123,13 +130,6 @@ def _merged(group: Mapping[str, StudyItem], models: Sequence[str]) -> StudyItem:
     )
 
 
-def _suggested(scores: Scores) -> SpanMarks:
-    return SpanMarks(
-        _absent(scores, "precision", scores.generation),
-        _absent(scores, "recall", scores.reference),
-    )
-
-
 def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]:
     spans = [
         span
@@ -137,10 +137,10 @@ def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]
         if element.direction == direction and element.grade is not None and element.grade < ABSENT
         for span in element.spans
     ]
-    return merged(whole_words(spans, word_spans(text)))
+    return merge_spans(whole_words(spans, word_spans(text)))
 
 
-def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     """The spans in order, those that overlap made one."""
     apart: list[Span] = []
     for start, end in sorted(spans):
@@ -152,6 +152,6 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
-    """The rows of a file; those that name no model are by ``model``, if that is given."""
+    """The rows of a file; those that name no model are by ``model``, unless that is None."""
     for row in rows:
         yield row if model is None or not is_missing(row.get(column)) else {**row, column: model}

@@ -122,10 +122,9 @@ def plans(
 def _design(
     pairs: int, raters: int, team: int, alone: bool
 ) -> tuple[CrossedDesign, tuple[int, ...]]:
-    """Raters in turn, shifted by one after each round, so that other raters meet.
-
-    With ``alone``, the interval is the one for these raters only.
-    """
+    """Design and the rater of each answer; with ``alone`` the interval is for these raters only."""
+    # Raters in turn, shifted by one after each round: otherwise the same ones would always meet,
+    # as they do not in a packet.
     members = tuple(
         (pair * raters + seat + (pair * raters) // team) % team
         for pair in range(pairs)
@@ -136,9 +135,7 @@ def _design(
 
 
 def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int = STUDIES) -> float:
-    """Chance that the interval of the mean preference lies on the right side of 0.
-
-    The interval is the one that ``packets read`` prints, over items and raters.
+    """Chance that the interval of ``packets read`` lies on the right side of 0.
 
     Args:
         opinions: of the raters.
@@ -151,18 +148,19 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
     rng = np.random.default_rng(settings.seed)
     design, members = _design(settings.pairs, raters, settings.team, not settings.lean)
     shift = opinions.shift(settings.difference)
+    # Bonferroni, not Holm: what the first statement needs, whatever the others turn out to be.
     level = 1 - (1 - LEVEL) / settings.statements
-    settled, answers = 0, settings.pairs * raters
+    successes, answers = 0, settings.pairs * raters
     at_once = max(1, 1_000_000 // answers)
-    for begun in range(0, studies, at_once):
-        count = min(at_once, studies - begun)
+    for start in range(0, studies, at_once):
+        count = min(at_once, studies - start)
         shared = opinions.shared**0.5 * rng.standard_normal((count, settings.pairs))
         lean = opinions.lean * rng.standard_normal((count, settings.team))
         own = opinions.own * rng.standard_normal((count, answers))
         latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
-        means, variances = design.moments(opinions.choices(latent))
-        settled += int((means > design.reach(variances, level)).sum())
-    return settled / studies
+        means, variances = design.moments(opinions.choices(latent))  # of (studies, answers)
+        successes += int((means > design.reach(variances, level)).sum())
+    return successes / studies
 
 
 def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int | None:
@@ -171,6 +169,8 @@ def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int
     def enough(pairs: int) -> bool:
         return power(opinions, replace(settings, pairs=pairs), raters) >= settings.power
 
+    # Power rises with pairs, so doubling finds a bracket and halving the end. Equal seeds simulate
+    # the same people, which keeps noise out of the comparison of neighbours.
     low, high = FEWEST - 1, 16
     while not enough(high):
         low, high = high, min(high * 2, MOST)

@@ -115,6 +115,14 @@ class PacketKey:
         """Sides to mark: nothing can be missing where there is no correct description."""
         return SIDES if self.reference else SIDES[:1]
 
+    def by_task(self) -> dict[str, tuple[str, int, RaterTask]]:
+        """Task id -> rater, place in the rater's page (from 1), task."""
+        return {
+            task.id: (name, place, task)
+            for name, rater in self.raters.items()
+            for place, task in enumerate(rater.tasks, start=1)
+        }
+
     def in_order(self, models: Iterable[str]) -> list[str]:
         """Models of a task, the earlier one of the study first, whichever was shown first."""
         return sorted(models, key=self.models.index)
@@ -142,11 +150,7 @@ class RaterAnswer:
 
 
 def comparisons(answers: Iterable[RaterAnswer], key: PacketKey) -> list[RaterAnswer]:
-    """Coarse answers, and those that rankings come to: one for each pair of models.
-
-    A preference is how many places lie between two texts, ties being one place. Models that wrote
-    the same text share its place; about themselves nobody was asked.
-    """
+    """Coarse answers, and those that rankings come to: one for each pair of models."""
     return [
         each
         for answer in answers
@@ -156,8 +160,11 @@ def comparisons(answers: Iterable[RaterAnswer], key: PacketKey) -> list[RaterAns
 
 
 def _pairs(answer: RaterAnswer, key: PacketKey) -> Iterator[RaterAnswer]:
+    # Models that wrote the same text share its place; about themselves nobody was asked.
     texts = key.items[answer.task.item].texts
     seat = {texts[model]: number for number, model in enumerate(answer.task.models)}
+    # A preference is how many places lie between two texts. Raters may leave a place empty after a
+    # tie (1, 1, 3) or not (1, 1, 2), and mean the same.
     ranks = {axis: sorted(set(places)) for axis, places in answer.places.items()}
     for pair in combinations(sorted(texts, key=lambda model: seat[texts[model]]), 2):
         one, other = (seat[texts[model]] for model in pair)

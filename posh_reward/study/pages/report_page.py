@@ -19,7 +19,7 @@ from posh_reward.study.pages.html import render, script_json
 from posh_reward.study.pages.pair_page import NAMES, TITLES, witnessed
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.posh_rows import elements_in, scores_of, typed
+from posh_reward.study.rows.posh_rows import elements_in, parse_cells, scores_of
 from posh_reward.study.rows.score_axes import AXES, EXPLAINED, SCALE
 from posh_reward.study.rows.standings import (
     GAINS,
@@ -78,7 +78,7 @@ class ReportContents:
             InputError: it is not a scored row.
             ConfigError: the dataset's image is of something else.
         """
-        row = typed(row)
+        row = parse_cells(row)
         scores = scores_of(row)
         count = len(scores.elements) or elements_in(row)
         number = len(self.pairs)

@@ -195,7 +195,7 @@ def elements_in(row: Mapping[str, Any]) -> int:
     return int((counts.generation_elements or 0) + (counts.reference_elements or 0))
 
 
-def typed(row: Row) -> Row:
+def parse_cells(row: Row) -> Row:
     """Return a scored row as it was before CSV made texts of everything."""
     read = dict(row)
     for column in (*NAMES, *COUNTS):

@@ -7,7 +7,7 @@ from typing import Any
 
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import signed
+from posh_reward.study.packets.rater_answers import with_checksum
 from posh_reward.study.packets.study_items import StudyItems
 from posh_reward.study.packets.study_records import PacketKey, RaterTask, StudyItem
 
@@ -59,7 +59,7 @@ def content(
 
 
 def saved(key: PacketKey, name: str, answers: list[dict[str, Any]] | None = None) -> bytes:
-    return signed(content(key, name, answers), key.raters[name].token)
+    return with_checksum(content(key, name, answers), key.raters[name].token)
 
 
 def exported(

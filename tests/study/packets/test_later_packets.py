@@ -11,7 +11,7 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect, record_look
 from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.later_packets import joined, later_items
+from posh_reward.study.packets.later_packets import join_keys, later_items
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.study_items import StudyItems
@@ -41,7 +41,7 @@ def test_the_same_raters_get_only_what_is_new(tmp_path: Path) -> None:
     answered(tmp_path, FIRST, second)
     collection = collect(tmp_path.iterdir(), *keys)
     assert (collection.refusals, collection.missing) == ((), ())
-    found = results(collection, joined(keys))
+    found = results(collection, join_keys(keys))
     [comparison] = found.comparisons
     assert (comparison.items, comparison.raters, comparison.answers) == (10, 2, 10)
     assert [(each.rater, each.tasks, each.answered) for each in found.raters] == [
@@ -55,7 +55,7 @@ def test_further_raters_get_all_and_names_of_their_own(tmp_path: Path) -> None:
     assert [*second.key.raters] == ["rater-03", "rater-04", "rater-05"]
     keys = FIRST.key, second.key
     answered(tmp_path, FIRST, second)
-    [comparison] = results(collect(tmp_path.iterdir(), *keys), joined(keys)).comparisons
+    [comparison] = results(collect(tmp_path.iterdir(), *keys), join_keys(keys)).comparisons
     assert (comparison.items, comparison.raters, comparison.several) == (4, 5, 4)
 
 
@@ -80,7 +80,7 @@ def test_what_is_not_of_the_study_is_refused() -> None:
     with pytest.raises(InputError, match="'painting-0' has other texts"):
         later(replace(GROWN, items=(changed, *GROWN.items[1:])))
     with pytest.raises(InputError, match="are not of one study"):
-        joined([FIRST.key, packet(found=items(3, ("a", "b"))).key])
+        join_keys([FIRST.key, packet(found=items(3, ("a", "b"))).key])
     with pytest.raises(InputError, match="rater-02 has coarse tasks in an earlier packet and gran"):
         make_packet(
             later_items(GROWN, FIRST.key, new_raters=False), Design(8, 1, 1, 0), None, {},
@@ -106,5 +106,5 @@ def test_a_look_at_what_was_all_of_a_study_is_one_at_a_part_of_it(tmp_path: Path
     answered(tmp_path, second)
     keys = FIRST.key, second.key
     both = collect((f for f in tmp_path.iterdir() if f != looks), *keys)
-    assert record_look(looks, both.answers, joined(keys)) == (0.4, 1.0)
+    assert record_look(looks, both.answers, join_keys(keys)) == (0.4, 1.0)
     assert [json.loads(line)["answers"] for line in looks.read_text().splitlines()] == [4, 10]

@@ -69,7 +69,7 @@ def test_no_byte_that_goes_to_raters_tells_a_side(images: Path) -> None:
         for image in unpacked:
             assert b"Exif" not in image
             assert b"ICC_PROFILE" not in image
-    assert all(secret.encode() in made.sealed for secret in SECRETS if secret != "secret-file")
+    assert all(secret.encode() in made.key_file for secret in SECRETS if secret != "secret-file")
 
 
 def test_opaque_names_say_nothing_without_the_seed() -> None:
@@ -83,7 +83,7 @@ def test_equal_arguments_make_equal_bytes(images: Path) -> None:
     design = Design(seed=5, coarse=2, granular=1, repeated=0)
     made = [make_packet(secret_items(), design, Album([images]), {}) for _ in range(2)]
     assert made[0].files == made[1].files
-    assert made[0].sealed == made[1].sealed
+    assert made[0].key_file == made[1].key_file
 
 
 def test_the_seal_holds_for_this_key_only(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect, record_look
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets, signed
+from posh_reward.study.packets.rater_answers import sheets, with_checksum
 from posh_reward.study.packets.study_records import PacketKey, SpanMarks
 from tests.study.packets.studies import coarse, content, exported, packet, saved
 
@@ -51,7 +51,7 @@ def edited(change: Callable[[Row], object]) -> bytes:
     """A file that was changed before the page made its check: what a bug could write."""
     made = content(KEY, FIRST)
     change(made)
-    return signed(made, KEY.raters[FIRST].token)
+    return with_checksum(made, KEY.raters[FIRST].token)
 
 
 def answer(place: int, **changes: Any) -> Callable[[Row], object]:
@@ -172,7 +172,7 @@ def test_of_a_rater_who_saves_twice_the_newer_file_counts(tmp_path: Path) -> Non
     second["saved"] = "2026-11-22T11:00:00.000Z"
     second["answers"][0]["overall"] = -first["answers"][0]["overall"]
     token = KEY.raters[FIRST].token
-    files = write(tmp_path, a=signed(second, token), b=signed(first, token))
+    files = write(tmp_path, a=with_checksum(second, token), b=with_checksum(first, token))
     collection = collect(files, KEY)
     assert collection.refusals == ()
     [sheet] = collection.sheets
@@ -189,7 +189,7 @@ def test_of_a_rater_who_saves_twice_the_newer_file_counts(tmp_path: Path) -> Non
 def test_a_mail_around_the_answers_is_cut_away(broken: str, encoding: str) -> None:
     made = content(KEY, FIRST)
     made["answers"][0]["comment"] = "a long and winding comment that a mail program wraps"
-    text = signed(made, KEY.raters[FIRST].token).decode()
+    text = with_checksum(made, KEY.raters[FIRST].token).decode()
     text = text.replace("winding ", f"winding {broken}") if broken else text
     mail = f'Dear {{colleague}},\r\n\r\nhere it is:\r\n{text}\r\n\r\nBest "wishes",\r\nA. {{B}}'
     [sheet] = sheets(mail.encode(encoding), KEY)

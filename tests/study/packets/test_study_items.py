@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.rater_agreement import tokens_in
-from posh_reward.study.packets.study_items import items_of, merged
+from posh_reward.study.packets.study_items import items_of, merge_spans
 from posh_reward.study.packets.study_records import (
     SpanMarks,
     whole_words,
@@ -89,4 +89,4 @@ def test_words() -> None:
     ]
     assert tokens_in([(8, 13)], word_spans(text)) == {1, 2}
     assert whole_words([(8, 13), (17, 19)], word_spans(text)) == ((7, 17),)
-    assert merged([(5, 9), (0, 2), (8, 12), (2, 3)]) == ((0, 2), (2, 3), (5, 12))
+    assert merge_spans([(5, 9), (0, 2), (8, 12), (2, 3)]) == ((0, 2), (2, 3), (5, 12))
