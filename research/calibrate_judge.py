@@ -36,59 +36,61 @@ from research.calibration.questions import (
     Questions,
     Recorder,
     answers,
-    asked,
+    ask_about,
 )
-from research.eval_planted import Marked, best_threshold, macro_f1, marked
+from research.eval_planted import TextMarks, best_threshold, macro_f1, text_marks
 
 
-def regraded(questions: Questions, given: Answers, pair: int) -> Scores:
+def with_grades(questions: Questions, outputs: Answers, pair: int) -> Scores:
     """One pair's scores with the grades that the weights give."""
-    grades = given.grades[questions.side // 2 == pair]
+    grades = outputs.grades[questions.side // 2 == pair]
     scores = questions.scores[pair]
     elements = zip(scores.elements, grades.tolist(), strict=True)
     return replace(scores, elements=tuple(replace(e, grade=grade) for e, grade in elements))
 
 
-def marked_texts(found: Examples, questions: Questions, given: Answers, how: str) -> list[Marked]:
+def texts_with_marks(
+    data: Examples, questions: Questions, outputs: Answers, how: str
+) -> list[TextMarks]:
     """Tokens with grades and marks of all texts that were marked in one way."""
     direction: Direction = "recall" if how == "omissions" else "precision"
     return [
-        marked(
-            found.pairs[pair][direction == "recall"].strip(),
+        text_marks(
+            data.pairs[pair][direction == "recall"].strip(),
             spans,
-            regraded(questions, given, pair),
+            with_grades(questions, outputs, pair),
             direction,
         )
-        for pair, kind, spans in found.marked
+        for pair, kind, spans in data.marks
         if kind == how
     ]
 
 
-def figures(found: Examples, questions: Questions, given: Answers) -> dict[str, float]:
+def figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str, float]:
     """Every figure that the judge is chosen by."""
     table = {}
-    for name, (judged, numbers) in found.judged.items():
-        for score, people in judged.people.items():
-            column = given.means[numbers, SIDES.index(score)][judged.of]
-            table[f"{name} {score}"] = judged.measure(column, people)
+    for name, (ratings, numbers) in data.ratings.items():
+        for score, people in ratings.people.items():
+            column = outputs.means[numbers, SIDES.index(score)][ratings.of]
+            table[f"{name} {score}"] = ratings.measure(column, people)
     for how in ("mistakes", "omissions"):
-        texts = marked_texts(found, questions, given, how)
+        texts = texts_with_marks(data, questions, outputs, how)
         table[f"{how}, macro F1"] = macro_f1(texts, best_threshold(texts))
-    f1 = given.means[:, 2]
+    f1 = outputs.means[:, 2]
     for number, name in enumerate(("blind list", "blind chain", "vague list")):
-        table[f"{name}, f1"] = float(f1[found.blind[number::3]].mean())
-    table["words in disorder, f1"] = float(f1[found.disordered].mean())
-    table["first half, f1"] = float(f1[found.halves].mean())
-    table["true sentence, f1"] = float(f1[found.sentences].mean())
+        table[f"{name}, f1"] = float(f1[data.blind[number::3]].mean())
+    table["words in disorder, f1"] = float(f1[data.disordered].mean())
+    table["first half, f1"] = float(f1[data.halves].mean())
+    table["true sentence, f1"] = float(f1[data.sentences].mean())
     return table
 
 
-def out_of_fold(found: Examples, questions: Questions) -> Answers:
+def out_of_fold(data: Examples, questions: Questions) -> Answers:
     """Each fold's answers under the weights that the other folds give."""
-    fold = np.array(found.fold)
+    fold = np.array(data.fold)
     parts = []
     for number in range(FOLDS):
-        weights = fitted(Objective(found, questions, fold != number))
+        weights = fitted(Objective(data, questions, fold != number))
         parts.append(answers(questions, weights))
     by_element = fold[questions.side // 2]
     first = parts[0]
@@ -98,7 +100,7 @@ def out_of_fold(found: Examples, questions: Questions) -> Answers:
     return first
 
 
-def named(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
+def by_name(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
     """The weights by the names of their facts, to two digits."""
     return {
         kind: {
@@ -113,8 +115,8 @@ def table_of(weights: Weights) -> str:
     """The weights as they stand in ``evidence.py``."""
     lines = []
     for kind in KINDS:
-        named = weights[kind].items()
-        lines += [f'    "{kind}": {{', *(f'        "{n}": {w:.2f},' for n, w in named), "    },"]
+        facts = weights[kind].items()
+        lines += [f'    "{kind}": {{', *(f'        "{n}": {w:.2f},' for n, w in facts), "    },"]
     return "\n".join(["WEIGHTS = {", *lines, "}"])
 
 
@@ -135,21 +137,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="file for the weights with an encoder")
     parser.add_argument("--folds", action="store_true", help="figures of folds not fitted to")
     options = parser.parse_args(arguments)
-    found = examples(options.people, options.artworks, options.sample)
-    texts = list(dict.fromkeys(text for pair in found.pairs for text in pair))
+    data = examples(options.people, options.artworks, options.sample)
+    texts = list(dict.fromkeys(text for pair in data.pairs for text in pair))
     metric = reading_metric(Recorder(options.encoder), options.store, texts)
-    questions = asked(metric, found.pairs)
-    chosen = fitted(Objective(found, questions, np.ones(len(found.pairs), dtype=bool)))
-    weights = named(chosen, questions)
+    questions = ask_about(metric, data.pairs)
+    vectors = fitted(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)))
+    weights = by_name(vectors, questions)
     print(table_of(weights), flush=True)
     if options.output:
         options.output.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
     columns = {
-        "as shipped": figures(found, questions, answers(questions, shipped(options.encoder))),
-        "fitted": figures(found, questions, answers(questions, chosen)),
+        "as shipped": figures(data, questions, answers(questions, shipped(options.encoder))),
+        "fitted": figures(data, questions, answers(questions, vectors)),
     }
     if options.folds:
-        columns["out of fold"] = figures(found, questions, out_of_fold(found, questions))
+        columns["out of fold"] = figures(data, questions, out_of_fold(data, questions))
     print(f"{'':28}", *(f"{name:>12}" for name in columns))
     for name in columns["fitted"]:
         print(f"{name:28}", *(f"{column[name]:12.3f}" for column in columns.values()))

@@ -53,7 +53,7 @@ def blind_list() -> str:
 
 
 @dataclass(frozen=True)
-class Marked:
+class TextMarks:
     """Tokens of one text: the grade that a metric gave each, and whether people marked it."""
 
     grades: tuple[float, ...]
@@ -72,14 +72,14 @@ def token_grades(tokens: Sequence[Span], scores: Scores, direction: Direction) -
     return grades
 
 
-def marked(text: str, spans: Sequence[Span], scores: Scores, direction: Direction) -> Marked:
+def text_marks(text: str, spans: Sequence[Span], scores: Scores, direction: Direction) -> TextMarks:
     """One text's tokens with grades and marks."""
     tokens = [match.span() for match in TOKEN.finditer(text)]
     marks = [any(start < e and s < end for s, e in spans) for start, end in tokens]
-    return Marked(tuple(token_grades(tokens, scores, direction)), tuple(marks))
+    return TextMarks(tuple(token_grades(tokens, scores, direction)), tuple(marks))
 
 
-def bridged(text: Marked) -> Marked:
+def bridged(text: TextMarks) -> TextMarks:
     """The same, but a token without an element gets the better grade of its neighbours that have.
 
     So an article raises an alert where the words on both sides of it do: people mark phrases.
@@ -113,32 +113,32 @@ def knowing(text: str, spans: Sequence[Span], scores: Scores, direction: Directi
     return replace(scores, elements=tuple(graded))
 
 
-def tokens_counted(texts: Sequence[Marked]) -> TokenCounts:
+def tokens_counted(texts: Sequence[TextMarks]) -> TokenCounts:
     """Alerts at every threshold, as ``posh-reward agreement spans`` counts them."""
     grades = [np.array(text.grades) for text in texts]
     marks = [np.array(text.marks, dtype=bool) for text in texts]
     return count_tokens(grades, marks, [True] * len(texts))
 
 
-def macro_f1(texts: Sequence[Marked], threshold: float) -> float:
+def macro_f1(texts: Sequence[TextMarks], threshold: float) -> float:
     """Mean of the F1 of marked and of unmarked tokens, over all texts together."""
     counts = tokens_counted(texts)
     return float(counts.macro_f1(np.ones((1, len(texts))))[0, counts.at(threshold)])
 
 
-def best_threshold(texts: Sequence[Marked]) -> float:
+def best_threshold(texts: Sequence[TextMarks]) -> float:
     """The threshold with the highest macro F1 of all that make a difference."""
     counts = tokens_counted(texts)
     return float(counts.thresholds[counts.macro_f1(np.ones((1, len(texts))))[0].argmax()])
 
 
-def cross_validated(texts: Sequence[Marked]) -> float:
+def cross_validated(texts: Sequence[TextMarks]) -> float:
     """Macro F1 with each half's threshold fixed on the other half."""
     halves = (texts[::2], texts[1::2])
     return sum(macro_f1(a, best_threshold(b)) for a, b in (halves, halves[::-1])) / 2
 
 
-def caught(items: Sequence[Any], texts: Sequence[Marked], threshold: float) -> dict[str, str]:
+def caught(items: Sequence[Any], texts: Sequence[TextMarks], threshold: float) -> dict[str, str]:
     """Per kind of mistake how many marked spans hold an alert."""
     hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -158,9 +158,9 @@ def report_spans(
     name: str, texts: Sequence[tuple[str, list[Span], Scores]], direction: Direction
 ) -> None:
     """Print how well the spans of one direction are found."""
-    ours = [marked(*text, direction) for text in texts]
+    ours = [text_marks(*text, direction) for text in texts]
     ceiling = [
-        marked(text, spans, knowing(text, spans, scores, direction), direction)
+        text_marks(text, spans, knowing(text, spans, scores, direction), direction)
         for text, spans, scores in texts
     ]
     for how, some, bound in (
@@ -197,7 +197,7 @@ def report(
         (item["reference"], [(s, e) for s, e in item["omission_spans"]], scores)
         for item, scores in zip(items, omitting, strict=True)
     ]
-    wrong = [marked(*mistake, "precision") for mistake in mistakes]
+    wrong = [text_marks(*mistake, "precision") for mistake in mistakes]
     report_spans("mistake", mistakes, "precision")
     report_spans("omission", omissions, "recall")
     print("mistakes caught:", caught(items, wrong, best_threshold(wrong)))

@@ -132,7 +132,7 @@ def shares(folder: Path) -> dict[str, list[float]]:
     """Share of the completions that hold each trick, and any of them, step by step."""
     from pyarrow.parquet import read_table
 
-    found: dict[str, list[float]] = {name: [] for name in (*TRICKS, "any")}
+    shares_by_trick: dict[str, list[float]] = {name: [] for name in (*TRICKS, "any")}
     for path in sorted((folder / "completions").glob("*.parquet")):
         texts = list(map(str, read_table(path)["completion"].to_pylist()))
         hits = {
@@ -141,8 +141,8 @@ def shares(folder: Path) -> dict[str, list[float]]:
         }
         hits["any"] = np.logical_or.reduce(list(hits.values()))
         for name, hit in hits.items():
-            found[name].append(float(hit.mean()))
-    return found
+            shares_by_trick[name].append(float(hit.mean()))
+    return shares_by_trick
 
 
 def draw(output: Path, picture: Path) -> None:

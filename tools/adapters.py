@@ -95,9 +95,9 @@ def make(env: Path, framework: Framework) -> None:
     Raises:
         FailedError: an installer failed.
     """
-    wanted = "\n".join((*COMMON, *framework.packages, *framework.bare))
+    requirements = "\n".join((*COMMON, *framework.packages, *framework.bare))
     record = env / "packages.txt"
-    if record.exists() and record.read_text("utf-8") == wanted:
+    if record.exists() and record.read_text("utf-8") == requirements:
         return
     env.parent.mkdir(exist_ok=True)
     log, pip = make_env(env)
@@ -108,7 +108,7 @@ def make(env: Path, framework: Framework) -> None:
     if framework.bare:
         at_work("installing the framework", [*uv, "--no-deps", *framework.bare], log)
     at_work(f"making {env.name}", [*uv, *COMMON, *framework.packages], log)
-    record.write_text(wanted, "utf-8")
+    record.write_text(requirements, "utf-8")
 
 
 if __name__ == "__main__":

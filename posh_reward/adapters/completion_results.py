@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError, MissingDependencyError
-from posh_reward.metrics.metric import Scored
+from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.trl import MetricReward, extras
@@ -96,7 +96,7 @@ class CompletionResult:
     """By objective; higher is better, None if it could not be judged."""
     figures: Mapping[str, float | None]
     """Sub-scores by the names that TRL's table of completions has: ``posh_precision``."""
-    score: Scored
+    score: MetricResult
     """The metric's own record, such as ``Scores``."""
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -280,4 +280,4 @@ def show(report: AgreementReport, flags: argparse.Namespace) -> int:
         Path(flags.html).write_text(html_page(report), encoding="utf-8")
     if flags.plot is not None:
         draw_plot(report, Path(flags.plot))
-    return UNSCORED if any(line.failures for line in report.lines) else OK
+    return INCOMPLETE if any(line.failures for line in report.lines) else OK

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import UNSCORED, agreement, agreement_flags
+from posh_reward.cli import INCOMPLETE, agreement, agreement_flags
 from posh_reward.cli.flags import add_metric, described
 from posh_reward.cli.packet_answers import add_answers, collect_answers
 from posh_reward.errors import InputError, MissingDependencyError
@@ -90,7 +90,7 @@ def calibrate(
     report = replace(result.report, notes=[*words, *result.report.notes], extra=_numbers(result))
     status = agreement.show(report, flags)
     complete = _save(result, flags, [data.title, *words, f"Graded by {signature}"])
-    return status if complete else UNSCORED
+    return status if complete else INCOMPLETE
 
 
 def _numbers(result: CalibrationResult) -> dict[str, object]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.agreement_flags import count
 from posh_reward.cli.flags import INPUTS, add_format, described, positive, write_text
 from posh_reward.errors import InputError, safe
@@ -115,7 +115,7 @@ def compare(flags: argparse.Namespace) -> int:
         from posh_reward.study.judges.judge_page import judge_page
 
         Path(flags.output).write_text(judge_page(report), "utf-8")
-    return UNSCORED if any(line.unscored for line in report.lines) else OK
+    return INCOMPLETE if any(line.unscored for line in report.lines) else OK
 
 
 def collect(flags: argparse.Namespace) -> int:
@@ -131,12 +131,12 @@ def collect(flags: argparse.Namespace) -> int:
         for text, reference in _text_rows(flags)
         if _is_text(reference)
     ]
-    found = question_set.collect(
+    questions = question_set.collect(
         judge_choice(flags.judge), rows, Path(flags.output), settings,
         perturbations=flags.perturbed, seed=flags.seed,
     )  # fmt: skip
     if not flags.quiet:
-        print(safe(question_set.listing(found)), file=sys.stderr)
+        print(safe(question_set.listing(questions)), file=sys.stderr)
     return OK
 
 

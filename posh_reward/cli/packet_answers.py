@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def read(flags: argparse.Namespace) -> int:
         path = Path(flags.long)
         write_file(path, long_csv(long_rows(answers, key)))
         write_file(path.with_name(path.stem + ".codebook.csv"), codebook_csv(key))
-    return UNSCORED if collection.refusals else OK
+    return INCOMPLETE if collection.refusals else OK
 
 
 def collect_answers(

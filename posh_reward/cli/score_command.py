@@ -12,7 +12,7 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
     add_columns,
     add_dataset,
@@ -105,7 +105,7 @@ def score(flags: argparse.Namespace) -> int:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
-    return UNSCORED if tally.failures else OK
+    return INCOMPLETE if tally.failures else OK
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def explain(flags: argparse.Namespace) -> int:
     width = min(get_terminal_size().columns, 100)
     text = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
     write_text(text)
-    return OK if scores.failure is None else UNSCORED
+    return OK if scores.failure is None else INCOMPLETE
 
 
 def _color(choice: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK, UNSCORED
+from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
     add_columns,
     add_files,
@@ -151,7 +151,7 @@ def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: S
         print(f"{tally}\n{signature}", file=sys.stderr)
         if store is not None:
             print(store, file=sys.stderr)
-    return UNSCORED if tally.failures else OK
+    return INCOMPLETE if tally.failures else OK
 
 
 PROVE = """\
@@ -263,7 +263,7 @@ def make_questions(flags: argparse.Namespace) -> int:
         rows = make_pairs(maker, flags.input, flags.output, settings)
     if not flags.quiet:
         print(f"{made_summary(rows)}\n{maker.signature}", file=sys.stderr)
-    return UNSCORED if any(row["failure"] for row in rows) else OK
+    return INCOMPLETE if any(row["failure"] for row in rows) else OK
 
 
 def _words(path: Path) -> list[str]:
@@ -284,7 +284,7 @@ def verify_prove(flags: argparse.Namespace) -> int:
         counts = verify_pairs(verifier, flags.input, flags.output, settings)
     if not flags.quiet:
         print(f"{counts}\n{verifier.signature}", file=sys.stderr)
-    return UNSCORED if counts.failures else OK
+    return INCOMPLETE if counts.failures else OK
 
 
 def score_prove(flags: argparse.Namespace) -> int:
@@ -299,4 +299,4 @@ def score_prove(flags: argparse.Namespace) -> int:
     if not flags.quiet:
         graphs = [name.removesuffix("_graph") for name in texts if name.endswith("_graph")]
         print(f"{means}\n{prove.signature_for(graphs)}", file=sys.stderr)
-    return UNSCORED if means.failures else OK
+    return INCOMPLETE if means.failures else OK

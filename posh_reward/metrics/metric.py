@@ -14,7 +14,7 @@ from posh_reward.errors import InputError
 from posh_reward.types import Failure, Usage
 
 
-class Scored(Protocol):
+class MetricResult(Protocol):
     """A metric's result for one pair, as far as all metrics agree."""
 
     @property
@@ -23,7 +23,7 @@ class Scored(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Scored, contravariant=True)
+S = TypeVar("S", bound=MetricResult, contravariant=True)
 
 
 class Figures(Protocol[S]):

@@ -158,15 +158,15 @@ def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, fl
         return None
     if scores.count("precision") == 0 or says_nothing(scores.generation, scores.reference):
         return WORST, WORST
-    capped = [_capped(element, shaping.image_cap) for element in scores.elements]
+    elements = [_cap(element, shaping.image_cap) for element in scores.elements]
     precision = scores.precision
-    if any(new is not old for new, old in zip(capped, scores.elements, strict=True)):
-        own = [element for element in capped if element.direction == "precision"]
+    if any(new is not old for new, old in zip(elements, scores.elements, strict=True)):
+        own = [element for element in elements if element.direction == "precision"]
         precision = mean_score(own, weights) or WORST
     return _with_loose_words(scores, precision, shaping), scores.recall
 
 
-def _capped(element: Element, cap: float) -> Element:
+def _cap(element: Element, cap: float) -> Element:
     """The element with at most the cap from the image, and at least the reference's grade."""
     if element.witness != "picture" or element.image_grade is None or element.grade is None:
         return element

@@ -230,8 +230,8 @@ def says_nothing(text: str, reference: str) -> bool:
     """
     if is_blank(text):
         return True
-    stated = frozenset(words(reference))
-    gibberish = known_share(INVISIBLE.sub("", text), stated) < KNOWN_SHARE
+    reference_words = frozenset(words(reference))
+    gibberish = known_share(INVISIBLE.sub("", text), reference_words) < KNOWN_SHARE
     return gibberish and is_english(reference)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
-from posh_reward.metrics.metric import Figures, Scored
+from posh_reward.metrics.metric import Figures, MetricResult
 from posh_reward.reward.objectives import (
     Rewards,
     TextBatch,
@@ -39,7 +39,7 @@ from posh_reward.types import Failure, Usage
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T", bound=Scored)
+T = TypeVar("T", bound=MetricResult)
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
 
@@ -358,11 +358,11 @@ def metrics(
     metric: Figures[T], scores: Sequence[T], texts: Sequence[object], cost: CallCost
 ) -> dict[str, float]:
     """The figures of one call, such as ``posh/precision``: the same names at every call."""
-    written = [text for text in texts if isinstance(text, str)]
+    strings = [text for text in texts if isinstance(text, str)]
     failed = sum(score.failure is not None for score in scores)
     of_the_call = (
-        share(sum(len(text.split()) for text in written), len(written)),
-        share(sum(map(repeated_share, written)), len(written)),
+        share(sum(len(text.split()) for text in strings), len(strings)),
+        share(sum(map(repeated_share, strings)), len(strings)),
         share(failed, len(scores)),
         cost.seconds,
         float(cost.requests),

@@ -235,11 +235,11 @@ class ImagePrompt:
         if self._sizes is None:  # not Qwen's: how many there should be is not known
             return
         tokens = sum(token in self._pads for token in ids)
-        wanted = self._sizes.tokens(image)
-        if tokens != wanted or collapse(ids, self._pads) != list(prompt):
+        expected = self._sizes.tokens(image)
+        if tokens != expected or collapse(ids, self._pads) != list(prompt):
             raise PromptMismatchError(
                 f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "
-                f"tokens, and transformers as {wanted}: if --max_pixels is larger than what "
+                f"tokens, and transformers as {expected}: if --max_pixels is larger than what "
                 "preprocessor_config.json allows, lower it; otherwise leave out --engine, since "
                 "this version of vLLM prepares prompts in a new way"
             )

@@ -134,28 +134,28 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     uuids = dataset["uuid"][:rows]
     if settings.max_pixels is None and len(settings.models) > 1:
         settings = replace(settings, max_pixels=common_cap(settings.models))
-    written: dict[str, int] = {}
+    counts: dict[str, int] = {}
     failed: list[str] = []
     with closing(Journal(settings.output)) as journal:
         earlier = list(journal.rows())
         warn_of_other_caps(earlier, settings.max_pixels)
-        done = {(row["model"], row["id"]) for row in earlier}
+        present = {(row["model"], row["id"]) for row in earlier}
         for name, model in settings.models.items():
             label = settings.label(name)
-            todo = [row for row in settings.part(rows) if (label, uuids[row]) not in done]
+            todo = [row for row in settings.part(rows) if (label, uuids[row]) not in present]
             try:
                 _describe_all(settings, dataset, todo, model, label, journal)
             except ConfigError as error:
                 logger.warning("%s", safe(str(error)))
                 failed.append(name)
             else:
-                written[label] = len(todo)
+                counts[label] = len(todo)
     if failed:
         raise ConfigError(
             f"{len(failed)} of {len(settings.models)} models could not be loaded (see above): "
             f"{', '.join(failed)}; the others are done, and the same command tries these again"
         )
-    return written
+    return counts
 
 
 def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:

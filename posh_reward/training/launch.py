@@ -102,12 +102,12 @@ def is_at_the_end(trainer: Trainer, checkpoint: str) -> bool:
         return False
     state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
     args = trainer.args
-    trained, wanted = (
+    trained, target = (
         (state.global_step, args.max_steps)
         if args.max_steps > 0
         else (state.epoch or 0.0, args.num_train_epochs)
     )
-    if trained < wanted:
+    if trained < target:
         return False
     trainer.state = state
     return True
@@ -201,12 +201,12 @@ def end_if_finished(args: TrainingArguments) -> None:
         return
     state = json.loads(saved.read_text(encoding="utf-8"))
     bounded = args.max_steps > 0
-    trained, wanted = (
+    trained, target = (
         (state["max_steps"], args.max_steps)
         if bounded
         else (state["num_train_epochs"], args.num_train_epochs)
     )
-    if trained >= wanted:
+    if trained >= target:
         _say(
             args,
             f"{args.output_dir} is finished, at step {state['global_step']}: to train it again, "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ADAPTER = ".default."
 """A part of the names of adapters in a PEFT model that its file leaves out."""
-COMPARED = 16
+SAMPLE = 16
 """Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
 
 
@@ -142,7 +142,7 @@ def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
         )
     return (
         f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and {len(lost) - 1} more "
-        f"of {COMPARED} compared are not in the model. {remedy}"
+        f"of {SAMPLE} compared are not in the model. {remedy}"
     )
 
 
@@ -189,12 +189,12 @@ def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield up to ``COMPARED`` tensors, spread over a checkpoint."""
+    """Yield up to ``SAMPLE`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
     where = files_of_tensors(checkpoint)
     names = sorted(where)
-    for name in names[:: max(len(names) // COMPARED, 1)][:COMPARED]:
+    for name in names[:: max(len(names) // SAMPLE, 1)][:SAMPLE]:
         with safe_open(where[name], "pt") as file:
             yield name, file.get_tensor(name)
 

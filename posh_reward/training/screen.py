@@ -34,7 +34,7 @@ class WaitingStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.RLock()
-        self._last = self._shown = time.monotonic()
+        self._last = self._last_tick = time.monotonic()
         self._waiting = False
 
     def write(self, text: str) -> int:
@@ -43,16 +43,16 @@ class WaitingStream:
             if self._waiting and self._stream.isatty():
                 self._stream.write(ERASE)
             self._waiting = False
-            self._last = self._shown = time.monotonic()
+            self._last = self._last_tick = time.monotonic()
             return self._stream.write(text)
 
     def tick(self) -> None:
         """Show the wait, if it has been long."""
         with self._lock:
             now = time.monotonic()
-            if now - self._shown < PATIENCE:
+            if now - self._last_tick < PATIENCE:
                 return
-            self._shown = now
+            self._last_tick = now
             text = f"  ... {now - self._last:.0f} s"
             terminal = self._stream.isatty()
             self._stream.write(f"{SAVE}{text}{RESTORE}" if terminal else f"{text}\n")

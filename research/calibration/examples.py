@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
 from posh_reward.types import Span
 from research.calibration import people as sets
-from research.calibration.people import Judged, Pair
+from research.calibration.people import Pair, Ratings
 from research.eval_planted import TOKEN, blind_list
 
 FOLDS = 5
@@ -34,9 +34,9 @@ class Examples:
 
     pairs: list[Pair] = field(default_factory=list)
     fold: list[int] = field(default_factory=list)
-    judged: dict[str, tuple[Judged, Ints]] = field(default_factory=dict)
+    ratings: dict[str, tuple[Ratings, Ints]] = field(default_factory=dict)
     """Set -> it, and the numbers of its pairs."""
-    marked: list[tuple[int, str, list[Span]]] = field(default_factory=list)
+    marks: list[tuple[int, str, list[Span]]] = field(default_factory=list)
     """(Pair, "mistakes", "omissions" or "foil", spans that people marked)."""
     faithful: list[int] = field(default_factory=list)
     """Pairs of which all that the generation says is right."""
@@ -66,21 +66,21 @@ def fold_of(group: str) -> int:
 
 def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) -> Examples:
     """Read all sets: three that people judged, and artworks with planted mistakes."""
-    found = Examples()
+    data = Examples()
     for read in sets.SETS:
-        judged = read(people, sample)
-        images = dict(zip(judged.of.tolist(), judged.images, strict=True))
-        numbers = [found.add(pair, images[i]) for i, pair in enumerate(judged.pairs)]
-        found.judged[judged.name] = judged, np.array(numbers)
-    _, foil = found.judged["DiscourseFOIL"]
+        ratings = read(people, sample)
+        images = dict(zip(ratings.of.tolist(), ratings.images, strict=True))
+        numbers = [data.add(pair, images[i]) for i, pair in enumerate(ratings.pairs)]
+        data.ratings[ratings.name] = ratings, np.array(numbers)
+    _, foil = data.ratings["DiscourseFOIL"]
     for wrong, right in zip(foil[::2].tolist(), foil[1::2].tolist(), strict=True):
-        spans = changed(found.pairs[wrong][0].strip(), found.pairs[right][0].strip())
-        found.marked.append((wrong, "foil", spans))
+        spans = changed(data.pairs[wrong][0].strip(), data.pairs[right][0].strip())
+        data.marks.append((wrong, "foil", spans))
     items = [item for path in artworks for item in json.loads(path.read_text(encoding="utf-8"))]
     common = common_words([item["reference"] for item in items])
     for item in items:
-        add_artwork(found, item, common)
-    return found
+        add_artwork(data, item, common)
+    return data
 
 
 VAGUE = (
@@ -117,25 +117,25 @@ def disordered(text: str) -> list[str]:
     return [shuffled(text), " ".join(content_words(text)) + ".", within]
 
 
-def add_artwork(found: Examples, item: Any, common: Sequence[str] = ()) -> None:
+def add_artwork(data: Examples, item: Any, common: Sequence[str] = ()) -> None:
     """Take in one artwork's texts; ``common`` are words that a blind text may use."""
     group, reference = item["id"], item["reference"]
-    found.same.append(found.add((reference, reference), group))
-    found.faithful.append(found.add((item["faithful"], reference), group))
-    mistaken = found.add((item["mistaken_text"], reference), group)
-    found.marked.append((mistaken, "mistakes", [(s, e) for s, e, _ in item["mistake_spans"]]))
-    omitting = found.add((item["omitting"], reference), group)
-    found.marked.append((omitting, "omissions", [(s, e) for s, e in item["omission_spans"]]))
+    data.same.append(data.add((reference, reference), group))
+    data.faithful.append(data.add((item["faithful"], reference), group))
+    mistaken = data.add((item["mistaken_text"], reference), group)
+    data.marks.append((mistaken, "mistakes", [(s, e) for s, e, _ in item["mistake_spans"]]))
+    omitting = data.add((item["omitting"], reference), group)
+    data.marks.append((omitting, "omissions", [(s, e) for s, e in item["omission_spans"]]))
     chain = f"{STOCK} " + "'s ".join(common) + "."
     for text in (blind_list(), chain, VAGUE):
-        found.blind.append(found.add((text, reference), group))
+        data.blind.append(data.add((text, reference), group))
     for text in disordered(reference):
-        found.disordered.append(found.add((text, reference), group))
+        data.disordered.append(data.add((text, reference), group))
     sentences = SENTENCE.split(reference)
     half = " ".join(sentences[: max(1, len(sentences) // 2)])
-    found.halves.append(found.add((half, reference), group))
+    data.halves.append(data.add((half, reference), group))
     for sentence in sentences:
-        found.sentences.append(found.add((sentence, reference), group))
+        data.sentences.append(data.add((sentence, reference), group))
 
 
 def changed(text: str, corrected: str) -> list[Span]:

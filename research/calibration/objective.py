@@ -71,7 +71,7 @@ class Tokens:
     """Tokens of marked texts that some element covers."""
 
     pair: Ints
-    marked: Bools
+    wrong: Bools
     covering: Ints
     """Elements, token after token."""
     starts: Ints
@@ -81,8 +81,8 @@ class Tokens:
 def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
     """The tokens of all texts that were marked in one way."""
     covering: list[int] = []
-    pair, marked, starts = [], [], []
-    for number, kind, marks in examples.marked:
+    pair, wrong, starts = [], [], []
+    for number, kind, marks in examples.marks:
         if kind != how:
             continue
         recall = how == "omissions"
@@ -92,10 +92,10 @@ def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
             over = [e for e in elements if any(a < t and s < b for s, t in questions.spans[e])]
             if over:
                 pair.append(number)
-                marked.append(any(a < t and s < b for s, t in marks))
+                wrong.append(any(a < t and s < b for s, t in marks))
                 starts.append(len(covering))
                 covering += over
-    return Tokens(np.array(pair), np.array(marked), np.array(covering), np.array(starts))
+    return Tokens(np.array(pair), np.array(wrong), np.array(covering), np.array(starts))
 
 
 class Objective:
@@ -104,11 +104,11 @@ class Objective:
     Args:
         examples: pairs, and what people say of them.
         questions: what is asked about each pair.
-        chosen: per pair whether it counts.
+        mask: per pair whether it counts.
     """
 
-    def __init__(self, examples: Examples, questions: Questions, chosen: Bools) -> None:
-        self.examples, self.questions, self.chosen = examples, questions, chosen
+    def __init__(self, examples: Examples, questions: Questions, mask: Bools) -> None:
+        self.examples, self.questions, self.mask = examples, questions, mask
         self.scale = {kind: questions.facts[kind].std(0) + 1e-9 for kind in KINDS}
         for scale in self.scale.values():
             scale[0] = 1.0
@@ -116,22 +116,22 @@ class Objective:
         self.sizes = [len(self.names[kind]) for kind in KINDS]
         self.tokens = {how: tokens_of(examples, questions, how) for how in MARKS}
         self.ranked = self._ranked()
-        sides = np.arange(len(chosen))[chosen] * 2
+        sides = np.arange(len(mask))[mask] * 2
         inside = np.isin(questions.side, sides)
         self.faithful = np.flatnonzero(inside & np.isin(questions.side // 2, examples.faithful))
         self.same = np.flatnonzero(
-            chosen[questions.side // 2] & np.isin(questions.side // 2, examples.same)
+            mask[questions.side // 2] & np.isin(questions.side // 2, examples.same)
         )
         self.absent = self._absent()
 
     def _ranked(self) -> tuple[Ints, Ints]:
         """(Better, worse) captions of Flickr8k, at random."""
-        judged, numbers = self.examples.judged["Flickr8k-Expert"]
-        given = np.bincount(judged.of, judged.people["f1"]) / np.bincount(judged.of)
-        usable = np.flatnonzero(self.chosen[numbers])
+        ratings, numbers = self.examples.ratings["Flickr8k-Expert"]
+        means = np.bincount(ratings.of, ratings.people["f1"]) / np.bincount(ratings.of)
+        usable = np.flatnonzero(self.mask[numbers])
         a, b = np.random.default_rng(0).choice(usable, (2, RANKED))
-        a, b = a[apart := np.abs(given[a] - given[b]) > RATED_APART], b[apart]
-        better = given[a] > given[b]
+        a, b = a[apart := np.abs(means[a] - means[b]) > RATED_APART], b[apart]
+        better = means[a] > means[b]
         return numbers[np.where(better, a, b)], numbers[np.where(better, b, a)]
 
     def _absent(self) -> Ints:
@@ -140,11 +140,11 @@ class Objective:
         names = self.names["entity"]
         like = "name word_only abstract depiction nameless place other_person".split()
         unlike = [facts[:, names.index(name)] < 0.3 for name in like]
-        found = rows[np.logical_and.reduce(unlike)]
-        short = set(self.examples.judged["Flickr8k-Expert"][1].tolist())
-        pairs = self.questions.side[found] // 2
-        kept: Ints = found[self.chosen[pairs] & ~np.isin(pairs, list(short))]
-        return kept
+        nowhere = rows[np.logical_and.reduce(unlike)]
+        short = set(self.examples.ratings["Flickr8k-Expert"][1].tolist())
+        pairs = self.questions.side[nowhere] // 2
+        anchors: Ints = nowhere[self.mask[pairs] & ~np.isin(pairs, list(short))]
+        return anchors
 
     def weights(self, point: Floats) -> dict[Kind, Floats]:
         """Weights of the facts as they are, from those of standardised facts."""
@@ -153,15 +153,15 @@ class Objective:
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
-        given = answers(self.questions, self.weights(point))
-        slopes = np.zeros_like(given.means)
-        by_logit = np.zeros_like(given.logits)
-        loss = self._texts(given.means, slopes) + self._anchors(given, slopes, by_logit)
+        outputs = answers(self.questions, self.weights(point))
+        slopes = np.zeros_like(outputs.means)
+        by_logit = np.zeros_like(outputs.logits)
+        loss = self._texts(outputs.means, slopes) + self._anchors(outputs, slopes, by_logit)
         cuts = np.zeros(len(MARKS))
         for number, how in enumerate(MARKS):
-            more, cuts[number] = self._marks(how, point[number - len(MARKS)], given, by_logit)
+            more, cuts[number] = self._marks(how, point[number - len(MARKS)], outputs, by_logit)
             loss += more
-        by_logit += self._through_means(given, slopes)
+        by_logit += self._through_means(outputs, slopes)
         gradient = [
             self.questions.facts[k].T @ by_logit[self.questions.rows[k]] / self.scale[k]
             for k in KINDS
@@ -177,34 +177,36 @@ class Objective:
         better, worse = self.ranked
         for side, importance in enumerate(OF_SCORES["flickr"]):
             loss += ranking(means, slopes, side, better, worse, importance, STEEPNESS["flickr"])
-        judged, numbers = self.examples.judged["THumB"]
-        usable = self.chosen[numbers]
+        ratings, numbers = self.examples.ratings["THumB"]
+        usable = self.mask[numbers]
         rows = numbers[usable]
-        importances = zip(OF_SCORES["thumb"], judged.people.values(), strict=True)
+        importances = zip(OF_SCORES["thumb"], ratings.people.values(), strict=True)
         for side, (importance, people) in enumerate(importances):
             correlation, slope = pearson(means[rows, side], people[usable])
             loss -= importance * correlation
             slopes[rows, side] -= importance * slope
-        _, foil = self.examples.judged["DiscourseFOIL"]
-        foil = foil[self.chosen[foil]]
+        _, foil = self.examples.ratings["DiscourseFOIL"]
+        foil = foil[self.mask[foil]]
         steep = STEEPNESS["foil_pairs"]
         return loss + ranking(
             means, slopes, 0, foil[1::2], foil[::2], IMPORTANCE["foil_pairs"], steep
         )
 
-    def _marks(self, how: str, cut: float, given: Answers, by_logit: Floats) -> tuple[float, float]:
+    def _marks(
+        self, how: str, cut: float, outputs: Answers, by_logit: Floats
+    ) -> tuple[float, float]:
         """Loss on tokens, and its slope by the threshold; adds to the slopes by logit."""
         tokens, importance = self.tokens[how], IMPORTANCE[how]
-        logits = given.logits[given.deciding][tokens.covering]
+        logits = outputs.logits[outputs.deciding][tokens.covering]
         lowest = np.minimum.reduceat(logits, tokens.starts)
         token = np.repeat(
             np.arange(len(tokens.starts)), np.diff([*tokens.starts, len(tokens.covering)])
         )
         hits = np.flatnonzero(logits == lowest[token])[::-1]
         deciding = np.empty(len(lowest), dtype=np.int64)
-        deciding[token[hits]] = given.deciding[tokens.covering[hits]]
-        use = self.chosen[tokens.pair]
-        right = ~tokens.marked[use]
+        deciding[token[hits]] = outputs.deciding[tokens.covering[hits]]
+        use = self.mask[tokens.pair]
+        right = ~tokens.wrong[use]
         likely = 1 / (1 + np.exp(cut - lowest[use]))
         shares = np.where(right, UNMARKED / right.sum(), (1 - UNMARKED) / (~right).sum())
         loss = -importance * np.sum(shares * np.log(np.where(right, likely, 1 - likely) + 1e-9))
@@ -212,44 +214,46 @@ class Objective:
         by_logit += np.bincount(deciding[use], slope, minlength=len(by_logit))
         return float(loss), -float(slope.sum())
 
-    def _anchors(self, given: Answers, slopes: Floats, by_logit: Floats) -> float:
+    def _anchors(self, outputs: Answers, slopes: Floats, by_logit: Floats) -> float:
         loss = 0.0
         for name, elements in (("faithful", self.faithful), ("same", self.same)):
-            likely = 1 / (1 + np.exp(-given.logits[elements]))
+            likely = 1 / (1 + np.exp(-outputs.logits[elements]))
             loss -= IMPORTANCE[name] * np.mean(np.log(likely + 1e-9))
             by_logit[elements] += IMPORTANCE[name] * (likely - 1) / len(elements)
-        above = given.logits[self.absent] - ABSENT
+        above = outputs.logits[self.absent] - ABSENT
         loss += IMPORTANCE["absent"] * np.maximum(above, 0).mean()
         by_logit[self.absent] += IMPORTANCE["absent"] * (above > 0) / len(above)
         blind, true = (
-            np.array([n for n in some if self.chosen[n]])
+            np.array([n for n in some if self.mask[n]])
             for some in (self.examples.blind, self.examples.sentences)
         )
         mixed, half = (
-            np.array([n for n in some if self.chosen[n]])
+            np.array([n for n in some if self.mask[n]])
             for some in (self.examples.disordered, self.examples.halves)
         )
         for name, low, high in (("blind", blind, true), ("disordered", mixed, half)):
-            gap = given.means[low, 2].mean() - given.means[high, 2].mean() + MARGINS[name]
+            gap = outputs.means[low, 2].mean() - outputs.means[high, 2].mean() + MARGINS[name]
             if gap > 0:
                 loss += IMPORTANCE[name] * gap
                 slopes[low, 2] += IMPORTANCE[name] / len(low)
                 slopes[high, 2] -= IMPORTANCE[name] / len(high)
         return float(loss)
 
-    def _through_means(self, given: Answers, slopes: Floats) -> Floats:
+    def _through_means(self, outputs: Answers, slopes: Floats) -> Floats:
         """Slopes by logit of a loss on the pairs' scores."""
-        precision, recall = given.means[:, 0], given.means[:, 1]
+        precision, recall = outputs.means[:, 0], outputs.means[:, 1]
         total = precision + recall
         by_side = slopes[:, :2].copy()
         by_side[:, 0] += slopes[:, 2] * 2 * (recall / total) ** 2
         by_side[:, 1] += slopes[:, 2] * 2 * (precision / total) ** 2
         side = self.questions.side
         count = np.bincount(side, minlength=by_side.size)
-        value = 1 / (1 + np.exp(-given.logits))
-        itself = given.deciding == np.arange(len(side))
-        found: Floats = by_side.ravel()[side] / count[side] / 5 * 4 * itself * value * (1 - value)
-        return found
+        value = 1 / (1 + np.exp(-outputs.logits))
+        itself = outputs.deciding == np.arange(len(side))
+        slopes_by_logit: Floats = (
+            by_side.ravel()[side] / count[side] / 5 * 4 * itself * value * (1 - value)
+        )
+        return slopes_by_logit
 
 
 def ranking(
@@ -273,9 +277,9 @@ def pearson(scores: Floats, people: Floats) -> tuple[float, Floats]:
     """Correlation and its slopes by score."""
     a, b = scores - scores.mean(), people - people.mean()
     scale = np.sqrt((a @ a) * (b @ b))
-    found = float(a @ b / scale)
-    slopes: Floats = b / scale - found * a / (a @ a)
-    return found, slopes
+    value = float(a @ b / scale)
+    slopes: Floats = b / scale - value * a / (a @ a)
+    return value, slopes
 
 
 def fitted(objective: Objective) -> dict[Kind, Floats]:
@@ -287,7 +291,7 @@ def fitted(objective: Objective) -> dict[Kind, Floats]:
             highest = MOST[name] * scale if name in MOST else None
             bounds.append((None, most) if name in AGAINST | FREE else (0.0, highest))
             start.append(most if most else float(name in ("name", "said", "as_such")))
-    found = minimize(
+    result = minimize(
         objective,
         np.array([*start, 0.0, 0.0, 0.0]),
         jac=True,
@@ -295,4 +299,4 @@ def fitted(objective: Objective) -> dict[Kind, Floats]:
         bounds=bounds + [THRESHOLDS] * len(MARKS),
         options={"maxiter": STEPS},
     )
-    return objective.weights(found.x)
+    return objective.weights(result.x)

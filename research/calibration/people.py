@@ -37,7 +37,7 @@ def share_above(scores: Floats, corrected: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Ratings:
     """Pairs that people judged: one row per pair, or per pair and rater."""
 
     name: str
@@ -57,7 +57,7 @@ def lines(path: Path, sample: int | None) -> list[Any]:
     return rows if sample is None else rows[:: max(1, len(rows) // sample)][:sample]
 
 
-def flickr8k(folder: Path, sample: int | None = None) -> Judged:
+def flickr8k(folder: Path, sample: int | None = None) -> Ratings:
     """Three experts' ratings of each candidate, 1 to 4."""
     pairs: list[Pair] = []
     of, images, ratings = [], [], []
@@ -69,13 +69,13 @@ def flickr8k(folder: Path, sample: int | None = None) -> Judged:
                 images.append(row["image"])
                 ratings.append(rating)
             pairs.append((candidate["caption"], reference))
-    given = np.array(ratings, dtype=np.float64)
-    return Judged(
-        "Flickr8k-Expert", pairs, np.array(of), images, dict.fromkeys(SIDES, given), tau_c
+    means = np.array(ratings, dtype=np.float64)
+    return Ratings(
+        "Flickr8k-Expert", pairs, np.array(of), images, dict.fromkeys(SIDES, means), tau_c
     )
 
 
-def thumb(folder: Path, sample: int | None = None) -> Judged:
+def thumb(folder: Path, sample: int | None = None) -> Ratings:
     """Precision, recall and total of each caption, 1 to 5."""
     rows = lines(folder / "thumb_dev.jsonl", sample)
     people = {
@@ -84,10 +84,10 @@ def thumb(folder: Path, sample: int | None = None) -> Judged:
     }
     pairs = [(row["caption"], joined_references(row["references"])) for row in rows]
     images = [row["image"] for row in rows]
-    return Judged("THumB", pairs, np.arange(len(rows)), images, people, pearson)
+    return Ratings("THumB", pairs, np.arange(len(rows)), images, people, pearson)
 
 
-def discourse_foil(folder: Path, sample: int | None = None) -> Judged:
+def discourse_foil(folder: Path, sample: int | None = None) -> Ratings:
     """Each text with a hallucination (0), and as people corrected it (1)."""
     pairs, images, corrected = [], [], []
     for number, row in enumerate(lines(folder / "discourse_foil_dev.jsonl", sample)):
@@ -96,7 +96,7 @@ def discourse_foil(folder: Path, sample: int | None = None) -> Judged:
             images.append(str(number))
             corrected.append(float(name == "corrected"))
     people = {"precision": np.array(corrected)}
-    return Judged("DiscourseFOIL", pairs, np.arange(len(pairs)), images, people, share_above)
+    return Ratings("DiscourseFOIL", pairs, np.arange(len(pairs)), images, people, share_above)
 
 
 def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
@@ -105,9 +105,9 @@ def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
     from posh_reward.graph.reader import Reader
     from posh_reward.store import Store
 
-    kept = Store(store) if store else None
+    texts_store = Store(store) if store else None
     metric = PoSh(judge=judge)
-    metric.reader = Reader(capacity=len(texts), store=kept)
+    metric.reader = Reader(capacity=len(texts), store=texts_store)
     for start in tqdm(range(0, len(texts), AT_ONCE), unit_scale=AT_ONCE, unit="text"):
         metric.reader.read(texts[start : start + AT_ONCE], keep=True)
     return metric

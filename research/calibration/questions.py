@@ -86,7 +86,7 @@ class Questions:
     """Per kind the names of its facts, ``bias`` first."""
 
 
-def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
+def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
     """All questions about the pairs. ``metric`` is a ``PoSh`` whose judge is a ``Recorder``."""
     side: list[int] = []
     ends, spans, scores = [], [], []
@@ -95,23 +95,23 @@ def asked(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
     fact_names = {kind: list(metric.judge.weights[kind]) for kind in KINDS}
     for number, (generation, reference) in enumerate(pairs):
         metric.judge.facts.clear()
-        (found,) = metric.score([generation], [reference])
-        scores.append(found)
+        (pair_scores,) = metric.score([generation], [reference])
+        scores.append(pair_scores)
         entities = {
             (element.direction, element.identifier): len(side) + i
-            for i, element in enumerate(found.elements)
+            for i, element in enumerate(pair_scores.elements)
             if element.kind == "entity"
         }
-        for element in found.elements:
+        for element in pair_scores.elements:
             here = len(side)
             side.append(2 * number + (element.direction == "recall"))
             names = (element.identifier, element.other)
             ends.append([entities.get((element.direction, name), here) for name in names])
             spans.append(element.spans)
             rows[element.kind].append(here)
-            known = metric.judge.facts.get(key_of(element), {})
+            values = metric.judge.facts.get(key_of(element), {})
             others = fact_names[element.kind][1:]
-            facts[element.kind].append([1.0, *(known.get(name, 0.0) for name in others)])
+            facts[element.kind].append([1.0, *(values.get(name, 0.0) for name in others)])
     return Questions(
         np.array(side),
         {kind: np.array(rows[kind]) for kind in KINDS},

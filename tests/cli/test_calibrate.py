@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE
 from posh_reward.metrics.load_metric import load_metric
 from posh_reward.reward.instance import make_reward
 from posh_reward.settings import read_settings
@@ -86,7 +86,7 @@ def test_a_gain_that_is_not_settled_saves_nothing_unless_asked_to(
     ratings, scored = written(tmp_path, *simulated(20, EQUAL, noise=0.2))
     out = tmp_path / "fitted.yaml"
     call = ("calibrate", "ratings", ratings, "--scores", scored, *AXES, *QUICK, "-o", out)
-    assert run(*call) == UNSCORED
+    assert run(*call) == INCOMPLETE
     said = capsys.readouterr()
     assert "is not written: the gain is not settled" in said.err
     assert "Gain in rho (mean of mistakes, omissions, overall), out of fold:" in said.out
@@ -103,7 +103,7 @@ def test_an_inverted_scale_saves_nothing_unless_asked_to(
     ratings, scored = written(tmp_path, inverted, scores)
     out = tmp_path / "fitted.yaml"
     call = ("calibrate", "ratings", ratings, "--scores", scored, *QUICK, "-o", out)
-    assert run(*call, "--rating", "overall=rating") == UNSCORED
+    assert run(*call, "--rating", "overall=rating") == INCOMPLETE
     assert "the metric runs against these judgments" in capsys.readouterr().err
     assert not out.exists()
     assert run(*call, "--rating", "overall=rating", "--anyway") == OK
@@ -203,6 +203,6 @@ def test_scored_rows_need_their_elements_and_one_signature(
     assert run(*call) == UNUSABLE
     assert "row 2: it was scored as posh|judge:other, earlier rows as" in capsys.readouterr().err
     table = tmp_path / "scored.csv"
-    assert run("score", scored, "-o", table, "--elements", "-q", "--overwrite") in (OK, UNSCORED)
+    assert run("score", scored, "-o", table, "--elements", "-q", "--overwrite") in (OK, INCOMPLETE)
     assert run(*call, "--scores", table) == UNUSABLE
     assert "rows are added to .jsonl only" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNSCORED, UNUSABLE
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
@@ -59,7 +59,7 @@ def test_colours_on_request_and_nothing_steers_the_terminal(
 
 
 def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("explain", "--generation", "A dog.", "--reference", "") == UNSCORED
+    assert run("explain", "--generation", "A dog.", "--reference", "") == INCOMPLETE
     assert capsys.readouterr().out == "No score: the reference is empty\n"
     assert run("explain", "--generation", "@nowhere.txt", "--reference", "A dog.") == UNUSABLE
     assert "a text that begins with @ is written @@" in capsys.readouterr().err

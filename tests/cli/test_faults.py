@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pytest
 
-from posh_reward.cli import JUDGE, OK, UNREAD, UNSCORED, UNUSABLE, UNWRITABLE, main
+from posh_reward.cli import INCOMPLETE, JUDGE, OK, UNREAD, UNUSABLE, UNWRITABLE, main
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges import load_judge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
@@ -129,8 +129,8 @@ def test_a_judge_that_dies_by_values_keeps_what_was_scored(
     assert "(the server does not answer)" in said
     assert [row["failure"] is None for row in rows_in(out)] == [True] * 5 + [False]
     monkeypatch.setattr(Failing, "at", [5])
-    assert run(*flags, "-o", out) == UNSCORED
-    assert run(*flags, "-o", whole) == UNSCORED
+    assert run(*flags, "-o", out) == INCOMPLETE
+    assert run(*flags, "-o", whole) == INCOMPLETE
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -147,7 +147,7 @@ def test_a_judge_that_comes_back_is_waited_for(
     assert run(*flags, "--batch", 1) == JUDGE
     assert [row["id"] for row in rows_in(out)] == ["p0", "p1"]
     monkeypatch.setattr(Failing, "at", [2, 7, 10, 11])
-    assert run(*flags, "--batch", 1) == UNSCORED
+    assert run(*flags, "--batch", 1) == INCOMPLETE
     assert [row["id"] for row in rows_in(out)] == [row["id"] for row in rows]
     unscored = [number for number, row in enumerate(rows_in(out)) if row["failure"]]
     assert unscored == [1, 2, 3, 4, 5, 6, 7, 10, 11]

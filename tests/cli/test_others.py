@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
-from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNSCORED, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
@@ -97,7 +97,7 @@ def test_images_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "red.png").rename(tmp_path / "images" / "red.png")
     write_rows(source, [{**row, "image": "red"} for row in rows_in(source)])
-    assert harmonic(source, "-o", tmp_path / "lost.jsonl") == UNSCORED
+    assert harmonic(source, "-o", tmp_path / "lost.jsonl") == INCOMPLETE
     out = tmp_path / "out.jsonl"
     assert harmonic(source, "-o", out, "--images", tmp_path / "images") == OK
     assert [row["image"] for row in rows_in(out)] == ["red", "red"]
@@ -153,7 +153,7 @@ def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
         {"id": "dark", "image": None, "generation": "Red."},
     ]
     write_rows(source, [*rows_in(source), *bad])
-    assert harmonic(source, "-o", tmp_path / "out.jsonl") == UNSCORED
+    assert harmonic(source, "-o", tmp_path / "out.jsonl") == INCOMPLETE
     good, none, gone, dark = rows_in(tmp_path / "out.jsonl")
     assert good["failure"] is None
     assert (none["overall"], none["failure"]) == (None, "the text is missing")
@@ -260,7 +260,7 @@ def test_points_come_with_reasons_and_ranges(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    assert rubric(answers(tmp_path, "A crane.", None, "mumble"), "-o", out) == UNSCORED
+    assert rubric(answers(tmp_path, "A crane.", None, "mumble"), "-o", out) == INCOMPLETE
     judged, missing, unread = rows_in(out)
     assert judged["total"] == sum(judged[f"M{n}"] for n in range(1, 6))
     assert judged["share"] == pytest.approx(judged["total"] / 15)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import UNSCORED, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
@@ -269,6 +269,6 @@ def test_a_study_grows_by_a_packet_and_is_read_as_one(
     later = read_key(tmp_path / "two.key.json")
     for name in later.raters:
         (folder / f"two-{name}.json").write_bytes(answer_file(later, name, crowd))
-    assert packets("read", key, folder) == UNSCORED
+    assert packets("read", key, folder) == INCOMPLETE
     assert packets("read", key, folder, "--join", tmp_path / "two.key.json") == 0
     assert "6 items, 2 raters" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNSCORED, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from tests.cli.running import rows_in, write_rows
 
 ROW = {
@@ -57,7 +57,7 @@ def test_a_row_without_a_score_is_told_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [ROW, {**ROW, "answer": None}])
-    assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl")]) == UNSCORED
+    assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl")]) == INCOMPLETE
     said = capsys.readouterr().err
     assert "helpfulness 1.000 (of 1)" in said
     assert "no score for 1 (id 2): the answer is missing" in said
@@ -68,7 +68,9 @@ def test_a_caption_without_pairs_is_told_with_its_reason(
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"caption": ROW["caption"]}, {"caption": None}])
     output = str(tmp_path / "pairs.jsonl")
-    assert main(["prove", "make", str(source), "-o", output, "--writer", "fake-model"]) == UNSCORED
+    assert (
+        main(["prove", "make", str(source), "-o", output, "--writer", "fake-model"]) == INCOMPLETE
+    )
     assert "no pairs for 1 (id 2): the caption is missing" in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.cli import OK, UNSCORED, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
@@ -87,7 +87,7 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
         {"generation": "\ud83d half", "reference": REFERENCE},
     ]
     out = tmp_path / "out.jsonl"
-    assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == UNSCORED
+    assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == INCOMPLETE
     assert [row["failure"] for row in rows_in(out)] == [
         None,
         "the generation is missing",
@@ -100,7 +100,7 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
     assert (empty["mistakes"], empty["generation_elements"]) == (1.0, 0)
     assert empty["overall"] == PoSh("fake").score([""], [REFERENCE])[0].f1
     assert {row["failure_kind"] for row in rows_in(out)} == {None, "text"}
-    assert run("score", tmp_path / "in.jsonl", "-o", out) == UNSCORED  # nothing left to do
+    assert run("score", tmp_path / "in.jsonl", "-o", out) == INCOMPLETE  # nothing left to do
 
 
 def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_the_summary_names_the_rows_without_a_score(
         for i in range(6)
     ]
     rows[5]["reference"] = None
-    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == UNSCORED
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == INCOMPLETE
     said = " ".join(capsys.readouterr().err.split())
     assert "no score for 4 (ids 'p1', 'p2', 'p3', ...): the reference is empty" in said
     assert "no score for 1 (id 'p5'): the reference is missing" in said
@@ -265,7 +265,7 @@ def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -
     table = write_rows(tmp_path / "in.jsonl", [{**texts, "image": "drawn.png"}, texts])
     out = tmp_path / f"out.{ending}"
     flags = ("--witness", "scenes:train=0:heldout=20:seed=7", "--elements", "--image", "image")
-    assert run("score", table, "-o", out, *flags) == UNSCORED
+    assert run("score", table, "-o", out, *flags) == INCOMPLETE
     with out.open("rb") as file:
         first, second = read_table(file, "out", format_of(out.name))
     assert float(first["mistakes"]) > 0.7
@@ -293,9 +293,9 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     assert "--dataset is for a witness" in capsys.readouterr().err
     assert run(*flags, *witness, "--dataset", f"{name}0") == UNUSABLE
     assert f"a text is not about image 0 of '{name}0'" in capsys.readouterr().err
-    assert run(*flags, *witness) == UNSCORED
+    assert run(*flags, *witness) == INCOMPLETE
     assert "the image 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]
-    assert run(*flags, *witness, "--dataset", name) == UNSCORED
+    assert run(*flags, *witness, "--dataset", name) == INCOMPLETE
     *seen, beyond = rows_in(out)
     assert all(row["mistakes"] is not None for row in seen)
     assert any(each.image_grade for row in seen for each in scores_of(row).elements)
@@ -327,7 +327,7 @@ def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
     ]
     table, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
     for _ in range(2):  # the second time all of it was scored before
-        assert main(["score", str(table), "-o", str(out), "-q"]) == UNSCORED
+        assert main(["score", str(table), "-o", str(out), "-q"]) == INCOMPLETE
     several, one, none = rows_in(out)
     assert several["reference"] == "A dog sleeps. It is brown."
     assert "|references:joined" in several["signature"]

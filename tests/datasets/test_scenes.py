@@ -46,7 +46,7 @@ def test_a_reference_mentions_all_that_is_drawn(scene: subjects.Scene) -> None:
     for subject in filter(None, scene.slots):
         noun = f"{subject.noun}s" if subject.count > 1 else subject.noun
         details = (
-            subject.color, subject.hat, subject.held, subject.held_color, subject.size,
+            subject.color, subject.hat, subject.item, subject.item_color, subject.size,
             subject.behind, subject.behind_color,
         )  # fmt: skip
         assert {noun, *filter(None, details)} <= set(words)

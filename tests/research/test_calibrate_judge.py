@@ -14,8 +14,8 @@ from posh_reward.study.agreement.correlation import pearson
 from research.calibrate_judge import shipped
 from research.calibration.examples import Examples, add_artwork, changed, fold_of
 from research.calibration.objective import AGAINST, CONTRADICTIONS, FREE, Objective
-from research.calibration.people import Judged, share_above, tau_c
-from research.calibration.questions import Questions, Recorder, answers, asked
+from research.calibration.people import Ratings, share_above, tau_c
+from research.calibration.questions import Questions, Recorder, answers, ask_about
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +34,12 @@ def found() -> Examples:
     people = {side: np.array([3.0, 1.0, 2.0, 4.0]) for side in ("precision", "recall", "f1")}
     images = ["a", "b", "c", "d"]
     for name, measure in (("Flickr8k-Expert", tau_c), ("THumB", pearson)):
-        judged = Judged(name, captions, np.arange(4), images, people, measure)
-        examples.judged[name] = judged, numbers
+        ratings = Ratings(name, captions, np.arange(4), images, people, measure)
+        examples.ratings[name] = ratings, numbers
     corrected = {"precision": np.array([0.0, 1.0])}
-    foil = Judged("DiscourseFOIL", captions[2:], np.arange(2), images[2:], corrected, share_above)
-    examples.judged["DiscourseFOIL"] = foil, numbers[2:]
-    examples.marked.append((2, "foil", changed(captions[2][0], "A dog runs.")))
+    foil = Ratings("DiscourseFOIL", captions[2:], np.arange(2), images[2:], corrected, share_above)
+    examples.ratings["DiscourseFOIL"] = foil, numbers[2:]
+    examples.marks.append((2, "foil", changed(captions[2][0], "A dog runs.")))
     for item in json.loads(ARTWORKS.read_text(encoding="utf-8"))[:2]:
         add_artwork(examples, item)
     return examples
@@ -48,7 +48,7 @@ def found() -> Examples:
 @pytest.fixture(scope="module")
 def questions(found: Examples) -> Questions:
     """What is asked about them."""
-    return asked(PoSh(judge=Recorder()), found.pairs)
+    return ask_about(PoSh(judge=Recorder()), found.pairs)
 
 
 def test_the_fit_sees_the_scores_that_the_metric_gives(

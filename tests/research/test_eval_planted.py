@@ -6,12 +6,12 @@ from math import inf
 
 import pytest
 
-from research.eval_planted import Marked, best_threshold, macro_f1
+from research.eval_planted import TextMarks, best_threshold, macro_f1
 
 
 def test_no_threshold_is_passed_over() -> None:
     """Grades that differ by less than a step of 0.05 are told apart."""
-    texts = [Marked((2.01, 2.04, 3.0, inf), (True, False, False, False))]
+    texts = [TextMarks((2.01, 2.04, 3.0, inf), (True, False, False, False))]
     threshold = best_threshold(texts)
     assert threshold == pytest.approx(2.04)
     assert macro_f1(texts, threshold) == 1

@@ -80,9 +80,9 @@ def pairs_of(path: Path, seed: int) -> Iterator[Pair]:
     while True:
         item = draw.choice(items)
         sentences = re.split(r"(?<=[.!?])\s+", item["faithful"])
-        chosen = sorted(draw.sample(range(len(sentences)), max(1, len(sentences) // 2)))
+        sample = sorted(draw.sample(range(len(sentences)), max(1, len(sentences) // 2)))
         name = f"There is a sign with the number {draw.randrange(10**6)}."
-        yield " ".join([*(sentences[at] for at in chosen), name]), item["reference"]
+        yield " ".join([*(sentences[at] for at in sample), name]), item["reference"]
 
 
 def direct(judge: str, path: Path) -> None:
@@ -91,12 +91,12 @@ def direct(judge: str, path: Path) -> None:
     posh.score(*map(list, zip(*islice(pairs, 64), strict=True)))
     print("ready", flush=True)
     for line in sys.stdin:
-        done, begun, busy = 0, time.perf_counter(), time.process_time()
+        total, begun, busy = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - begun < float(line):
             posh.score(*map(list, zip(*islice(pairs, 64), strict=True)))
-            done += 64
+            total += 64
         spent = time.process_time() - busy
-        print(done / (time.perf_counter() - begun), 1e3 * spent / done, flush=True)
+        print(total / (time.perf_counter() - begun), 1e3 * spent / total, flush=True)
 
 
 async def ask(url: str, pairs: Iterator[Pair], clients: int, seconds: float) -> list[float]:
@@ -191,7 +191,7 @@ def kills(
     command = [*CLI, "--port", str(port), "--judge", "fake-model"]
     command += ["--store", str(folder / "answers.sqlite")]
     remote = RemotePosh(f"http://127.0.0.1:{port}", batch=4, connections=1)
-    over, lock, found = threading.Event(), threading.Lock(), Counter[str]()
+    over, lock, counts = threading.Event(), threading.Lock(), Counter[str]()
 
     def run_servers() -> None:
         while not over.is_set():
@@ -199,25 +199,25 @@ def kills(
                 assert server.stderr is not None
                 while "served at" not in server.stderr.readline():
                     assert server.poll() is None
-                over.wait(seconds if found["kills"] < count else None)
+                over.wait(seconds if counts["kills"] < count else None)
                 server.kill()
                 with lock:
-                    found["kills"] += not over.is_set()
+                    counts["kills"] += not over.is_set()
 
     def client(number: int) -> None:
         mine = range(number, texts, clients)
-        while found["kills"] < count or not found[f"passes of {number}"]:
+        while counts["kills"] < count or not counts[f"passes of {number}"]:
             for start in range(0, len(mine), 16):
                 places = mine[start : start + 16]
                 scores = remote.score([distinct[at] for at in places], [reference] * len(places))
                 lost = sum(score.f1 is None for score in scores)
                 right = [score == expected[at] for at, score in zip(places, scores, strict=True)]
                 with lock:
-                    found["answered"] += len(scores) - lost
-                    found["lost"] += lost
-                    found["wrong"] += right.count(False)
+                    counts["answered"] += len(scores) - lost
+                    counts["lost"] += lost
+                    counts["wrong"] += right.count(False)
             with lock:
-                found[f"passes of {number}"] += 1
+                counts[f"passes of {number}"] += 1
 
     servers = threading.Thread(target=run_servers)
     servers.start()
@@ -225,7 +225,7 @@ def kills(
         list(pool.map(client, range(clients)))
     over.set()
     servers.join()
-    return {name: found[name] for name in ("kills", "answered", "lost", "wrong")}
+    return {name: counts[name] for name in ("kills", "answered", "lost", "wrong")}
 
 
 def _free_port() -> int:

@@ -41,8 +41,8 @@ class Subject:
     """People only; None in plain scenes."""
     hat: str | None = None
     """Colour of the hat; people only."""
-    held: str | None = None
-    held_color: str | None = None
+    item: str | None = None
+    item_color: str | None = None
     size: str | None = None
     """Things other than birds."""
     count: int = 1
@@ -120,8 +120,8 @@ def _with_belongings(person: Subject, slot: int, owner: int) -> Iterator[Thing]:
     yield Thing(GARMENTS[person.noun], "worn", slot, person.color, owner=owner)
     if person.hat:
         yield Thing("hat", "worn", slot, person.hat, owner=owner)
-    if person.held:
-        yield Thing(person.held, "held", slot, person.held_color, owner=owner)
+    if person.item:
+        yield Thing(person.item, "held", slot, person.item_color, owner=owner)
     if person.behind:
         yield Thing(person.behind, "backdrop", slot, person.behind_color,
                     posture=POSTURES[person.behind], owner=owner)  # fmt: skip

@@ -99,11 +99,11 @@ def examine(
     inquiry.findings.update(viewer)
     yield from look_for(inquiry, parts(roster), 2, pace)
     elements = list(_open_elements(inquiry))
-    asked = [element for element in elements if element.question is not None]
+    pending = [element for element in elements if element.question is not None]
     idle = _uncounted(inquiry) if pace == "eager" else []
-    questions = [e.question for e in asked + idle if e.question is not None]
+    questions = [e.question for e in pending + idle if e.question is not None]
     verdicts = yield from grade((3, 0), questions)
-    for element, verdict in zip(asked, verdicts, strict=not idle):  # those of idle ones come last
+    for element, verdict in zip(pending, verdicts, strict=not idle):  # those of idle ones come last
         element.take(verdict)
         inquiry.unparsed += verdict.unparsed
     if image is not None:

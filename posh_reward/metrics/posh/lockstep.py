@@ -167,7 +167,7 @@ def _in_one_call(
     except Exception as error:
         if len(asks) > 1:
             alone = (_in_one_call({i: ask}, answer, failed) for i, ask in asks.items())
-            return {i: each for answered in alone for i, each in answered.items()}
+            return {i: each for batch in alone for i, each in batch.items()}
         why = Failure("error", f"the judge raised {type(error).__name__}: {error}")
         return {i: [failed(why) for _ in ask] for i, ask in asks.items()}
     expected = sum(map(len, asks.values()))

@@ -118,9 +118,9 @@ def _attributes(entity: Entity, mended: bool) -> dict[str, int]:
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
         text = normal_form(attribute.text)
         sentence = min(attribute.sentences, default=0)
-        known = first.setdefault(text, sentence)
+        earliest = first.setdefault(text, sentence)
         if mended:
-            first[text] = min(sentence, known)
+            first[text] = min(sentence, earliest)
     return dict(sorted(first.items(), key=lambda item: item[1]))
 
 

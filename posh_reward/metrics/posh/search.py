@@ -117,7 +117,7 @@ class _EntitySearch:
     failure: Failure | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """True where no candidate in the queue could change the finding.
 
         Only a higher *rounded* grade replaces the best (the release's rule), so nothing beats a
@@ -152,7 +152,7 @@ def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace)
     ]
     fluent: dict[Phrase, Reply] = {}
     for wave in count():
-        asking = [search for search in searches if search.queue and not search.settled]
+        asking = [search for search in searches if search.queue and not search.is_settled]
         if not asking:
             break
         pending = [(search, name) for search in asking for name in search.queue]
@@ -202,6 +202,6 @@ def _ask_wave(
     verdicts = iter((yield from grade(turn, questions)))
     for (search, _), reply in zip(wave, replies, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
-        if not search.settled:
+        if not search.is_settled:
             search.take(reply.text or "", verdict)
             inquiry.unparsed += verdict.unparsed

@@ -120,18 +120,18 @@ def token_spans(ids: Sequence[int], decode: Decode) -> list[Span]:
 
 
 def _growing(ids: Sequence[int], decode: Decode, text: str, *, settles: bool) -> Iterator[Span]:
-    anchor = settled = 0  # the tokens before ``anchor`` are the first ``settled`` characters
+    anchor = offset = 0  # the tokens before ``anchor`` are the first ``offset`` characters
     start = 0
     for index in range(len(ids)):
         piece = decode(ids[anchor : index + 1])
-        end = min(settled + len(piece), len(text))
+        end = min(offset + len(piece), len(text))
         yield min(start, end), end
-        final = text[settled:end]
+        final = text[offset:end]
         # The next token starts where this piece stops agreeing with the final text: before a
         # character whose bytes are not complete yet.
-        start = settled + sum(takewhile(bool, map(eq, piece, final)))
+        start = offset + sum(takewhile(bool, map(eq, piece, final)))
         if settles and piece == final and not piece.endswith(UNFINISHED):
-            anchor, settled = index + 1, end
+            anchor, offset = index + 1, end
 
 
 def check_settings(span_credit: float, args: Any) -> None:

@@ -79,12 +79,12 @@ def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) 
     return torch.nan_to_num(nanstd(sums, dim=1))
 
 
-def kept_groups(spread: Tensor, wanted: int, min_spread: float) -> Tensor:
+def choose_groups(spread: Tensor, count: int, min_spread: float) -> Tensor:
     """Choose the groups of each rank that are trained on.
 
     Args:
         spread: shape (ranks, groups).
-        wanted: how many groups each rank keeps.
+        count: how many groups each rank keeps.
         min_spread: groups that reach it are as good as each other.
 
     Returns:
@@ -93,26 +93,26 @@ def kept_groups(spread: Tensor, wanted: int, min_spread: float) -> Tensor:
     # Clamped, all groups that are wide enough tie, and a stable sort leaves ties in the order of
     # the data: choosing the widest would train on other images than the epoch's.
     ranked = spread.clamp(max=min_spread).argsort(dim=1, descending=True, stable=True)
-    return ranked[:, :wanted].sort(dim=1).values
+    return ranked[:, :count].sort(dim=1).values
 
 
-def figures(spread: Tensor, kept: Tensor, min_spread: float) -> dict[str, float]:
+def figures(spread: Tensor, groups: Tensor, min_spread: float) -> dict[str, float]:
     """Return the figures of one choice, over all ranks.
 
     Args:
         spread: shape (ranks, groups).
-        kept: indices of the groups that are kept, shape (ranks, kept groups).
+        groups: indices of the groups that are kept, shape (ranks, kept groups).
         min_spread: below it a group is narrow.
     """
-    chosen = spread.gather(1, kept)
-    dropped = spread.numel() - chosen.numel()
+    selection = spread.gather(1, groups)
+    dropped = spread.numel() - selection.numel()
     return {
         "dynamic_sampling/groups_dropped": float(dropped),
         "dynamic_sampling/narrow_generated": float((spread < min_spread).sum()),
-        "dynamic_sampling/narrow_kept": float((chosen < min_spread).sum()),
-        "dynamic_sampling/spread_kept": chosen.mean().item(),
+        "dynamic_sampling/narrow_kept": float((selection < min_spread).sum()),
+        "dynamic_sampling/spread_kept": selection.mean().item(),
         "dynamic_sampling/spread_dropped": (
-            (spread.sum() - chosen.sum()).item() / dropped if dropped else math.nan
+            (spread.sum() - selection.sum()).item() / dropped if dropped else math.nan
         ),
         "dynamic_sampling/groups_generated": float(spread.numel()),
     }

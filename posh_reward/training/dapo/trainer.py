@@ -191,11 +191,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         """Generate and judge rows, all or as many as needed; return those that are trained on."""
         ranks, group = self.accelerator.num_processes, self.num_generations
         prompts = conversations(inputs)
-        wanted = len(inputs) // group // how.oversample  # groups of each rank
+        need = len(inputs) // group // how.oversample  # groups of each rank
         rounds: list[tuple[Any, ...]] = []
-        judged: list[Tensor] = []  # of each round, (ranks, rows, reward functions)
+        by_round: list[Tensor] = []  # of each round, (ranks, rows, reward functions)
         scores: list[Scores] = []
-        last, count = 0, (wanted if how.refill else wanted * how.oversample) * group
+        last, count = 0, (need if how.refill else need * how.oversample) * group
         while count:
             first, last = last, last + count
             if first and self.use_vllm and self.args.vllm_enable_sleep_mode:
@@ -205,17 +205,17 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                 inputs[first:last], prompts[first:last], rollouts[3], rollouts[1]
             )
             rounds.append(rollouts)
-            judged.append(rewards.view(ranks, count, -1))
+            by_round.append(rewards.view(ranks, count, -1))
             scores += self._making.scores
-            all_rewards = torch.cat(judged, dim=1)
+            all_rewards = torch.cat(by_round, dim=1)
             spread = self._spreads(all_rewards)  # (ranks, groups)
             # All ranks see all rewards, so they agree: as many more as the poorest of them lacks.
-            lack = wanted - int((spread >= how.min_spread).sum(1).min())
+            lack = need - int((spread >= how.min_spread).sum(1).min())
             count = min(max(lack, 0) * group, len(inputs) - last)
-        kept = sampling.kept_groups(spread, wanted, how.min_spread)
-        for name, value in sampling.figures(spread, kept, how.min_spread).items():
+        groups = sampling.choose_groups(spread, need, how.min_spread)
+        for name, value in sampling.figures(spread, groups, how.min_spread).items():
             self._metrics["train"][name].append(value)
-        rows = rows_of(kept, group)
+        rows = rows_of(groups, group)
         own = rows[self.accelerator.process_index].tolist()
         self._keep_extras(own, last)
         self._making.scores = select(scores, own)
@@ -248,9 +248,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         mask = output["completion_mask"]
         credit_by_token = torch.zeros(mask.shape, dtype=torch.float32)  # (B, T)
         without = 0
-        scored: Sequence[Scores | None] = self._making.scores or [None] * len(mask)
+        all_scores: Sequence[Scores | None] = self._making.scores or [None] * len(mask)
         for row, (ids, length, scores) in enumerate(
-            zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), scored, strict=True)
+            zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), all_scores, strict=True)
         ):
             values = scores and credit.credits(ids[:length], scores, self._decode)
             without += values is None
@@ -268,11 +268,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     def _log_credit(self, credit_by_token: Tensor, mask: Tensor, without: int) -> None:
         """Log how much credit was given, over all ranks."""
-        said = torch.stack([(credit_by_token != 0).sum(), credit_by_token.abs().sum()]).to(
+        sums = torch.stack([(credit_by_token != 0).sum(), credit_by_token.abs().sum()]).to(
             mask.device
         )
-        counted = torch.tensor([without, len(mask)], device=mask.device)
-        here = torch.cat([said.to(mask.device), mask.sum().unsqueeze(0), counted]).float()
+        counts = torch.tensor([without, len(mask)], device=mask.device)
+        here = torch.cat([sums.to(mask.device), mask.sum().unsqueeze(0), counts]).float()
         totals = self.accelerator.gather(here).view(-1, 5).sum(0)
         tokens, size, length, bare, rows = totals.tolist()
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))

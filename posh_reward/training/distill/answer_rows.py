@@ -188,7 +188,7 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     positions = np.zeros((len(batch), length), np.int64)
     part = np.full((len(batch), length), -1, np.int64)  # 0 what is shared, then by slot; -1 padding
     labels = np.full((len(batch), slots, room), IGNORED, np.int64)
-    wanted = np.full((len(batch), slots, len(LABELS)), np.nan, np.float32)
+    targets = np.full((len(batch), slots, len(LABELS)), np.nan, np.float32)
     weights = np.zeros((len(batch), slots), np.float32)
     for row, tree in enumerate(batch):
         if tree.shared:
@@ -203,7 +203,7 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
             part[row, start:end] = slot + 1
             if answer.reply:
                 labels[row, slot, room - len(answer.reply) :] = answer.reply
-            wanted[row, slot], weights[row, slot] = answer.probabilities, 1.0
+            targets[row, slot], weights[row, slot] = answer.probabilities, 1.0
     alike = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
     sees = alike & (part[:, None, :] >= 0) & np.tri(length, dtype=bool)
     sees |= np.eye(length, dtype=bool)  # padding sees itself: a softmax over nothing is NaN
@@ -211,6 +211,6 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     places = (ends[:, None] - np.arange(room, 0, -1)).ravel()
     arrays = {
         "input_ids": ids, "position_ids": positions, "attention_mask": sees[:, None],
-        "logits_to_keep": places, "labels": labels, "probabilities": wanted, "weights": weights,
+        "logits_to_keep": places, "labels": labels, "probabilities": targets, "weights": weights,
     }  # fmt: skip
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -75,16 +75,16 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
     ) -> Any:
         """Mean loss of the rows; with it, on request, each row's answer."""
         inputs = dict(inputs)
-        wanted, labels, weights = (
+        targets, labels, weights = (
             inputs.pop(name) for name in ("probabilities", "labels", "weights")
         )
         logits = model(**inputs, use_cache=False).logits  # (rows, slots x room, vocabulary)
         rows, slots, room = labels.shape
         log_probabilities = logits.float().log_softmax(-1).view(rows, slots, room, -1)
         answers = log_answers(log_probabilities, labels, self._label_ids)
-        divergence = kl(wanted.nan_to_num(1 / len(LABELS)), answers[..., :-1])
+        divergence = kl(targets.nan_to_num(1 / len(LABELS)), answers[..., :-1])
         rewrite = self._rewrite_weight * answers[..., -1]
-        losses = torch.where(wanted[..., 0].isnan(), rewrite, divergence)
+        losses = torch.where(targets[..., 0].isnan(), rewrite, divergence)
         loss = (losses * weights).sum() / weights.sum()
         return (loss, answers) if return_outputs else loss
 
@@ -121,37 +121,37 @@ def log_answers(
     return torch.stack([*by_label, rewrite], dim=-1)
 
 
-def kl(wanted: torch.Tensor, log_given: torch.Tensor) -> torch.Tensor:
+def kl(targets: torch.Tensor, log_outputs: torch.Tensor) -> torch.Tensor:
     """(...) divergence from the teacher's distributions, in nats.
 
     Args:
-        wanted: (..., labels) the teacher's probabilities.
-        log_given: (..., labels) the student's, among all tokens or renormalised.
+        targets: (..., labels) the teacher's probabilities.
+        log_outputs: (..., labels) the student's, among all tokens or renormalised.
     """
-    log_wanted = wanted.clamp(min=LEAST).log()
-    return (wanted * (log_wanted - log_given)).sum(-1)
+    log_targets = targets.clamp(min=LEAST).log()
+    return (targets * (log_targets - log_outputs)).sum(-1)
 
 
-def fidelity(answers: Floats, wanted: Floats) -> dict[str, float]:
+def fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
     """Agreement of a student with its teacher, under the names in the log.
 
     Args:
         answers: (rows, labels + 1) as of ``log_answers``.
-        wanted: (rows, labels) the teacher's probabilities; NaN for rewrites.
+        targets: (rows, labels) the teacher's probabilities; NaN for rewrites.
     """
-    is_question = ~np.isnan(wanted[:, 0])
+    is_question = ~np.isnan(targets[:, 0])
     figures: dict[str, float] = {}
     if not is_question.all():
         figures["rewrite_loss"] = float(answers[~is_question, -1].mean())
     if not is_question.any():
         return figures
-    wanted, log_given = wanted[is_question], answers[is_question, :-1].astype(np.float64)
-    mass = np.exp(log_given).sum(axis=1, keepdims=True)
-    given = np.exp(log_given) / mass
+    targets, log_outputs = targets[is_question], answers[is_question, :-1].astype(np.float64)
+    mass = np.exp(log_outputs).sum(axis=1, keepdims=True)
+    outputs = np.exp(log_outputs) / mass
     scale = np.arange(1, len(LABELS) + 1)
-    first, other = wanted @ scale, given @ scale
+    first, other = targets @ scale, outputs @ scale
     return figures | {
-        "kl": divergence(wanted, given),
+        "kl": divergence(targets, outputs),
         "label_mass": float(mass.mean()),
         "grades_apart": float(np.abs(first - other).mean()),
         "present_alike": float(((first >= PRESENT) == (other >= PRESENT)).mean()),
@@ -159,7 +159,7 @@ def fidelity(answers: Floats, wanted: Floats) -> dict[str, float]:
     }
 
 
-def divergence(wanted: Floats, given: Floats) -> float:
+def divergence(targets: Floats, outputs: Floats) -> float:
     """Mean Kullback-Leibler divergence, in nats, of (rows, labels) distributions."""
-    logs = np.log(np.maximum(wanted, LEAST)) - np.log(np.maximum(given, LEAST))
-    return float((wanted * logs).sum(axis=1).mean())
+    logs = np.log(np.maximum(targets, LEAST)) - np.log(np.maximum(outputs, LEAST))
+    return float((targets * logs).sum(axis=1).mean())

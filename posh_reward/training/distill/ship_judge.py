@@ -154,23 +154,23 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
     """
     model = load_model(str(settings))
     with awake(model):
-        verdicts, wanted, rows = answers(model, test)
-        held, held_wanted, _ = answers(model, validation)
+        verdicts, grades, rows = answers(model, test)
+        held_out, held_grades, _ = answers(model, validation)
         rewrites = same_rewrites(model, test)
     model.close()
-    grades = np.stack([wanted, [verdict.grade or 0.0 for verdict in verdicts]], axis=1)
-    curve = cascade_curve(held, held_wanted)
-    chosen = chosen_point(curve)
-    present = (wanted >= PRESENT).mean()
+    grade_pairs = np.stack([grades, [verdict.grade or 0.0 for verdict in verdicts]], axis=1)
+    curve = cascade_curve(held_out, held_grades)
+    point = cheapest_point(curve)
+    present = (grades >= PRESENT).mean()
     return JudgeFidelity(
-        by_part(grades, rows),
+        by_part(grade_pairs, rows),
         float(max(present, 1 - present)),
-        float(np.abs(wanted - np.median(wanted)).mean()),
+        float(np.abs(grades - np.median(grades)).mean()),
         sum(row["task"] == "grade" for row in test) - len(rows),
         rewrites,
-        cascade_curve(verdicts, wanted, [point.doubt for point in curve]),
-        chosen.doubt if chosen else 0.0,
-        chosen.handed_on if chosen else 1.0,
+        cascade_curve(verdicts, grades, [point.doubt for point in curve]),
+        point.doubt if point else 0.0,
+        point.handed_on if point else 1.0,
     )
 
 
@@ -184,24 +184,24 @@ def answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[dict[
     sound = [i for i, verdict in enumerate(verdicts) if verdict.probabilities is not None]
     scale = np.arange(1.0, len(LABELS) + 1)
     labels = np.array([graded[i]["probabilities"] for i in sound], dtype=np.float64)
-    wanted: Floats = labels @ scale
-    return [verdicts[i] for i in sound], wanted, [graded[i] for i in sound]
+    grades: Floats = labels @ scale
+    return [verdicts[i] for i in sound], grades, [graded[i] for i in sound]
 
 
 def same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
     """Share of the rewrites that are the teacher's to the letter; NaN without any."""
-    wanted = {
+    teacher = {
         Prompt(row["prefix"], row["suffix"]): row["reply"] for row in rows if row["task"] != "grade"
     }
-    prompts = sorted(wanted)
+    prompts = sorted(teacher)
     replies = model.write(prompts, max_tokens) if prompts else []
-    hits = [reply.text == wanted[asked] for asked, reply in zip(prompts, replies, strict=True)]
+    hits = [reply.text == teacher[prompt] for prompt, reply in zip(prompts, replies, strict=True)]
     return float(np.mean(hits)) if hits else float("nan")
 
 
-def by_part(grades: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
+def by_part(grade_pairs: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
     """Agreement by kind, direction and origin; parts without a question are left out."""
-    found = {}
+    agreement = {}
     for part in (*PARTS, *ORIGINS):
         some = [
             place
@@ -210,41 +210,41 @@ def by_part(grades: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
         ]
         if some:
             references = [rows[place]["reference"] for place in some]
-            found[part] = question_agreement(grades[some], references)
-    return found
+            agreement[part] = question_agreement(grade_pairs[some], references)
+    return agreement
 
 
 def cascade_curve(
-    verdicts: Sequence[Verdict], wanted: Floats, doubts: Sequence[float] | None = None
+    verdicts: Sequence[Verdict], grades: Floats, doubts: Sequence[float] | None = None
 ) -> list[CascadePoint]:
     """Agreement and cost of the cascade, from settling nothing to settling everything.
 
     Args:
         verdicts: the student's.
-        wanted: (questions,) the teacher's grades.
+        grades: (questions,) the teacher's grades.
         doubts: thresholds; by default quantiles of the student's doubts.
     """
     own = np.array([doubt_of(verdict) for verdict in verdicts])
-    given = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
+    student = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
     if doubts is None:
         doubts = np.unique(np.quantile(own, np.linspace(0, 1, STEPS + 1))).tolist()
-    alike = (given >= PRESENT) == (wanted >= PRESENT)
+    alike = (student >= PRESENT) == (grades >= PRESENT)
     points = []
     for doubt in doubts:
-        settled = own <= doubt
+        sure = own <= doubt
         points.append(
             CascadePoint(
                 float(doubt),
-                float(1 - settled.mean()),
-                float(alike[settled].mean()) if settled.any() else 1.0,
-                float((alike | ~settled).mean()),
-                float((np.abs(given - wanted) * settled).mean()),
+                float(1 - sure.mean()),
+                float(alike[sure].mean()) if sure.any() else 1.0,
+                float((alike | ~sure).mean()),
+                float((np.abs(student - grades) * sure).mean()),
             )
         )
     return points
 
 
-def chosen_point(curve: Sequence[CascadePoint]) -> CascadePoint | None:
+def cheapest_point(curve: Sequence[CascadePoint]) -> CascadePoint | None:
     """The point that hands on least while the settled questions agree; None if none does."""
     good = [point for point in curve if point.agreed >= AGREED]
     return min(good, key=lambda point: point.handed_on) if good else None
@@ -315,11 +315,16 @@ def card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: st
     return "\n\n".join(paragraphs) + "\n"
 
 
-def _part_row(part: str, found: QuestionAgreement) -> str:
-    return (
-        f"| {part} | {found.count:,} | {spread(found.difference)} | {spread(found.bias, sign='+')} "
-        f"| {percent(found.present)} | {spread(found.kappa)} |"
+def _part_row(part: str, figures: QuestionAgreement) -> str:
+    cells = (
+        part,
+        f"{figures.count:,}",
+        spread(figures.difference),
+        spread(figures.bias, sign="+"),
+        percent(figures.present),
+        spread(figures.kappa),
     )
+    return f"| {' | '.join(cells)} |"
 
 
 def _point_row(point: CascadePoint) -> str:

@@ -195,9 +195,9 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> 
     output = Path(result.args.output_dir).absolute()
     parent = next(each for each in (output, *output.parents) if each.exists())
     try:
-        with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as made:
+        with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as scratch:
             # All nodes save to one folder, as a run does: one that each of them can name.
-            folder = made if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
+            folder = scratch if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
             limit = min(75.0, deadline - time.monotonic())
             failure, _ = run_ranks(["zero3", folder], place, own, limit)
     except OSError as error:

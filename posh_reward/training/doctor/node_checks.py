@@ -57,10 +57,10 @@ def read_cards() -> list[Card] | None:
     """Ask nvidia-smi for this node's cards; None without a driver that answers."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
+        process = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return None
-    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
+    rows = [[cell.strip() for cell in line.split(",")] for line in process.stdout.splitlines()]
     return [
         Card(name, driver, float(total) / 1024, float(used) / 1024, mode)
         for name, driver, total, used, mode in (row for row in rows if len(row) == 5)
@@ -68,17 +68,17 @@ def read_cards() -> list[Card] | None:
 
 
 def check_cards(
-    cards: Sequence[Card] | None, wanted: int, gib: float, *, shared: bool
+    cards: Sequence[Card] | None, need: int, gib: float, *, shared: bool
 ) -> Iterator[NodeCheck]:
     """Check the driver, compute mode and memory of cards.
 
     Args:
         cards: of this node.
-        wanted: cards that the run uses here; 0 for a run on the CPU.
+        need: cards that the run uses here; 0 for a run on the CPU.
         gib: the most that it needs of each.
         shared: a second process, such as a judge's, runs next to the trainer on its card.
     """
-    if not wanted:
+    if not need:
         yield NodeCheck("driver", "skipped", "the run is on the CPU")
         return
     if cards is None:
@@ -88,9 +88,9 @@ def check_cards(
         )  # fmt: skip
         return
     names = f"{len(cards)} x {cards[0].name}, driver {cards[0].driver}" if cards else "no card"
-    if len(cards) < wanted:
-        remedy = f"ask for {wanted} (--gpus-per-node), or lower num_processes"
-        yield NodeCheck("driver", "FAILED", f"{names}, and the run wants {wanted}", remedy)
+    if len(cards) < need:
+        remedy = f"ask for {need} (--gpus-per-node), or lower num_processes"
+        yield NodeCheck("driver", "FAILED", f"{names}, and the run wants {need}", remedy)
         return
     yield NodeCheck("driver", "ok", names)
     exclusive = sum("exclusive" in card.mode.lower() for card in cards)

@@ -111,8 +111,8 @@ def at_work(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
 
 def readers(run: TrainingRun) -> list[MemoryPart]:
     """The published parser and coreference, which stay on the card."""
-    found = [MemoryPart(run.parser, PARSER)] if run.parser.endswith("_trf") else []
-    return [*found, MemoryPart("maverick", COREF)] if run.coref == "maverick" else found
+    parts = [MemoryPart(run.parser, PARSER)] if run.parser.endswith("_trf") else []
+    return [*parts, MemoryPart("maverick", COREF)] if run.coref == "maverick" else parts
 
 
 def training(run: TrainingRun) -> list[MemoryPart]:
@@ -135,8 +135,10 @@ def activations(run: TrainingRun) -> float:
     vision_layer = patches * 26 * shape.vision_width * size
     if not run.checkpointing:
         return shape.layers * text_layer + shape.vision_layers * vision_layer
-    kept = shape.layers * tokens * shape.width + shape.vision_layers * patches * shape.vision_width
-    return kept * size + max(text_layer, vision_layer)
+    states = (
+        shape.layers * tokens * shape.width + shape.vision_layers * patches * shape.vision_width
+    )
+    return states * size + max(text_layer, vision_layer)
 
 
 def buffers(run: TrainingRun) -> Iterator[MemoryPart]:

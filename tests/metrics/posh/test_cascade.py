@@ -51,7 +51,7 @@ def test_only_what_is_not_plain_reaches_the_full_judge(read: dict[str, Descripti
     assert grades[0] == grades[4] == VERBATIM.grade
     assert grades[3] == 3.0, "other words may say what an attribute says"
     assert ABSENT.grade in grades[1:3]
-    assert judge.settled == len(asked) - len(full.questions) > 0
+    assert judge.first_answers == len(asked) - len(full.questions) > 0
 
 
 def test_a_failure_of_the_full_judge_stays_one(read: dict[str, Description]) -> None:
@@ -135,7 +135,7 @@ def test_a_first_judge_settles_what_it_is_sure_of(read: dict[str, Description]) 
     assert [verdict.grade for verdict in judge.grade(asked)] == [4.0, 3.0, 3.0]
     assert [question.identifier for question in full.questions] == ["cup", "man"]
     assert judge.name == "cascade-1:doubt-0.5:small+fake-shared-words-1"
-    assert judge.settled == 1
+    assert judge.first_answers == 1
 
 
 def test_doubt_is_the_spread_of_the_label() -> None:

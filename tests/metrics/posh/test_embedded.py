@@ -11,7 +11,7 @@ from posh_reward import PoSh
 from posh_reward.graph.reader import describe
 from posh_reward.lexicon.likeness import TermIndex, likeness
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.embedded_judge import KEPT
+from posh_reward.metrics.posh.judges.embedded.embedded_judge import CAPACITY
 from posh_reward.types import Description, Kind, Phrase, Question
 from tests.parses import parse
 
@@ -214,7 +214,7 @@ def test_a_ladder_is_no_more_of_a_lad() -> None:
 
 
 def test_more_pairs_than_are_kept_are_judged_the_same() -> None:
-    texts = [read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(KEPT + 10)]
+    texts = [read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(CAPACITY + 10)]
     target = read(SHAWL.format(who="woman", what="w3"))
     questions = [Question("recall", "attribute", "shawl", t, target, 1, "red") for t in texts]
     judge = EmbeddedJudge()

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.embedded.evidence import SAID, facts_of, relation_facts
+from posh_reward.metrics.posh.judges.embedded.evidence import SUPPORT, facts_of, relation_facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.types import Description, Question
@@ -89,13 +89,13 @@ def test_a_count_of_one_and_the_colour_of_a_stuff_are_said(
     text: str, other: str, attribute: str
 ) -> None:
     facts = facts_about(text, other, attribute)
-    assert facts["said"] >= SAID
+    assert facts["said"] >= SUPPORT
     assert not facts["unsaid_settled"]
 
 
 def test_one_is_not_said_of_several() -> None:
     facts = facts_about("One boat lies there.", "Two boats lie there.", "one")
-    assert facts["said"] < SAID
+    assert facts["said"] < SUPPORT
     assert facts["denied"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from posh_reward.cli import OK, UNSCORED, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.errors import InputError
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
@@ -70,7 +70,10 @@ def table(folder: Path, *texts: str | None) -> Path:
 
 def scored(folder: Path, metric: str, source: Path, name: str = "scores.jsonl") -> Path:
     flags = ["--id", "id", "--judge", "fake-model", "--quiet"]
-    assert main([metric, "score", str(source), "-o", str(folder / name), *flags]) in (OK, UNSCORED)
+    assert main([metric, "score", str(source), "-o", str(folder / name), *flags]) in (
+        OK,
+        INCOMPLETE,
+    )
     return folder / name
 
 
@@ -137,7 +140,7 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
     out, csv = tmp_path / "scores.jsonl", tmp_path / "scores.csv"
     for name in (out, csv):
         command = ["prove", "score", str(source), "-o", str(name), "--quiet"]
-        assert main([*command, "--entailment", "fake-model"]) == UNSCORED
+        assert main([*command, "--entailment", "fake-model"]) == INCOMPLETE
     page = reported(out)
     assert page == reported(csv)
     check_safe(page)

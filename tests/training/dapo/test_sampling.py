@@ -15,8 +15,8 @@ from posh_reward.errors import ConfigError
 from posh_reward.training.dapo.sampling import (
     DynamicSampling,
     check_sampling,
+    choose_groups,
     figures,
-    kept_groups,
     spreads,
 )
 from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, images, make, rows
@@ -30,7 +30,7 @@ ONE = torch.ones(1)
 
 
 def kept(spread: list[float], wanted: int, min_spread: float) -> list[int]:
-    found: list[int] = kept_groups(torch.tensor([spread]), wanted, min_spread)[0].tolist()
+    found: list[int] = choose_groups(torch.tensor([spread]), wanted, min_spread)[0].tolist()
     return found
 
 
@@ -52,7 +52,7 @@ def test_without_a_bound_the_widest_are_kept() -> None:
 
 def test_each_rank_keeps_as_many() -> None:
     spread = torch.tensor([[0.5, 0.5, 0.5], [0.0, 0.0, 0.1]])
-    assert kept_groups(spread, 1, 0.3).tolist() == [[0], [2]]
+    assert choose_groups(spread, 1, 0.3).tolist() == [[0], [2]]
 
 
 def test_a_group_with_fewer_than_two_judged_completions_has_no_spread() -> None:

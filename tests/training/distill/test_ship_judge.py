@@ -19,7 +19,7 @@ from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.study.judges.question_set import QuestionSet
 from posh_reward.training.distill.ship_judge import (
     cascade_curve,
-    chosen_point,
+    cheapest_point,
     measure_judge,
     save_judge,
     write_card,
@@ -104,5 +104,5 @@ def test_the_curve_of_a_cascade_by_hand() -> None:
     )
     assert (high.handed_on, high.agreed, high.present_alike) == pytest.approx((0, 2 / 3, 2 / 3))
     assert high.grades_apart == pytest.approx(2.4 / 3)
-    assert chosen_point([low, high]) == low
-    assert chosen_point([high]) is None
+    assert cheapest_point([low, high]) == low
+    assert cheapest_point([high]) is None

@@ -71,7 +71,7 @@ class Cascade:
         self.judge = judge
         self.first = first
         self._doubt = doubt
-        self.settled = 0
+        self.first_answers = 0
         """Questions that ``judge`` was not asked."""
         self._embedded = EmbeddedJudge()
         self._low, self._high = low, high
@@ -101,7 +101,7 @@ class Cascade:
             else [self._sure(verdict) for verdict in self.first.grade(questions)]
         )
         hard = [r for r, verdict in zip(questions, plain, strict=True) if verdict is None]
-        self.settled += len(questions) - len(hard)
+        self.first_answers += len(questions) - len(hard)
         answers = iter(self.judge.grade(hard) if hard else ())
         return [verdict or next(answers) for verdict in plain]
 

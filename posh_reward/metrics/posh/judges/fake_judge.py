@@ -69,8 +69,8 @@ def quoted_words(prompt: Prompt) -> float:
 
 def raw_phrase(prompt: Prompt) -> str:
     """For a ``FakeModel``: "the", and the phrase that a prompt wants rewritten."""
-    found = re.search(r'Phrase: "(.*)"\Z|\ARewrite "(.*)" into a gram', prompt.text, re.DOTALL)
-    return f"the {(found[1] or found[2] or '') if found else ''}".replace('"', "")
+    match = re.search(r'Phrase: "(.*)"\Z|\ARewrite "(.*)" into a gram', prompt.text, re.DOTALL)
+    return f"the {(match[1] or match[2] or '') if match else ''}".replace('"', "")
 
 
 def fake_model(grader: PromptGrader = quoted_words, name: str = "fake-model-1") -> FakeModel:

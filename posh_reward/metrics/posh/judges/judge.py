@@ -64,11 +64,11 @@ def base_judge(judge: Judge) -> Judge:
 
 def stages(judge: Judge) -> list[Judge]:
     """All judges that answer: the base, and before it the first stages of cascades."""
-    found: list[Judge] = []
+    firsts: list[Judge] = []
     while hasattr(judge, "judge"):
-        found += [each for each in (getattr(judge, "first", None),) if each is not None]
+        firsts += [each for each in (getattr(judge, "first", None),) if each is not None]
         judge = judge.judge
-    return [*found, judge]
+    return [*firsts, judge]
 
 
 def sound_grade(verdict: object) -> Verdict:

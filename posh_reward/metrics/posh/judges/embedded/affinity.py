@@ -151,8 +151,8 @@ class Affinity:
         if "nameless" in facts or "place" in facts:
             return {}
         name = facts.get("name", 0.0)
-        found = {f"{fact}_found": name * value for fact, value in near.items()}
-        return found | {f"{fact}_unfound": (1 - name) * value for fact, value in near.items()}
+        by_name = {f"{fact}_found": name * value for fact, value in near.items()}
+        return by_name | {f"{fact}_unfound": (1 - name) * value for fact, value in near.items()}
 
     def _affinities(self, matching: Matching, question: Question) -> Facts:
         near = {"sentences_near": self._sentences}

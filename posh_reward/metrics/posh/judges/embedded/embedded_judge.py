@@ -34,7 +34,7 @@ from posh_reward.models.token_encoder import (
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
 VERSION = "embedded-7"
-KEPT = 1024
+CAPACITY = 1024
 """Readings and matchings that are kept while awake: enough for 256 pairs at once."""
 RESTING = 128
 """The same from one batch to the next."""
@@ -124,15 +124,15 @@ class EmbeddedJudge:
         return facts | affinity.facts(matching, question, facts)
 
     def _affinity(self, matching: Matching, source: Description, target: Description) -> Affinity:
-        known, affinity = self._affinities.get((source.text, target.text), (None, None))
-        if affinity is None or known is not matching:
+        earlier, affinity = self._affinities.get((source.text, target.text), (None, None))
+        if affinity is None or earlier is not matching:
             ours, theirs = self._vectors(source), self._vectors(target)
             # Both ways at once: by the time the other is asked about, the vectors are forgotten.
             back = self._matching(target, source), Affinity(theirs, ours)
             self._affinities[target.text, source.text] = back
             affinity = Affinity(ours, theirs)
             self._affinities[source.text, target.text] = matching, affinity
-            self._trim(KEPT)
+            self._trim(CAPACITY)
         return affinity
 
     def _vectors(self, description: Description) -> Phrases:
@@ -150,7 +150,7 @@ class EmbeddedJudge:
         matching = self._matchings.get((source.text, target.text))
         if matching is None or matching.source is not a or matching.target is not b:
             matching = self._matchings[source.text, target.text] = Matching(a, b)
-            self._trim(KEPT)
+            self._trim(CAPACITY)
         return matching
 
     def _reading(self, description: Description) -> Reading:
@@ -161,7 +161,7 @@ class EmbeddedJudge:
         if reading is None or earlier is None or not reads_alike(earlier, description):
             reading = Reading(description)
         self._readings[description.text] = (description, reading)
-        self._trim(KEPT)
+        self._trim(CAPACITY)
         return reading
 
     def _trim(self, most: int) -> None:

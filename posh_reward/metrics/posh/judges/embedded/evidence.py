@@ -46,9 +46,9 @@ OF_THING = 0.25
 """Share of a namesake's fitness that rests on what is said of it."""
 QUALIFIED = 0.5
 """Share of a namesake's fitness that rests on what the identifier says of it."""
-FOUND = 0.5
+MENTION = 0.5
 """A likeness of names from which on a thing is mentioned."""
-SAID = 0.6
+SUPPORT = 0.6
 """Support from which on a term is not denied."""
 CLEAR = 0.8
 """A likeness of words from which on an attribute of another thing is the one that is asked for."""
@@ -103,7 +103,7 @@ def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
         return False
     return any(
         all(
-            matching.said(term).get(thing, 0.0) < SAID and matching.denied(term, thing)
+            matching.supports(term).get(thing, 0.0) < SUPPORT and matching.denied(term, thing)
             for term in matching.source.heads[stuff]
         )
         for thing, _ in matching.cast(owner)[:1]
@@ -148,10 +148,10 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     rest = [term for term in terms if term not in heads]
     called = [term for term in heads if term in terms] or heads
     places = [term for term in called if term[0] in PLACES]
-    if places and matching.named(tuple(places)):
+    if places and matching.by_name(tuple(places)):
         side = max(place_value(matching, entity, term) for term in places)
         return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
-    alike = matching.named(tuple(called))
+    alike = matching.by_name(tuple(called))
     namesake = best_namesake(matching, entity, alike, rest)
     facts = {} if namesake is None else namesake_facts(matching, entity, namesake, alike)
     facts["stuff_unsaid"] = float(is_stuff_unsaid(matching, entity))
@@ -173,7 +173,7 @@ def namesake_facts(
 ) -> Facts:
     """Facts about the namesake of a thing."""
     target = matching.target
-    salience = sum(target.salience[thing] for thing, name in alike.items() if name >= FOUND)
+    salience = sum(target.salience[thing] for thing, name in alike.items() if name >= MENTION)
     other_number = target.plural[namesake.thing] != matching.source.plural[entity]
     return {
         "name": namesake.name,
@@ -191,7 +191,7 @@ def is_stuff_unsaid(matching: Matching, stuff: int) -> bool:
     owners = [owner for owner, other in matching.source.made_of if other == stuff]
     corresponding = [matching.cast(owner)[0][0] for owner in owners if not matching.doubt(owner)]
     return bool(corresponding) and not any(
-        matching.support(term, thing) >= SAID
+        matching.support(term, thing) >= SUPPORT
         for term in matching.source.heads[stuff]
         for thing in corresponding
     )
@@ -216,21 +216,21 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
 def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     """Facts about one word of an attribute."""
     best, whom, denied = 0.0, None, False
-    row = matching.said(term)
+    row = matching.supports(term)
     cast = matching.cast(entity)
     is_one = number(term[0]) == 1
     for thing, sureness in cast:
         # "A hand" says that it is one.
         single = float(is_one and not matching.target.plural[thing])
         value = sureness * max(single, row.get(thing, 0.0))
-        if value < SAID and sureness > SURE and matching.denied(term, thing):
+        if value < SUPPORT and sureness > SURE and matching.denied(term, thing):
             denied = True
         elif value > best:
             best, whom = value, thing
     likeliest = [thing for thing, _ in cast[:1]] if whom is None else [whom]
     mixed = any(matching.mixed_up(entity, term, thing) for thing in likeliest)
     is_count = number(term[0]) is not None and term[0] not in matching.source.hyphenated
-    unsaid = bool(cast) and best < SAID and is_settled(term)
+    unsaid = bool(cast) and best < SUPPORT and is_settled(term)
     unsaid = unsaid and (is_count or number(term[0]) is None)
     best = 0.0 if unsaid or mixed else best
     elsewhere = matching.anywhere(term)
@@ -240,9 +240,9 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
         "denied": float(denied),
         "mixed_up": float(mixed),
         "unsaid_settled": float(unsaid),
-        "of_another": float(best < SAID and is_of_another(matching, term, likeliest)),
+        "of_another": float(best < SUPPORT and is_of_another(matching, term, likeliest)),
         "elsewhere": max(0.0, elsewhere - best),
-        "nowhere": float(elsewhere < FOUND),
+        "nowhere": float(elsewhere < MENTION),
     }
 
 

@@ -33,7 +33,7 @@ UNHEARD = 0.4
 """Agreement of a preposition with none."""
 CONVERSE = 0.3
 """Share of a verb's value where the target has its subject and object changed round."""
-HELD = 0.4
+ATTACHMENT = 0.4
 """Attachment to both things from which on a preposition may join them."""
 SAME_VERB = 0.5
 """Likeness from which on two verbs say the same."""
@@ -43,7 +43,7 @@ OPEN = 0.5
 """Value of a place where nothing that stands there can be found."""
 SAME_PLACE = 0.7
 """Likeness of words for the same place."""
-STANDING = 0.6
+AT_PLACE = 0.6
 """Attachment to a place from which on a thing stands there."""
 HARDLY = 0.27
 """Value of a place where the target puts its things on the other side."""
@@ -124,7 +124,7 @@ def between(matching: Matching, a: int, b: int) -> list[str]:
     return [
         target.tokens[i].text.lower()
         for i, weight in here.items()
-        if weight > HELD and there.get(i, 0.0) > HELD and target.tokens[i].pos == "ADP"
+        if weight > ATTACHMENT and there.get(i, 0.0) > ATTACHMENT and target.tokens[i].pos == "ADP"
     ]
 
 
@@ -239,6 +239,6 @@ def standing_at(matching: Matching, place: int) -> list[tuple[int, float]]:
     weights: dict[int, float] = {}
     for token in source.mentions[place]:
         for thing, weight in source.holders.get(token, {}).items():
-            if thing != place and weight >= max(STANDING, weights.get(thing, 0.0)):
+            if thing != place and weight >= max(AT_PLACE, weights.get(thing, 0.0)):
                 weights[thing] = weight
     return sorted(weights.items())

@@ -63,9 +63,9 @@ class Matching:
         self.source = source
         self.target = target
         self._words: dict[Term, dict[Term, float]] = {}
-        self._said: dict[Term, dict[int, float]] = {}
+        self._supports: dict[Term, dict[int, float]] = {}
         self._contraries: dict[Term, list[Term]] = {}
-        self._named: dict[tuple[Term, ...], dict[int, float]] = {}
+        self._names: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
         nameless = [i for i in range(len(target.graph.entities)) if stands_in(target.heads[i])]
         self._nameless = nameless[:MOST_CANDIDATES]
@@ -100,11 +100,11 @@ class Matching:
             alike = self._words[term] = self.target.index.like(term)
         return alike
 
-    def named(self, heads: tuple[Term, ...]) -> dict[int, float]:
+    def by_name(self, heads: tuple[Term, ...]) -> dict[int, float]:
         """Things of the target with such a name -> likeness of the names."""
-        alike = self._named.get(heads)
+        alike = self._names.get(heads)
         if alike is None:
-            alike = self._named[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
+            alike = self._names[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
         return alike
 
     def _namesakes(self, heads: tuple[Term, ...]) -> Iterator[tuple[int, float]]:
@@ -123,7 +123,7 @@ class Matching:
         viewer = self._viewer(thing)
         if viewer is not None:
             return {viewer: 1.0}
-        alike = {**self._by_sort(thing), **self.named(tuple(self.source.heads[thing]))}
+        alike = {**self._by_sort(thing), **self.by_name(tuple(self.source.heads[thing]))}
         agreed = self.context(thing, alike)
         several = self.source.plural
         return {
@@ -156,17 +156,19 @@ class Matching:
 
     def context(self, thing: int, others: Iterable[int]) -> dict[int, float]:
         """Other thing -> share of ``thing``'s profile that is said of it, below 0 if they clash."""
-        known = self._contexts.setdefault(thing, {})
-        missing = [other for other in others if other not in known]
-        said = self.source.profiles[thing]
-        if missing and said:
-            rows = [(weight, self.said(term)) for term, weight in said.items()]
-            strong = [(term, weight) for term, weight in said.items() if weight >= STRONG]
-            total = sum(said.values())
-            known.update({other: self._agreement(rows, strong, other, total) for other in missing})
+        contexts = self._contexts.setdefault(thing, {})
+        missing = [other for other in others if other not in contexts]
+        profile = self.source.profiles[thing]
+        if missing and profile:
+            rows = [(weight, self.supports(term)) for term, weight in profile.items()]
+            strong = [(term, weight) for term, weight in profile.items() if weight >= STRONG]
+            total = sum(profile.values())
+            contexts.update(
+                {other: self._agreement(rows, strong, other, total) for other in missing}
+            )
         elif missing:
-            known.update(dict.fromkeys(missing, UNSAID))
-        return known
+            contexts.update(dict.fromkeys(missing, UNSAID))
+        return contexts
 
     def _agreement(
         self,
@@ -180,23 +182,23 @@ class Matching:
             return agreed / total
         clashes = 0
         for term, weight in strong:
-            best = self.said(term).get(other, 0.0)
+            best = self.supports(term).get(other, 0.0)
             if best < CLASHING and self.denied(term, other):
                 clashes += 1
                 agreed -= weight * best
         left: float = CLASH**clashes
         return agreed / total * left - (1 - left)
 
-    def said(self, term: Term) -> dict[int, float]:
+    def supports(self, term: Term) -> dict[int, float]:
         """Thing of the target -> support for ``term`` of it, 0 to 1."""
-        support = self._said.get(term)
+        support = self._supports.get(term)
         if support is None:
             support = {}
             for other, alike in self.words(term).items():
                 for thing, weight in self.target.said_of[other].items():
                     if alike * weight > support.get(thing, 0.0):
                         support[thing] = alike * weight
-            self._said[term] = support
+            self._supports[term] = support
         return support
 
     def anywhere(self, term: Term) -> float:
@@ -205,7 +207,7 @@ class Matching:
 
     def support(self, term: Term, thing: int) -> float:
         """Support for ``term`` of one of the target's things, 0 to 1."""
-        return self.said(term).get(thing, 0.0)
+        return self.supports(term).get(thing, 0.0)
 
     def contraries(self, term: Term) -> list[Term]:
         """Terms of the target that rule a term out."""
@@ -239,7 +241,7 @@ class Matching:
         "The larger dog has a tan patch", where the target gives the patch to the smaller one.
         """
         rest = {t: w for t, w in self.source.profiles[thing].items() if t != term}
-        names = self.named(tuple(self.source.heads[thing]))
+        names = self.by_name(tuple(self.source.heads[thing]))
         others = [
             t
             for t in self.scores[thing]
@@ -248,13 +250,13 @@ class Matching:
                 names.get(t, 0.0) >= max(SAME_NAME, names.get(whom, 0.0))
                 or is_anaphor(self.target.heads[t])
             )
-            and (self.denied(term, t) or self.said(term).get(t, 0.0) < MENTIONED)
+            and (self.denied(term, t) or self.supports(term).get(t, 0.0) < MENTIONED)
         ]
         if not others or not rest:
             return False
 
         def fit(other: int) -> float:
-            return sum(w * self.said(t).get(other, 0.0) for t, w in rest.items())
+            return sum(w * self.supports(t).get(other, 0.0) for t, w in rest.items())
 
         return max(map(fit, others)) > fit(whom) + CLEARLY * sum(rest.values())
 
@@ -265,7 +267,7 @@ class Matching:
 
     def doubt(self, thing: int) -> float:
         """From 0, the likeliest thing of the target has the name, to 1: it has quite another."""
-        names = self.named(tuple(self.source.heads[thing]))
+        names = self.by_name(tuple(self.source.heads[thing]))
         name = max((sure * names.get(t, 0.0) for t, sure in self.cast(thing)), default=0.0)
         if self._viewer(thing) is not None:
             name = 1.0
@@ -275,6 +277,6 @@ class Matching:
         """The likeliest of ``cast``, and the pronouns that may be the thing, too."""
         cast = self.cast(thing)[:MOST_PLAYERS]
         who = self.source.genders[thing]
-        known = {other for other, _ in cast}
+        members = {other for other, _ in cast}
         pronouns = [p for p in self.target.pronouns if who & self.target.genders[p]]
-        return cast + [(p, PRONOUN) for p in pronouns[:MOST_PLAYERS] if p not in known]
+        return cast + [(p, PRONOUN) for p in pronouns[:MOST_PLAYERS] if p not in members]

@@ -51,11 +51,11 @@ def ground(source: Description, things: Sequence[Thing]) -> Grounding:
 
 def _free(grounding: Grounding) -> Iterator[tuple[int, int]]:
     """Pairs of an entity and a thing of its noun that are both unassigned."""
-    taken = set(grounding.of.values())
+    busy = set(grounding.of.values())
     for entity, noun in enumerate(grounding.nouns):
         if entity not in grounding.of:
             for place, thing in enumerate(grounding.things):
-                if thing.noun == noun and place not in taken:
+                if thing.noun == noun and place not in busy:
                     yield entity, place
 
 
@@ -101,8 +101,8 @@ def _slots(tokens: Sequence[Token]) -> dict[int, int | None]:
     slots: dict[int, int | None] = {}
     last: int | None = None
     for sentence, places in places_in.items():
-        found = {_slot(each, last, each.span in relative) for each in places} or {last}
-        last = found.pop() if len(found) == 1 else None
+        here = {_slot(each, last, each.span in relative) for each in places} or {last}
+        last = here.pop() if len(here) == 1 else None
         slots[sentence] = last
     return slots
 
