@@ -226,5 +226,7 @@ def load_model(which: str | Mapping[str, Any]) -> Model:
         InputError: there is no such name; the message lists those there are.
         ConfigError: the settings have a value that cannot be used.
     """
-    model: Model = make(MODELS, model_settings(which, tuple(MODELS), "model"), "model")
+    settings = model_settings(which, tuple(MODELS), "model")
+    settings.pop("preset", None)  # wording of POSH's questions; whoever loads a judge checks it
+    model: Model = make(MODELS, settings, "model")
     return model

@@ -83,7 +83,7 @@ def judge_choice(text: str) -> JudgeChoice:
 
     Args:
         text: a judge's name or settings file; or a file with the metric's settings, of which
-            judge and preset count.
+            judge and preset count. A distilled judge's file names the preset that it has learned.
 
     Raises:
         InputError: there is no such preset.
@@ -93,10 +93,10 @@ def judge_choice(text: str) -> JudgeChoice:
     if not at or Path(text).exists():
         judge, preset = text, ""
     settings = read_settings(Path(judge)) if judge.lower().endswith(ENDINGS) else {}
+    chosen = check_preset(preset or str(settings.get("preset", PRESETS[0])))
     if "judge" in settings and "name" not in settings:
-        preset = preset or str(settings.get("preset", PRESETS[0]))
-        return JudgeChoice(text, settings["judge"], check_preset(preset))
-    return JudgeChoice(text, judge, check_preset(preset or PRESETS[0]))
+        return JudgeChoice(text, settings["judge"], chosen)
+    return JudgeChoice(text, judge, chosen)
 
 
 def run_judges(

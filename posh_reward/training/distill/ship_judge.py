@@ -51,7 +51,8 @@ POINT_HEADS = """\
 SETTINGS = """\
 # posh-reward score pairs.jsonl --judge {folder}/judge.yaml{preset_flag}
 #
-# Distilled from {teacher}; README.md says how faithful it is.{preset}
+# Distilled from {teacher}; README.md says how faithful it is.
+preset: {preset}  # the wording that it has learned; asked by another it is refused
 name: transformers
 model: .
 dtype: {dtype}
@@ -62,6 +63,7 @@ CASCADE = """\
 #
 # The distilled judge settles what it is sure of, and its teacher is asked the rest: on validation
 # questions {handed:.0%}. README.md has the curve.
+preset: {preset}
 name: cascade
 judge: {teacher}
 first: judge.yaml
@@ -127,7 +129,7 @@ def save_judge(
     path = folder / "judge.yaml"
     path.write_text(
         SETTINGS.format(
-            folder=folder, teacher=questions.judge, dtype=dtype, preset=_preset_note(questions),
+            folder=folder, teacher=questions.judge, dtype=dtype, preset=questions.preset,
             preset_flag=preset_flag(questions),
         ),
         "utf-8",
@@ -136,12 +138,8 @@ def save_judge(
 
 
 def preset_flag(questions: QuestionSet) -> str:
-    """The flag without which the judge would be asked in another wording; empty for the default."""
+    """The flag without which the judge is refused; empty for the default preset."""
     return "" if questions.preset == "released" else f" --preset {questions.preset}"
-
-
-def _preset_note(questions: QuestionSet) -> str:
-    return f"\n# It has learned the wording of preset {questions.preset}; ask it by no other."
 
 
 def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity:
@@ -269,7 +267,7 @@ def write_card(
     (folder / "cascade.yaml").write_text(
         CASCADE.format(
             folder=folder, teacher=questions.judge, doubt=fidelity.doubt, handed=fidelity.handed_on,
-            preset_flag=preset_flag(questions),
+            preset=questions.preset, preset_flag=preset_flag(questions),
         ),
         "utf-8",
     )  # fmt: skip

@@ -14,8 +14,10 @@ pytest.importorskip("matplotlib")
 import numpy as np
 
 from posh_reward import PoSh
+from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.load_judge import load_judge, load_witness
+from posh_reward.study.judges.judge_runs import judge_choice
 from posh_reward.study.judges.question_set import QuestionSet
 from posh_reward.training.distill.ship_judge import (
     cascade_curve,
@@ -68,11 +70,20 @@ def test_it_loads_as_a_judge_with_its_folders_name_in_the_signature(folder: Path
     assert scores.f1 is not None
 
 
+def test_another_preset_than_the_one_it_has_learned_is_refused(folder: Path) -> None:
+    for file in ("judge.yaml", "cascade.yaml"):
+        with pytest.raises(InputError, match="'prefix-first', not of 'released': set preset to"):
+            PoSh(str(folder / file))
+    assert judge_choice(str(folder / "judge.yaml")).preset == "prefix-first"
+    with pytest.raises(InputError, match="has learned the wording"):
+        load_witness(str(folder / "judge.yaml"))
+
+
 def test_the_folder_may_be_moved(folder: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     folder.rename(moved)
     try:
-        assert "moved@" in load_judge(str(moved / "judge.yaml")).name
+        assert "moved@" in load_judge(str(moved / "judge.yaml"), "prefix-first").name
     finally:
         moved.rename(folder)
 

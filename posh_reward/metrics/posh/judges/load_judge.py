@@ -12,7 +12,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.judge import Judge, Witness
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.model import MODELS, model_settings
-from posh_reward.settings import ENDINGS, make
+from posh_reward.settings import ENDINGS, brief, make
 from posh_reward.store import Store
 
 JUDGES = {
@@ -39,10 +39,12 @@ def load_judge(
         store: keeps language models' answers.
 
     Raises:
-        InputError: there is none of that name; the message lists those there are.
+        InputError: there is none of that name; the message lists those there are. Or its settings
+            name another preset, the only one whose wording it has learned.
         ConfigError: the settings have a value that cannot be used.
     """
     options = model_settings(which, (*JUDGES, *MODELS), "judge")
+    _check_wording(options, preset, which)
     if options["name"] == "cascade":
         stages = {role: options[role] for role in ("judge", "first") if options.get(role)}
         if isinstance(which, str):  # a distilled judge's folder may be moved as a whole
@@ -52,6 +54,16 @@ def load_judge(
         judge: Judge = make(JUDGES, options, "judge")
         return judge
     return PromptJudge(make(MODELS, options, "judge"), preset, store)
+
+
+def _check_wording(options: dict[str, Any], preset: str, which: object) -> None:
+    """Take the preset out of a judge's settings; another than the metric's is refused."""
+    learned = options.pop("preset", preset)
+    if learned != preset:
+        raise InputError(
+            f"{brief(which)} has learned the wording of preset {brief(learned)}, not of {preset!r}:"
+            f" set preset to {brief(learned)}"
+        )
 
 
 def _beside(settings: Path, stage: Any) -> Any:
@@ -79,6 +91,7 @@ def load_witness(
     if _is_drawn(which):
         which = {"name": "oracle", "dataset": which}
     options = model_settings(which, (*WITNESSES, *MODELS), "witness")
+    _check_wording(options, preset, which)
     if options["name"] in WITNESSES:
         witness: Witness = make(WITNESSES, options, "witness")
         return witness
