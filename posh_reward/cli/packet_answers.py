@@ -167,8 +167,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 def serve(flags: argparse.Namespace) -> int:
     """Serve a packet until interrupted."""
     try:
-        import uvicorn
-
+        from posh_reward.serve.connections import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
         raise MissingDependencyError(
@@ -190,9 +189,7 @@ def serve(flags: argparse.Namespace) -> int:
         lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
         print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
               file=sys.stderr, flush=True)  # fmt: skip
-        # No log of requests: their paths are the raters' links.
-        config = uvicorn.Config(app, access_log=False, log_level="warning")
-        uvicorn.Server(config).run([bound])
+        server_of(app).run([bound])
     return OK
 
 

@@ -53,11 +53,10 @@ def serve(flags: argparse.Namespace) -> int:
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
             raise MissingDependencyError(f"no {name} here: pip install 'posh-reward[serve]'")
-    import uvicorn
-
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
     from posh_reward.serve.client import KEY
+    from posh_reward.serve.connections import server_of
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)
@@ -75,11 +74,7 @@ def serve(flags: argparse.Namespace) -> int:
         # uvicorn answers what it has accepted, and then raises the signal once more. What is still
         # computed then is for clients that have gone: an orderly exit would wait for its thread.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(OK))
-        config = uvicorn.Config(
-            app, lifespan="off", log_level="warning", access_log=False, server_header=False,
-            limit_concurrency=1000, timeout_keep_alive=30, backlog=2048,
-        )  # fmt: skip
-        uvicorn.Server(config).run([bound])
+        server_of(app).run([bound])
     return OK
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from PIL import Image
 
 from posh_reward import HarmonicEval, InputError, JudgeError, PoSh, PoshReward, RubricJudge
@@ -27,6 +26,7 @@ from posh_reward.reward.texts import completion_of
 from posh_reward.serve import app as app_module
 from posh_reward.serve.app import create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
+from posh_reward.serve.connections import server_of
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure, Scores
 
@@ -329,7 +329,7 @@ def served(app: Any, port: int = 0) -> Iterator[str]:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", port))
         held.listen(100)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        server = server_of(app)
         thread = threading.Thread(target=server.run, args=([held],))
         thread.start()
         try:

@@ -168,17 +168,15 @@ def serve(judge: str, batch: int, milliseconds: float) -> None:
     """Serve a metric at a free port, and print its address."""
     import socket
 
-    import uvicorn
-
     from posh_reward.serve.app import create_app
+    from posh_reward.serve.connections import server_of
     from posh_reward.serve.window import BatchedMetric
 
     metric = BatchedMetric(metric_of(judge), milliseconds, batch=batch)
     metric.score(["A dog."], ["A red dog."])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-        config = uvicorn.Config(create_app(metric), log_level="error", lifespan="off")
-        uvicorn.Server(config).run([listening])
+        server_of(create_app(metric)).run([listening])
 
 
 def kills(

@@ -1,0 +1,100 @@
+"""Clients that keep the server waiting, over real sockets, beside an honest one."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx
+import pytest
+
+from posh_reward import PoSh
+from posh_reward.serve import connections
+from posh_reward.serve.app import create_app
+from posh_reward.serve.window import BatchedMetric
+from tests.serve.test_app import rows_of, served
+
+HEAD = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+SENT = {
+    "nothing": b"",
+    "half a head": HEAD,
+    "half a body": HEAD + b"Content-Length: 1000\r\n\r\n{",
+    "half a second request": b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" + HEAD,
+}
+
+
+@pytest.fixture(scope="module")
+def app() -> Any:
+    return create_app(BatchedMetric(PoSh()))
+
+
+@contextmanager
+def stalled(url: str, count: int, data: bytes) -> Iterator[list[socket.socket]]:
+    """Connections that send this and nothing more."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    clients = [socket.create_connection((host, int(port))) for _ in range(count)]
+    try:
+        for client in clients:
+            client.sendall(data)
+        yield clients
+    finally:
+        for client in clients:
+            client.close()
+
+
+def bytes_until_end(client: socket.socket, seconds: float) -> bytes:
+    """All that the server sends until it ends the connection.
+
+    Raises:
+        TimeoutError: it does not, within so many seconds of silence.
+    """
+    client.settimeout(seconds)
+    data = b""
+    with suppress(ConnectionError):
+        while chunk := client.recv(65536):
+            data += chunk
+    return data
+
+
+@pytest.mark.parametrize("data", SENT.values(), ids=SENT)
+def test_those_who_hold_all_connections_keep_nobody_out(
+    app: Any, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 100)
+    with served(app) as url, stalled(url, 300, data):
+        for _ in range(5):  # each on a connection of its own
+            reply = httpx.post(f"{url}/v1/score", json={"rows": rows_of(["A dog."])}, timeout=20)
+            assert reply.status_code == 200
+
+
+def test_a_client_that_sends_no_request_is_cut_off(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
+    with served(app) as url:
+        for data in (SENT["nothing"], SENT["half a head"], SENT["half a second request"]):
+            with stalled(url, 3, data) as clients:
+                for client in clients:
+                    bytes_until_end(client, 5)
+
+
+def test_a_reply_that_nobody_reads_is_dropped(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
+    path = "/static-offline-docs/swagger-ui-bundle.js"
+    asks = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 20  # the second waits for room
+    with served(app) as url, stalled(url, 1, asks) as [client]:
+        size = len(httpx.get(url + path).content)
+        time.sleep(2)
+        assert len(bytes_until_end(client, 5)) < 20 * size, "what was in transit, and no more"
+
+
+def test_a_request_at_work_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    slow = create_app(BatchedMetric(PoSh(), 1500))
+    with served(slow) as url, stalled(url, 10, SENT["half a head"]):
+        reply = httpx.post(f"{url}/v1/score", json={"rows": rows_of(["A dog."])}, timeout=20)
+        assert reply.json()["scores"][0]["f1"] is not None
