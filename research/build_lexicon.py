@@ -37,8 +37,7 @@ STOP = frozenset(
     "he his him she her you your we our us about up out over also all each every only".split()
 )
 
-Key = tuple[str, int]
-"""Part of speech and byte offset: how WordNet names a synset."""
+Key = tuple[str, int]  # part of speech and byte offset: how WordNet names a synset
 
 
 @dataclass

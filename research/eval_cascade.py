@@ -29,8 +29,7 @@ HIGH = (4.5, 4.7, 4.8, 4.9, 5.1)
 that the text says it of another thing."""
 AGREED = 0.995
 """Least share of settled questions about whose outcome, present or not, both judges agree."""
-PLANTED = "pd"
-"""Beginning of the ids of the pairs on which thresholds are chosen."""
+PLANTED = "pd"  # beginning of the ids of the pairs on which thresholds are chosen
 
 
 @dataclass(frozen=True, slots=True)

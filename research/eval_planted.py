@@ -31,8 +31,7 @@ from posh_reward.study.agreement.localisation import TokenCounts, count_tokens
 from posh_reward.types import Direction, Element, Scores, Span
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
-NEVER = inf
-"""Grade of a token that no element covers: no threshold alerts on it."""
+NEVER = inf  # grade of a token that no element covers: no threshold alerts on it
 
 NOUNS = (
     "man woman child boy girl figure angel saint king queen soldier sailor fisherman shepherd "

@@ -55,10 +55,8 @@ class Tally:
     """Counts over studies."""
 
     intervals: int = 0
-    covering: int = 0
-    """Intervals that hold the truth."""
-    false: int = 0
-    """Studies with a statement that is settled."""
+    covering: int = 0  # intervals that hold the truth
+    false: int = 0  # studies with a statement that is settled
 
     def add(self, tests: Sequence[bool], wrong: bool) -> None:
         """Count one study."""

@@ -31,8 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
 TRICKED = 0.1
 TUNING_STEPS, STEPS = 120, 75
-COMPLETIONS = 64
-"""Of one step: half the demo's, for a trial of minutes."""
+COMPLETIONS = 64  # of one step: half the demo's, for a trial of minutes
 WORDS = (*subjects.PEOPLE, *subjects.THINGS, *subjects.HANDHELD, *subjects.GARMENTS.values())
 ADJECTIVES = (*subjects.COLORS, *subjects.SIZES)
 TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
@@ -50,8 +49,7 @@ TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     ),
 }
 """Name -> how it is written, and the pattern that it is known by."""
-COLOURS = {"old": "#d55e00", "new": "#0072b2"}
-"""Okabe and Ito's."""
+COLOURS = {"old": "#d55e00", "new": "#0072b2"}  # Okabe and Ito's
 
 
 def main(argv: Sequence[str] | None = None) -> None:

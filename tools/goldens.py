@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 Golden = dict[str, Any]
-Pair = tuple[Description, Description]
-"""(Generation, reference)."""
+Pair = tuple[Description, Description]  # (Generation, reference)
 SIDES = ("generation", "reference")
 COLUMNS = ("words", "spaces", "pos", "tags", "lemmas", "heads", "deps", "sent_starts")
 """Token annotations of a parse: the arguments of a ``Doc``."""

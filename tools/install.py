@@ -18,8 +18,7 @@ from pathlib import Path
 TORCH = "torch==2.13.0"
 OLDEST = "--oldest"
 WIDTH = 78
-TICK = 2.0
-"""Seconds between two signs of life."""
+TICK = 2.0  # seconds between two signs of life
 WORK = ("Collecting", "Downloading", "Processing", "Building", "Installing")
 """Beginnings of pip's lines about its work; the rest is warnings and details."""
 CPU_SIZE = "about 0.5 GB to download, 2 GB on the disk"

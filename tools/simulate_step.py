@@ -33,12 +33,9 @@ from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parsed
 
-PAIRS = 8
-"""A card's: an effective batch of 64 completions over eight cards (paper, A.3.5)."""
-TEXTS = PAIRS + 1
-"""A card's generations and the one reference that they share in training."""
-EXACT, OPT_IN = 1 / 3, 1 / 6
-"""Aims: the largest share of a step that judging should take."""
+PAIRS = 8  # a card's: an effective batch of 64 completions over eight cards (paper, A.3.5)
+TEXTS = PAIRS + 1  # a card's generations and the one reference that they share in training
+EXACT, OPT_IN = 1 / 3, 1 / 6  # aims: the largest share of a step that judging should take
 
 
 def rate(default: float, source: str) -> float:
@@ -133,10 +130,8 @@ WAYS = (
 class Student:
     """Size of a distilled judge."""
 
-    gflop_a_token: float
-    """Twice the parameters without embeddings, and attention over 600 tokens."""
-    weights_gb: float
-    """In bfloat16."""
+    gflop_a_token: float  # twice the parameters without embeddings, and attention over 600 tokens
+    weights_gb: float  # in bfloat16
 
 
 STUDENTS = {"0.6B": Student(1.02, 1.19), "1.7B": Student(2.96, 3.44)}

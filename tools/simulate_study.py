@@ -28,8 +28,7 @@ from posh_reward.study.packets.results import results
 from posh_reward.study.packets.study_records import PacketKey
 
 MODELS = ("sft", "posh-tuned")
-MARK_RATES = (0.10, 0.06)
-"""Chance that raters mark a word of each."""
+MARK_RATES = (0.10, 0.06)  # chance that raters mark a word of each
 
 
 def main(argv: list[str] | None = None) -> int:

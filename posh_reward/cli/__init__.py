@@ -23,8 +23,7 @@ JUDGE = 4
 UNWRITABLE = 5
 INTERRUPTED = 130
 UNREAD = 141
-LONGEST_MESSAGE = 1000
-"""Characters of an error: a judge's last words may be long."""
+LONGEST_MESSAGE = 1000  # characters of an error: a judge's last words may be long
 EXITS = f"""\
 exit status:
   {OK}    done; every pair has a score, or every file of answers counts

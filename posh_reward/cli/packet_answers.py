@@ -30,8 +30,7 @@ Whoever has a link can answer; their tokens stay in KEY.links.csv. For the open 
 with TLS in front, and name its address with --url."""
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
-POTATO = "user_state.json"
-"""Potato's name for a rater's answers."""
+POTATO = "user_state.json"  # Potato's name for a rater's answers
 
 
 def add_answers(command: argparse.ArgumentParser) -> None:

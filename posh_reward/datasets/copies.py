@@ -16,8 +16,7 @@ from posh_reward.errors import InputError
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
-MAX_PIXELS = 1280 * 28 * 28
-"""1,280 tokens of Qwen2.5-VL, one for each square of 28 x 28 pixels."""
+MAX_PIXELS = 1280 * 28 * 28  # 1,280 tokens of Qwen2.5-VL, one for each square of 28 x 28 pixels
 
 
 def copy_dataset(

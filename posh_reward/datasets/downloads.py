@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MOST_BYTES = 64 * 2**20
-MOST_SECONDS = 120.0
-"""For one image."""
+MOST_SECONDS = 120.0  # for one image
 TRIES = 3
-GIVE_UP_AFTER = 20
-"""Failures before the first success: the server, or the network, is not there."""
+GIVE_UP_AFTER = 20  # failures before the first success: the server, or the network, is not there
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
 """Formats that are read. Pillow knows forty more; for EPS it would run another program."""
-LARGEST = 100_000_000
-"""Bytes of a file that is read."""
+LARGEST = 100_000_000  # bytes of a file that is read
 MOST_SCANS = 64
 """Of a progressive JPEG. Ten are usual; each of a million empty ones takes as long as the first."""
 SCAN = b"\xff\xda"

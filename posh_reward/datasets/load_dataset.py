@@ -28,8 +28,7 @@ PROMPT = (
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
-EXAMPLES = 5
-"""Broken images that an error names."""
+EXAMPLES = 5  # broken images that an error names
 
 Messages = list[dict[str, str]]
 

@@ -86,8 +86,7 @@ def is_viewer(heads: list[Term]) -> bool:
     return bool(heads) and all(word in VIEWERS for word, _ in heads)
 
 
-PERSON_FILE = 18
-"""WordNet's lexicographer file of persons."""
+PERSON_FILE = 18  # WordNet's lexicographer file of persons
 MALE = frozenset("he him his himself father king god son brother monk priest".split())
 FEMALE = frozenset("she her hers herself mother queen goddess daughter sister nun".split())
 EITHER = frozenset("they them their themselves who whom whose crowd family couple".split())
@@ -148,10 +147,8 @@ OPPOSITE = (
 DIRECTED = frozenset("over under behind front inside towards away up down".split())
 """Kinds that do not hold the other way round: the cup is on the table."""
 PREPOSITIONS = frozenset(word for words in KINDS.values() for word in words.split())
-SAME_KIND = 0.85
-"""Two prepositions of one kind: over, above."""
-UNLIKE = 0.35
-"""Two prepositions that neither agree nor exclude each other."""
+SAME_KIND = 0.85  # two prepositions of one kind: over, above
+UNLIKE = 0.35  # two prepositions that neither agree nor exclude each other
 
 
 @lru_cache(maxsize=1)

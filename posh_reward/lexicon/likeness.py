@@ -27,18 +27,12 @@ from posh_reward.lexicon.meaning import (
 from posh_reward.types import CACHED
 
 LEXICON = files("posh_reward.lexicon")
-SYNONYM = 0.95
-"""Two words of one synset."""
-KIN = 0.8
-"""Two words of one group in ``lexicon/kin.txt``: toddler, baby."""
-SAME_COLOURS = 0.9
-"""Two words for the same basic colours: crimson, scarlet."""
-NEAR_COLOURS = 0.7
-"""Colours that can pass for one another: teal, green."""
-ALIKE = 0.5
-"""From here on two words do not exclude each other."""
-USUAL_SENSE = 0.55
-"""Weight of a sense from which on its opposite rules a word out."""
+SYNONYM = 0.95  # two words of one synset
+KIN = 0.8  # two words of one group in lexicon/kin.txt: toddler, baby
+SAME_COLOURS = 0.9  # two words for the same basic colours: crimson, scarlet
+NEAR_COLOURS = 0.7  # colours that can pass for one another: teal, green
+ALIKE = 0.5  # from here on two words do not exclude each other
+USUAL_SENSE = 0.55  # weight of a sense from which on its opposite rules a word out
 
 UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -104,8 +98,7 @@ def is_stuff(term: Term) -> bool:
 Key = int | str
 """A property that two words may share: a synset in a role, a form, a word of a definition."""
 
-OWN, GENUS, NARROW = range(3)
-"""Roles of a synset; a key is 3 x synset + role."""
+OWN, GENUS, NARROW = range(3)  # roles of a synset; a key is 3 x synset + role
 
 
 @lru_cache(maxsize=CACHED)

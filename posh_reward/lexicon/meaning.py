@@ -16,45 +16,29 @@ from posh_reward.types import CACHED
 Term = tuple[str, str]
 """Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""
 
-LEAST = 0.3
-"""A strength or likeness below this is none."""
-NEIGHBOUR = 0.87
-"""Similar adjective, derived word (``rain``, ``rainy``), grouped verb."""
-STEP = 0.84
-"""Per step from a word to what it is a kind of."""
-MOST_STEPS = 4
-"""Steps up from a word to its genera."""
-SISTERS = 0.42
-"""Times both ways to the nearest common genus: a bucket is hardly a basket."""
-GENUS_INFORMATION = 40
-"""A genus below this (of 255) says too little of its kinds: ``physical object``."""
-SISTER_INFORMATION = 110
-"""A genus from this on is narrow enough to make its kinds alike at all."""
-DEFINED = 0.4
-"""The one word stands in the other's definition."""
-USUAL = 0.6
-"""Weight of a sense from which on its definition counts."""
-OTHER_POS = 0.75
-"""A sense of another part of speech than the term's."""
-LATER_FORM = 0.95
-"""A less likely dictionary form: ``leaves`` as a form of ``leave``."""
-COMMON = 0.75
-"""Weight of a sense that is nearly as usual as the most usual one."""
-MOSTLY = 0.9
-"""A word whose likeliest sense as a noun weighs less than this is rarely a noun."""
+LEAST = 0.3  # a strength or likeness below this is none
+NEIGHBOUR = 0.87  # similar adjective, derived word (rain, rainy), grouped verb
+STEP = 0.84  # per step from a word to what it is a kind of
+MOST_STEPS = 4  # steps up from a word to its genera
+SISTERS = 0.42  # times both ways to the nearest common genus: a bucket is hardly a basket
+GENUS_INFORMATION = 40  # a genus below this (of 255) says too little of its kinds: physical object
+SISTER_INFORMATION = 110  # a genus from this on is narrow enough to make its kinds alike at all
+DEFINED = 0.4  # the one word stands in the other's definition
+USUAL = 0.6  # weight of a sense from which on its definition counts
+OTHER_POS = 0.75  # a sense of another part of speech than the term's
+LATER_FORM = 0.95  # a less likely dictionary form: leaves as a form of leave
+COMMON = 0.75  # weight of a sense that is nearly as usual as the most usual one
+MOSTLY = 0.9  # a word whose likeliest sense as a noun weighs less than this is rarely a noun
 CONCRETE_FILES = (5, 6, 13, 17, 18, 20, 27)
 """WordNet's files of animals, artifacts, food, objects, persons, plants, substances.
 
 Parts of the body go without saying, and idioms are made of them: she lowers her eyes.
 """
-OFTEN = 1000
-"""Uses that make a word as common as can be."""
-UNKNOWN = 0.8
-"""Rarity of a word that the dictionary lacks: often a name or a slip."""
+OFTEN = 1000  # uses that make a word as common as can be
+UNKNOWN = 0.8  # rarity of a word that the dictionary lacks: often a name or a slip
 MATERIALS = tuple("material substance fabric cloth rock stone metal alloy glass ceramic".split())
 """Words whose first senses head the kinds of stuff that things are made of."""
-MATERIAL_FILES = (6, 17, 27)
-"""WordNet's files of artifacts, natural objects and substances."""
+MATERIAL_FILES = (6, 17, 27)  # WordNet's files of artifacts, natural objects and substances
 
 
 class Meaning(NamedTuple):

@@ -29,8 +29,7 @@ ENDINGS = (
 """Regular inflections and what stands in the dictionary instead (after WordNet's morphy)."""
 
 GRADED = ("er", "est")
-ADJECTIVES = (0, 44)
-"""WordNet's files of adjectives that form clusters of similar ones."""
+ADJECTIVES = (0, 44)  # WordNet's files of adjectives that form clusters of similar ones
 DOUBLED = ("bb", "dd", "gg", "ll", "mm", "nn", "pp", "rr", "tt")
 
 

@@ -59,8 +59,7 @@ def metric_flags(flags: object) -> dict[str, Any]:
     return {each.name: getattr(flags, each.name, None) for each in fields(MetricSettings)}
 
 
-METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}
-"""Name -> ``module:class``."""
+METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}  # name -> module:class
 
 
 def load_metric(

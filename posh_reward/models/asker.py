@@ -22,10 +22,8 @@ READING_VERSION = 2
 """Of how replies are asked for and read. Raise it when that changes: the store keeps by it, and
 signatures carry it. 2: ``top-20`` counts every token that contains a digit, and tokens that were
 added without being marked as special stay text."""
-DOUBTFUL = 0.5
-"""A reply is doubtful if the labels had less probability than this."""
-ENOUGH = 100
-"""Replies after which it shows whether a model answers with labels."""
+DOUBTFUL = 0.5  # a reply is doubtful if the labels had less probability than this
+ENOUGH = 100  # replies after which it shows whether a model answers with labels
 BLIND = Failure("prompt", "this model does not take images: choose one that sees")
 
 A = TypeVar("A", Verdict, Reply)
@@ -57,17 +55,13 @@ def awake(*sleepers: Sleeper) -> Iterator[None]:
 class AnswerKind(Generic[A]):
     """One way of asking a model, and how its answers are kept."""
 
-    kind: str
-    """The store's name for such answers."""
-    space: str
-    """Everything that they depend on besides the prompt."""
+    kind: str  # the store's name for such answers
+    space: str  # everything that they depend on besides the prompt
     ask: Callable[[Sequence[Prompt]], list[A]]
-    check: Callable[[object], A]
-    """Put a failure in the place of an answer that cannot be used."""
+    check: Callable[[object], A]  # put a failure in the place of an answer that cannot be used
     failed: Callable[[Failure], A]
     write: Callable[[A], str]
-    read: Callable[[str], A]
-    """Undo ``write``; raises ``ValueError`` or ``TypeError`` at anything else."""
+    read: Callable[[str], A]  # undo write; raises ValueError or TypeError at anything else
 
 
 class Asker:

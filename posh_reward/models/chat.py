@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-REMEMBERED = 1024
-"""Prefixes that are remembered; beyond that only those of the current call."""
-MARK = "\u2402message\u2403"
-"""Stands for the message while the template is read."""
+REMEMBERED = 1024  # prefixes that are remembered; beyond that only those of the current call
+MARK = "\u2402message\u2403"  # stands for the message while the template is read
 
 
 class Chat:

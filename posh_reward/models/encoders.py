@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from posh_reward.errors import InputError, MissingDependencyError
 
-Encoder = Callable[[list[str]], Any]
-"""Texts -> (texts, dimensions) numbers."""
+Encoder = Callable[[list[str]], Any]  # texts -> (texts, dimensions) numbers
 Floats = NDArray[np.float64]
 
 EMBEDDED = "embedded"
@@ -37,10 +36,8 @@ FUNCTION_WORDS = frozenset(
     "in on at by with for from as".split()
 )
 FUNCTION_WEIGHT = 0.3
-SPELLING_SHARE = 0.4
-"""Share of a word's vector that is its spelling; the rest is the word itself."""
-ORDER_WEIGHT = 0.3
-"""Of two words in a row, so that "man, left of, dog" is not "dog, left of, man"."""
+SPELLING_SHARE = 0.4  # share of a word's vector that is its spelling; the rest is the word itself
+ORDER_WEIGHT = 0.3  # of two words in a row, so that "man, left of, dog" is not "dog, left of, man"
 NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 ENDINGS = (
     *(("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("men", "man")),

@@ -13,8 +13,7 @@ from posh_reward.types import Failure, Reply, Usage, Verdict
 
 Grader = Callable[[Prompt], "float | Failure"]
 """Gives the mean label, counted from 1, or the reason why this judgment fails."""
-Writer = Callable[[Prompt], "str | Failure"]
-"""Gives a reply, or the reason why there is none."""
+Writer = Callable[[Prompt], "str | Failure"]  # gives a reply, or the reason why there is none
 
 
 def quoted_words(prompt: Prompt) -> float:
@@ -36,8 +35,7 @@ class Recorder:
     def __init__(self, name: str) -> None:
         self.name = name
         self.usage = Usage()
-        self.events: list[str] = []
-        """Calls of ``sleep``, ``wake`` and ``close``, in order."""
+        self.events: list[str] = []  # calls of sleep, wake and close, in order
 
     def sleep(self) -> None:
         """Record the call."""
@@ -74,8 +72,7 @@ class FakeModel(Recorder):
     ) -> None:
         super().__init__(name)
         self.sees = sees
-        self.prompts: list[Prompt] = []
-        """Every prompt so far, in order."""
+        self.prompts: list[Prompt] = []  # every prompt so far, in order
         self._grader = grader
         self._writer = writer
 

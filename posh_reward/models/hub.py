@@ -7,8 +7,7 @@ import json
 import re
 from pathlib import Path
 
-ENDS = 1 << 20
-"""Bytes at the start and at the end of each file that its fingerprint reads."""
+ENDS = 1 << 20  # bytes at the start and at the end of each file that its fingerprint reads
 
 
 def commit(model: str, revision: str | None) -> str:

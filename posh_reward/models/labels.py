@@ -17,8 +17,7 @@ LabelReading = Literal["labels", "top-20"]
 only among the twenty likeliest tokens, of which any that contains a digit counts for it (``says``);
 with no label among them the reply counts as the lowest label and is marked as unparsed."""
 
-TOP = 20
-"""Tokens that ``top-20`` reads."""
+TOP = 20  # tokens that top-20 reads
 
 NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not numbers")
 NO_LABEL = Failure("reply", "the model gave no label any probability")

@@ -14,8 +14,7 @@ from posh_reward.settings import make, read_settings, settings_of
 from posh_reward.shipped import shipped
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
-ROUNDING = 1e-3
-"""By how much probabilities, in half precision say, may miss the sum of 1."""
+ROUNDING = 1e-3  # by how much probabilities, in half precision say, may miss the sum of 1
 
 NOT_A_VERDICT = Failure("reply", "the judge's answer is not a verdict")
 NOT_A_REPLY = Failure("reply", "the judge's answer is not a reply in words")
@@ -36,8 +35,7 @@ class Prompt(NamedTuple):
 
     prefix: str
     suffix: str
-    images: tuple[PromptImage, ...] = ()
-    """Shown before the text, in this order."""
+    images: tuple[PromptImage, ...] = ()  # shown before the text, in this order
 
     @property
     def text(self) -> str:

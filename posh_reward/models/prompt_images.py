@@ -26,21 +26,16 @@ NUMBERED = (
 )
 NO_PLACE = Failure("prompt", "the model's chat template does not give each image a placeholder")
 
-SEEING = ("qwen2_5_vl", "qwen3_vl")
-"""``model_type`` of the checkpoints that see."""
-TOKEN = 28 * 28
-"""Pixels behind one token of Qwen2.5-VL; other models that see take about as many."""
-MAX_PIXELS = 1280 * TOKEN
-"""A megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL."""
-LONGEST_SIDE = 200
-"""The longest that an image may be, in heights, or the highest, in widths."""
+SEEING = ("qwen2_5_vl", "qwen3_vl")  # model_type of the checkpoints that see
+TOKEN = 28 * 28  # pixels behind one token of Qwen2.5-VL; other models that see take about as many
+MAX_PIXELS = 1280 * TOKEN  # a megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL
+LONGEST_SIDE = 200  # the longest that an image may be, in heights, or the highest, in widths
 
 
 class SizeLimits(NamedTuple):
     """The sizes in which a model sees images."""
 
-    factor: int
-    """Sides are multiples of this many pixels; each such square is one token."""
+    factor: int  # sides are multiples of this many pixels; each such square is one token
     min_pixels: int
     max_pixels: int
 

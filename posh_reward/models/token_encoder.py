@@ -22,20 +22,16 @@ from posh_reward.types import Span
 
 Floats = NDArray[np.float32]
 FILES = ("model.safetensors", "tokenizer.json", "config.json")
-DIGITS = 12
-"""Digits of a digest in names."""
-MOST_PIECES = 254
-"""Word pieces that are encoded together; a longer sentence goes in parts."""
+DIGITS = 12  # digits of a digest in names
+MOST_PIECES = 254  # word pieces that are encoded together; a longer sentence goes in parts
 
 
 @dataclass(frozen=True)
 class TokenVectors:
     """Vectors of one sentence's tokens (word pieces or words), in text order."""
 
-    spans: tuple[Span, ...]
-    """Per token its characters in the sentence."""
-    vectors: Floats
-    """(tokens, dimensions): the last layer."""
+    spans: tuple[Span, ...]  # per token its characters in the sentence
+    vectors: Floats  # (tokens, dimensions): the last layer
 
 
 EncodeTokens = Callable[[Sequence[str]], Sequence[TokenVectors]]

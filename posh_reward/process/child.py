@@ -17,8 +17,7 @@ from typing import IO, Any
 from posh_reward.process.child_environment import redact, secrets_of
 
 KEEPER = Path(__file__).with_name("keeper.py")
-STDERR_TAIL = 2000
-"""Bytes of the child's last words that an error repeats."""
+STDERR_TAIL = 2000  # bytes of the child's last words that an error repeats
 GRACE = 10.0
 """Seconds within which the keeper has to end a child; dying with much memory takes seconds."""
 
@@ -28,8 +27,7 @@ class ChildFailureError(Exception):
 
     def __init__(self, reason: str, last_words: str = "", *, slow: bool = False) -> None:
         super().__init__(f"it {reason}; its last words:\n{last_words}")
-        self.reason = reason
-        """One line: what "it" did."""
+        self.reason = reason  # one line: what "it" did
         self.last_words = last_words
         self.slow = slow
 

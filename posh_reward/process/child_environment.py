@@ -39,8 +39,7 @@ SECRET = re.compile(
     re.IGNORECASE,
 )
 """Names of variables whose values are never repeated."""
-SHORTEST_SECRET = 8
-"""A shorter value (``"1"``, ``"true"``) is not a secret."""
+SHORTEST_SECRET = 8  # a shorter value ("1", "true") is not a secret
 
 
 def child_variables(

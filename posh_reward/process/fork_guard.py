@@ -15,8 +15,7 @@ from contextlib import contextmanager
 
 from posh_reward.errors import ForkError
 
-_depths: Counter[int] = Counter()
-"""Calls at work now, by thread."""
+_depths: Counter[int] = Counter()  # calls at work now, by thread
 _unsafe = False
 
 

@@ -25,12 +25,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-POLL = 0.2
-"""Seconds between looks at the parent."""
-DEATH_SIGNAL, SUBREAPER = 1, 36
-"""PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER of prctl(2)."""
-NOT_RUN = 127
-"""Exit status, as a shell's, when the command cannot be run."""
+POLL = 0.2  # seconds between looks at the parent
+DEATH_SIGNAL, SUBREAPER = 1, 36  # PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER of prctl(2)
+NOT_RUN = 127  # exit status, as a shell's, when the command cannot be run
 
 
 class Child:
@@ -39,8 +36,7 @@ class Child:
     def __init__(self, command: list[str]) -> None:
         keeper = os.getpid()
         self.pid = os.fork()
-        self.status: int | None = None
-        """As of wait(2); None until it has ended."""
+        self.status: int | None = None  # as of wait(2); None until it has ended
         if self.pid == 0:
             become(command, keeper)
         with suppress(OSError):  # both sides do this, since either may be first

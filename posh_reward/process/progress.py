@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
 TERMINAL = "TTY_COMPATIBLE"
 """Variable that says 1 where standard error is a pipe whose reader shows all on a terminal."""
-SECONDS = 30.0
-"""Between two lines; shorter work has none."""
+SECONDS = 30.0  # between two lines; shorter work has none
 LINE = "{desc}: {n_fmt} of {total_fmt} {unit}s after {elapsed}, {remaining} left{postfix}"
 ENDLESS = "{desc}: {n_fmt} {unit}s after {elapsed}{postfix}"
 """The line where it is not known how many there are."""

@@ -15,8 +15,7 @@ from posh_reward.reward.texts import column_of, images_of, is_blank
 from posh_reward.reward.trl import MetricReward
 from posh_reward.types import HIGHEST_GRADE, Failure
 
-SIDE = 64
-"""Pixels of the image that ``check`` asks about."""
+SIDE = 64  # pixels of the image that check asks about
 
 
 class HarmonicReward(MetricReward[HarmonicScores]):

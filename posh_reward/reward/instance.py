@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     precision: Callable[..., Rewards]
     recall: Callable[..., Rewards]
 
-VARIABLE = "POSH_REWARD_SETTINGS"
-"""Of the environment; names the settings file."""
+VARIABLE = "POSH_REWARD_SETTINGS"  # of the environment; names the settings file
 
 
 def make_reward(

@@ -24,8 +24,7 @@ from posh_reward.reward.texts import (
 )
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
-WORST = LOWEST_GRADE / HIGHEST_GRADE
-"""The lowest possible score: every element graded 1 of 5."""
+WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
 FREE_WORDS, FREE_SHARE = 2, 0.06
 """Loose words that the reference lacks, and that cost nothing: two, or this share of the content
@@ -34,8 +33,7 @@ words. Rewordings by people have 0.047 on average (adverbs, and verbs without an
 GRAMMATICAL_SHARE = 0.25
 """Share of function words that people's descriptions exceed, whatever their style."""
 
-LIST = 8
-"""A text of this many entities or more that says nothing about them is a list."""
+LIST = 8  # a text of this many entities or more that says nothing about them is a list
 
 Objective = Literal["f1", "weighted", "separate"]
 

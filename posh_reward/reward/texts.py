@@ -26,12 +26,10 @@ UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co"))
 pair (Cs) stays: a text with one is not Unicode, and fails with that reason."""
 EMPTY = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Those of other categories that nothing is to be seen of: fillers of Hangul, empty Braille."""
-SUSPECT = re.compile("[^ -~\\s]")
-"""All but printable ASCII and white space: what may not be seen."""
+SUSPECT = re.compile("[^ -~\\s]")  # all but printable ASCII and white space: what may not be seen
 RUN = re.compile(r"(?<=[^\W_])(?:[^\w\s]|_)+(?=[^\W_])")
 """Marks between two letters or digits, without white space."""
-DIGITS = re.compile(r"(?<=[^\W\d_]{2})\d+(?=[^\W\d_]{2})")
-"""Digits inside a word."""
+DIGITS = re.compile(r"(?<=[^\W\d_]{2})\d+(?=[^\W\d_]{2})")  # digits inside a word
 # Both begin only where a word does: tried at each letter, a text without blanks takes seconds.
 HUMPS = re.compile(r"(?<!\w)(?=[^\W\d_]*?[a-z][A-Z][a-z]+[A-Z][a-z])[^\W\d_]+(?!\w)")
 """Words in camel case: a capital within the word, twice or more."""
@@ -47,15 +45,12 @@ LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *:")
 FIELD = re.compile(r"\{\w*\}")
 END = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
 """Special tokens that end what a model generated."""
-INSTRUCTION = 4
-"""Words of a sentence of instructions, at least."""
-GRAM = 4
-"""Words whose repetition is counted."""
+INSTRUCTION = 4  # words of a sentence of instructions, at least
+GRAM = 4  # words whose repetition is counted
 ARTICLES = frozenset(("a", "an", "the"))
 GRAMMATICAL = (FUNCTION_WORDS | PREPOSITIONS) - {"s"}
 """Words that order a text; the s of a possessive joins any two."""
-CHANCE = 0.5
-"""Share of articles that a content word follows in a text whose words are shuffled."""
+CHANCE = 0.5  # share of articles that a content word follows in a text whose words are shuffled
 FREE = 2
 """Misplaced articles, or missing function words, that tell nothing: a title, a short caption."""
 

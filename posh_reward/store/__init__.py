@@ -32,8 +32,7 @@ __all__ = ["Store", "store_of"]
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 60.0
-"""A file that could not be used is left alone for this long."""
+RETRY_SECONDS = 60.0  # a file that could not be used is left alone for this long
 SMALLEST = 32_000_000
 """Lowest bound, in bytes: the log and one transaction would not fit well into less."""
 

@@ -12,10 +12,8 @@ from typing import Literal
 
 APPLICATION = 0x506F5368
 """``PoSh``: marks the file as ours in its header, where ``file`` and SQLite look for that."""
-VERSION = 1
-"""Of the tables. A file of a higher one is left alone."""
-LOCK_SECONDS = 20.0
-"""To wait for other processes; each holds the file for milliseconds."""
+VERSION = 1  # of the tables. A file of a higher one is left alone.
+LOCK_SECONDS = 20.0  # to wait for other processes; each holds the file for milliseconds
 LOGS = ("-wal", "-shm")
 """Endings of the files that SQLite keeps next to the store while it is in use."""
 

@@ -29,8 +29,7 @@ class Holding:
     kind: str
     space: str
     rows: int
-    bytes: int
-    """Of the values; keys and indices come on top, some 60 bytes a row."""
+    bytes: int  # of the values; keys and indices come on top, some 60 bytes a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,8 @@ class Survey:
     """A store's size, and its holdings."""
 
     path: str
-    version: int
-    """Of its tables."""
-    bytes: int
-    """Of the file with its log."""
+    version: int  # of its tables
+    bytes: int  # of the file with its log
     holdings: tuple[Holding, ...]
 
 

@@ -14,12 +14,10 @@ from posh_reward.store.open_store import identity, log_bytes, open_file
 AT_ONCE = 256
 """Rows to a statement or a transaction. Keys are digests, so each row may change a page of 4 kB
 of their index: this bounds what one transaction adds to the log."""
-STEP, STEPS = 64, 16
-"""Rows evicted at a time, and how many times in one transaction."""
+STEP, STEPS = 64, 16  # rows evicted at a time, and how many times in one transaction
 
 
-Value = tuple[bytes, bytes]
-"""A digest, and what is kept under it."""
+Value = tuple[bytes, bytes]  # a digest, and what is kept under it
 
 
 class StoreRow(NamedTuple):

@@ -9,8 +9,7 @@ from hashlib import blake2b
 WORTH = 256
 """Texts of at least this many bytes are compressed. A verdict (140 bytes) is not: it would shrink
 by a quarter, and compressing it would take longer than everything else."""
-LARGEST = 16_000_000
-"""Bytes of the longest text that is kept, and that a value may decompress to."""
+LARGEST = 16_000_000  # bytes of the longest text that is kept, and that a value may decompress to
 PLAIN, PACKED = b"p", b"z"
 
 

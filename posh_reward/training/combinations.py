@@ -16,8 +16,7 @@ from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
-PROMPT_TOKENS = 64
-"""More than the paper's prompt has in Qwen's chat format, without the image's."""
+PROMPT_TOKENS = 64  # more than the paper's prompt has in Qwen's chat format, without the image's
 
 
 def refusals(script: Any, args: Any, there: Processes) -> list[str]:

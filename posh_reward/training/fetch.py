@@ -28,8 +28,7 @@ MAVERICK_ENCODER = "microsoft/deberta-v3-large"
 """The encoder of Maverick's weights, which it loads from the hub as well."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
-STATES = ("here", "missing", "fetched")
-"""Of an asset; "missing" only in a dry run."""
+STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run
 
 Kind = Literal["model", "dataset", "spacy", "environment"]
 

@@ -23,8 +23,7 @@ class StopSignals:
     """The first of ``SIGNALS`` between ``listen`` and ``unlisten``, in a main thread only."""
 
     def __init__(self) -> None:
-        self.first: str | None = None
-        """Its name."""
+        self.first: str | None = None  # its name
         self._previous: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:

@@ -29,8 +29,7 @@ T = TypeVar("T")
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "pixel_values")
 """Names of columns that are likely to be meant for ``image``."""
 
-STATUS_FILE = "POSH_STATUS_FILE"
-"""The variable that names a file for a failed recipe's exit status."""
+STATUS_FILE = "POSH_STATUS_FILE"  # the variable that names a file for a failed recipe's exit status
 HEADLINES = {
     "loss": "loss",
     "eval_loss": "held-out loss",

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
 """The tokens of a prompt that an image and a video replace."""
-PATCH = 28 * 28
-"""Pixels behind one image token of Qwen2.5-VL."""
+PATCH = 28 * 28  # pixels behind one image token of Qwen2.5-VL
 
 
 def has_torchvision() -> bool:

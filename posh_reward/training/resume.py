@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
-ADAPTER = ".default."
-"""A part of the names of adapters in a PEFT model that its file leaves out."""
+ADAPTER = ".default."  # a part of the names of adapters in a PEFT model that its file leaves out
 SAMPLE = 16
 """Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
 

@@ -24,8 +24,7 @@ from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import missing_packages
 from posh_reward.training.run_settings import CHECK, parse, parse_for, refuse
 
-HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
-"""The form of a name on the hub."""
+HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # the form of a name on the hub
 
 
 @dataclass(frozen=True, slots=True)

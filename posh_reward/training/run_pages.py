@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-IMAGES = 4
-"""Images on a page, each with its best and its worst completion."""
-SIDE = 480
-"""Pixels of an image's longer side."""
+IMAGES = 4  # images on a page, each with its best and its worst completion
+SIDE = 480  # pixels of an image's longer side
 
 Row = Mapping[str, Any]
 

@@ -16,11 +16,9 @@ from posh_reward.settings import brief, guess, misfit, read_settings
 from posh_reward.training.combinations import refusals
 from posh_reward.training.processes import Processes
 
-LIKE = "like"
-"""The key of a configuration that names another one, of which it changes some lines."""
+LIKE = "like"  # the key of a configuration that names another one, of which it changes some lines
 CHECK = "--check"
-ENV = "env"
-"""The key under which TRL takes environment variables."""
+ENV = "env"  # the key under which TRL takes environment variables
 
 
 def parse_for(kinds: Sequence[type], argv: Sequence[str], there: Processes) -> tuple[Any, ...]:

@@ -16,10 +16,8 @@ from typing import Any, TextIO
 
 from posh_reward.process.progress import TERMINAL
 
-PATIENCE = 3.0
-"""Seconds without any output after which the wait is shown."""
-GRACE = 20.0
-"""Seconds that an interrupted command has to end by itself, with all its ranks."""
+PATIENCE = 3.0  # seconds without any output after which the wait is shown
+GRACE = 20.0  # seconds that an interrupted command has to end by itself, with all its ranks
 SAVE, RESTORE, ERASE = "\0337", "\0338", "\033[K"
 """A terminal's codes: remember the cursor's place, go back to it, clear what is behind it."""
 

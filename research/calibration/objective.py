@@ -31,18 +31,14 @@ IMPORTANCE = {
 """Importance of each other part of the loss. Set by hand."""
 MARGINS = {"blind": 0.02, "disordered": 0.1}
 """Least f1 by which blind texts stay below one true sentence, disordered ones below a true half."""
-RIDGE = 0.002
-"""Penalty on squared weights of standardised facts."""
+RIDGE = 0.002  # penalty on squared weights of standardised facts
 STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0}
 """Slope of the logistic loss on a difference of scores."""
 THRESHOLDS = (-0.8, 0.4)
 """Logits between which a grade may start to be an alert: grades 2.2 and 3.4."""
-ABSENT = -1.4
-"""Highest logit of what is absent: grade 1.8."""
-UNMARKED = 0.6
-"""Share of the unmarked tokens, all together, in the loss on tokens."""
-RATED_APART = 0.3
-"""Least difference of mean ratings of two captions that are to be ranked."""
+ABSENT = -1.4  # highest logit of what is absent: grade 1.8
+UNMARKED = 0.6  # share of the unmarked tokens, all together, in the loss on tokens
+RATED_APART = 0.3  # least difference of mean ratings of two captions that are to be ranked
 RANKED = 60_000
 STEPS = 120
 MARKS = ("mistakes", "omissions", "foil")
@@ -72,10 +68,8 @@ class Tokens:
 
     pair: Ints
     wrong: Bools
-    covering: Ints
-    """Elements, token after token."""
-    starts: Ints
-    """Per token its first in ``covering``."""
+    covering: Ints  # elements, token after token
+    starts: Ints  # per token its first in covering
 
 
 def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:

@@ -23,8 +23,7 @@ SIDES = ("precision", "recall", "f1")
 AT_ONCE = 128
 
 Floats = NDArray[np.float64]
-Pair = tuple[str, str]
-"""(Generation, reference)."""
+Pair = tuple[str, str]  # (Generation, reference)
 Measure = Callable[[Floats, Floats], float]
 
 

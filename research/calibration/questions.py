@@ -25,8 +25,7 @@ from posh_reward.types import (
 )  # fmt: skip
 
 KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
-PRESENT = 0.25
-"""Value of grade 2, from which on what belongs to an entity is asked about."""
+PRESENT = 0.25  # value of grade 2, from which on what belongs to an entity is asked about
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -33,11 +33,9 @@ class Paid:
     """The means of one case: scores of the metric, and rewards by setting."""
 
     case: str
-    scores: dict[str, float]
-    """By axis, as published."""
+    scores: dict[str, float]  # by axis, as published
     rewards: dict[str, float]
-    separate: tuple[float, float]
-    """On precision and on recall."""
+    separate: tuple[float, float]  # on precision and on recall
 
 
 def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:

@@ -13,8 +13,7 @@ from posh_reward.study.statistics import Interval, paired_difference
 from research.compare_rewards.runs import AXES, FIGURES, Run
 from research.compare_rewards.tables import Table
 
-EARLY = 5
-"""Steps in which most is learned."""
+EARLY = 5  # steps in which most is learned
 SPREADS = {
     "precision": "spread of precision",
     "recall": "spread of recall",

@@ -30,16 +30,12 @@ from research.compare_rewards.noise import noisy
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/smoke/dapo.yaml"
-GROUP = 8
-"""Completions of one image, as in ``CONFIG``."""
-COMPLETIONS = 128
-"""Of one step, in the one process; the demo has two with half of them each."""
-AXES = ("mistakes", "omissions", "overall")
-"""Higher is better: fewer mistakes, fewer omissions."""
+GROUP = 8  # completions of one image, as in CONFIG
+COMPLETIONS = 128  # of one step, in the one process; the demo has two with half of them each
+AXES = ("mistakes", "omissions", "overall")  # higher is better: fewer mistakes, fewer omissions
 TRUE = "true details"
 """Number of a description's elements that the drawing bears out: graded at least ``SUPPORTED``."""
-FIGURES = (*AXES, TRUE)
-"""Measures by which runs are compared."""
+FIGURES = (*AXES, TRUE)  # measures by which runs are compared
 Values = npt.NDArray[np.float64]
 
 

@@ -46,10 +46,8 @@ CORRELATIONS: dict[str, Callable[[Floats, Floats], tuple[float, float]]] = {
     "Kendall's tau": kendalltau,
 }
 
-Table = Mapping[str, Mapping[str, Floats]]
-"""Rater -> column -> (items,) points."""
-Row = Mapping[str, float]
-"""Column -> figure."""
+Table = Mapping[str, Mapping[str, Floats]]  # rater -> column -> (items,) points
+Row = Mapping[str, float]  # column -> figure
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOT = -1
-"""Head of the root of a sentence."""
+ROOT = -1  # head of the root of a sentence
 
 
 @dataclass(slots=True)
@@ -18,11 +17,9 @@ class Word:
     lemma: str
     upos: str
     tag: str
-    head: int
-    """Index of the head in the sentence, from 0; ``ROOT`` for the root."""
+    head: int  # index of the head in the sentence, from 0; ROOT for the root
     dep: str
-    space: bool = True
-    """White space follows."""
+    space: bool = True  # white space follows
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from research.train_parser.conllu import ROOT, Word
 from research.train_parser.network import Network, averaged, padded
 
 WORDS_PER_BATCH = 800
-RARE = 0.4
-"""A word seen n times in training loses its form with probability RARE / (RARE + n)."""
+RARE = 0.4  # a word seen n times in training loses its form with probability RARE / (RARE + n)
 
 Sentence = Sequence[Word]
 
@@ -108,8 +107,7 @@ class Schedule:
 
     epochs: int
     minutes: float | None = None
-    rate: float = 2e-3
-    """Highest learning rate; it falls linearly to 0."""
+    rate: float = 2e-3  # highest learning rate; it falls linearly to 0
     seed: int = 0
 
 

@@ -34,8 +34,7 @@ from research.train_parser.pipeline_components import add_senter, confident, lem
 from research.train_parser.templates import Grammar
 
 VERSION = "1.0.0"
-TEMPLATES = (1800, 2200)
-"""Generated sentences in each round."""
+TEMPLATES = (1800, 2200)  # generated sentences in each round
 Outputs = tuple[list[tuple[str, str]], list[str]]
 """(part of speech, fine tag) pairs and labels, in the order of the network's outputs."""
 

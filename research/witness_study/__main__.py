@@ -40,8 +40,7 @@ from research.witness_study.scene_texts import SceneText, scene_texts, texts_of
 NEVER = 1.0
 BARS = (2.0, 3.0, 4.0, 5.0)
 """Grades of the reference below which the image is asked; below 1 is none."""
-ERRORS = (0.1, 0.2, 0.3)
-"""Shares of the answers that an erring witness turns around."""
+ERRORS = (0.1, 0.2, 0.3)  # shares of the answers that an erring witness turns around
 REFERENCES: dict[str, Callable[[Scene], str]] = {
     "uneven": scene_wording.uneven,
     "full": scene_wording.reference,

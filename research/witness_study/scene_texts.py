@@ -21,10 +21,8 @@ from posh_reward.datasets.scenes.subjects import (
     Subject,
 )
 
-TEXTS = 6
-"""About each image, with 0 to 5 false details."""
-LEFT_OUT = (0.0, 0.25, 0.5)
-"""Shares of the details that may be left out that a text leaves out."""
+TEXTS = 6  # about each image, with 0 to 5 false details
+LEFT_OUT = (0.0, 0.25, 0.5)  # shares of the details that may be left out that a text leaves out
 OPTIONAL: tuple[Mapping[str, None], ...] = (
     {"hat": None},
     {"item": None, "item_color": None},
@@ -32,8 +30,7 @@ OPTIONAL: tuple[Mapping[str, None], ...] = (
     {"behind": None, "behind_color": None},
 )
 """Parts that a description reads as well without."""
-Fact = tuple[int, str, object]
-"""Slot, property and value."""
+Fact = tuple[int, str, object]  # slot, property and value
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,7 @@ class SceneText:
 
     image: int
     text: str
-    truth: float
-    """Share of its details that are true of the drawing."""
+    truth: float  # share of its details that are true of the drawing
 
 
 def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:

@@ -35,16 +35,11 @@ from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 
-LENGTHS = (2_500, 5_000, 10_000, 20_000)
-"""Characters; the last is the length limit of a reader."""
-FLAGGED = 1.3
-"""Exponent above which a stage is marked."""
-SMALLEST = 0.01
-"""Seconds below which a time is mostly noise and is left out of the fit."""
-VISIBLE = 0.1
-"""Seconds at the greatest length from which a stage is shown."""
-Table = dict[str, dict[int, float]]
-"""Stage -> length in characters -> processor seconds."""
+LENGTHS = (2_500, 5_000, 10_000, 20_000)  # characters; the last is the length limit of a reader
+FLAGGED = 1.3  # exponent above which a stage is marked
+SMALLEST = 0.01  # seconds below which a time is mostly noise and is left out of the fit
+VISIBLE = 0.1  # seconds at the greatest length from which a stage is shown
+Table = dict[str, dict[int, float]]  # stage -> length in characters -> processor seconds
 ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 
 

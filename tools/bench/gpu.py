@@ -50,10 +50,8 @@ class Forwarding(ReplayJudge):
 
     def __init__(self, judge: PromptJudge, goldens: Sequence[Golden], clock: Clock) -> None:
         super().__init__(*goldens)
-        self.waves: list[list[Question]] = []
-        """The questions of each call."""
-        self.grading = self.rewriting = 0.0
-        """Seconds that the model took."""
+        self.waves: list[list[Question]] = []  # the questions of each call
+        self.grading = self.rewriting = 0.0  # seconds that the model took
         self._judge, self._clock = judge, clock
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
@@ -85,19 +83,14 @@ class Figures:
     preset: str
     pairs: int
     seconds: float
-    grading: float
-    """Part of the seconds."""
-    rewriting: float
-    """Part of the seconds."""
+    grading: float  # part of the seconds
+    rewriting: float  # part of the seconds
     submitted: int
     computed: int
     decoded: int
-    tflops: float
-    """Operations of the floor, per second."""
-    floor: float
-    """Seconds that these would take at the speed of a large product."""
-    x_floor: float
-    """Seconds as a multiple of the floor; lower is better."""
+    tflops: float  # operations of the floor, per second
+    floor: float  # seconds that these would take at the speed of a large product
+    x_floor: float  # seconds as a multiple of the floor; lower is better
     failures: int
 
     def __str__(self) -> str:

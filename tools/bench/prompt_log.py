@@ -27,15 +27,11 @@ BLOCK = 16
 class Cost:
     """A model's prompts."""
 
-    calls: int
-    """One after another: each waits for the answers of the last."""
+    calls: int  # one after another: each waits for the answers of the last
     requests: int
-    submitted: int
-    """Tokens of all prompts."""
-    computed: int
-    """Those that a prefix cache in blocks of 16 does not hold."""
-    computed_to_the_token: int
-    """Those that a prefix cache of any beginning does not hold."""
+    submitted: int  # tokens of all prompts
+    computed: int  # those that a prefix cache in blocks of 16 does not hold
+    computed_to_the_token: int  # those that a prefix cache of any beginning does not hold
     decoded: int
 
 
@@ -44,10 +40,8 @@ class PromptLog:
 
     def __init__(self) -> None:
         self.questions: list[Prompt] = []
-        self.phrases: list[tuple[Prompt, str]] = []
-        """Prompts for rewrites, and the answers."""
-        self.calls = 0
-        """Calls to a model, one after another."""
+        self.phrases: list[tuple[Prompt, str]] = []  # prompts for rewrites, and the answers
+        self.calls = 0  # calls to a model, one after another
 
     def cost(self, chat: Chat, decoded_for_a_grade: int = 1) -> Cost:
         """All of it, in tokens."""

@@ -44,8 +44,7 @@ from posh_reward.serve.client import RemotePosh
 from posh_reward.types import Reply, Verdict
 
 CLIENTS = (1, 8, 64)
-CALL_SECONDS = 0.1
-"""Of the stand-in for a language model."""
+CALL_SECONDS = 0.1  # of the stand-in for a language model
 CLI = [sys.executable, "-m", "posh_reward.cli", "serve"]
 Pair = tuple[str, str]
 

@@ -58,12 +58,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-MARKS = (200, 500, 1000, 1500, 2000)
-"""After how many pairs memory is read."""
-AT_ONCE = 100
-"""Pairs in each call where memory is measured."""
-BATCH = 1000
-"""Verdicts that go to a store at once."""
+MARKS = (200, 500, 1000, 1500, 2000)  # after how many pairs memory is read
+AT_ONCE = 100  # pairs in each call where memory is measured
+BATCH = 1000  # verdicts that go to a store at once
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 

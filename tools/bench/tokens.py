@@ -58,11 +58,9 @@ from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
 from tools.goldens import Golden, Pair, ReplayJudge, both_ways, described, load, parsed
 
-RELEASE_DECODES = 5
-"""Tokens that the release decodes for a grade; it reads one of them."""
+RELEASE_DECODES = 5  # tokens that the release decodes for a grade; it reads one of them
 REFERENCES = 8
-GENERATIONS = 8
-"""For each reference, in each step."""
+GENERATIONS = 8  # for each reference, in each step
 STEPS = 3
 
 
@@ -235,12 +233,9 @@ class Step:
 
     texts_parsed: int
     cost: Cost
-    repeated: int
-    """Questions that were asked before, in this step or an earlier one."""
-    phrases: int
-    """Rewritten in this step."""
-    phrases_of_references: int
-    """Those that only references needed."""
+    repeated: int  # questions that were asked before, in this step or an earlier one
+    phrases: int  # rewritten in this step
+    phrases_of_references: int  # those that only references needed
 
     def __str__(self) -> str:
         cost, pairs = self.cost, REFERENCES * GENERATIONS

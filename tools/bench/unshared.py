@@ -18,14 +18,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 DIGITS = ("1", "2", "3", "4", "5")
-BATCH = 8192
-"""Tokens of a padded batch, as many as of a packed pass."""
+BATCH = 8192  # tokens of a padded batch, as many as of a packed pass
 FLOAT32_TOLERANCE = 1e-4
 """Most by which a grade may differ from that of the prompt alone, in float32."""
-BFLOAT16_TOLERANCE = 0.1
-"""The same in bfloat16."""
-SAMPLE = 24
-"""Prompts that are compared."""
+BFLOAT16_TOLERANCE = 0.1  # the same in bfloat16
+SAMPLE = 24  # prompts that are compared
 
 
 def clock_of(model: PreTrainedModel) -> Callable[[], float]:
@@ -70,10 +67,8 @@ class Difference:
     """Distance of a model's grades from those of a plain model that gets each prompt alone."""
 
     largest: float
-    spread: float
-    """Spread of the plain model's grades: equal ones would prove nothing."""
-    bound: float
-    """Limit of the largest."""
+    spread: float  # spread of the plain model's grades: equal ones would prove nothing
+    bound: float  # limit of the largest
 
     @property
     def sound(self) -> bool:

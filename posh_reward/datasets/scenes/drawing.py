@@ -10,10 +10,8 @@ from posh_reward.datasets.scenes.subjects import SLOTS, Scene, Subject
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-UNIT = 56
-"""Width and height of a slot, in units (pixels at scale 1)."""
-GROUND = 47
-"""Top of the ground, in units from the top of the image."""
+UNIT = 56  # width and height of a slot, in units (pixels at scale 1)
+GROUND = 47  # top of the ground, in units from the top of the image
 PAINT = {
     "red": (205, 35, 40),
     "blue": (40, 70, 200),

@@ -34,8 +34,7 @@ from posh_reward.errors import InputError
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
-WORDS = (20, 38)
-"""Fewest and most words of a reference."""
+WORDS = (20, 38)  # fewest and most words of a reference
 
 
 def _person(rng: random.Random, plain: bool) -> Subject:
@@ -122,8 +121,7 @@ class SceneRow:
     """One row of the dataset: the columns of ``amitha/docent``, plus a uuid."""
 
     uuid: str
-    image: bytes
-    """PNG."""
+    image: bytes  # PNG
     reference: str
 
 

@@ -20,17 +20,13 @@ NUMBERS = {1: "a", 2: "two", 3: "three"}
 THING_VERBS = {"house": "stands", "tree": "stands", "vase": "stands", "dog": "sits"}
 PRONOUNS = {"woman": ("She", "her"), "girl": ("She", "her"), "man": ("He", "his"),
             "boy": ("He", "his")}  # fmt: skip
-BESIDE = 0.2
-"""Share of places that are told from the person before: "To her right"."""
+BESIDE = 0.2  # share of places that are told from the person before: "To her right"
 NEW_SENTENCE = 0.4
 """Share of objects in a hand that get a sentence of their own: "She holds a blue fan."."""
-THOROUGH_SHARE = 0.45
-"""Share of the annotators that are thorough; the others are hasty."""
-THOROUGH, HASTY = 0.95, 0.1
-"""Probability that an annotator mentions a detail."""
+THOROUGH_SHARE = 0.45  # share of the annotators that are thorough; the others are hasty
+THOROUGH, HASTY = 0.95, 0.1  # probability that an annotator mentions a detail
 
-Keep = Callable[[], bool]
-"""Draws if the next detail is mentioned."""
+Keep = Callable[[], bool]  # draws if the next detail is mentioned
 
 
 def reference(scene: Scene) -> str:

@@ -21,8 +21,7 @@ THINGS = {
     "bird": ("blue", "white", "black"),
 }
 """The other subjects, and the colours that each comes in."""
-BACKDROPS = ("house", "tree")
-"""Things large enough to stand in front of."""
+BACKDROPS = ("house", "tree")  # things large enough to stand in front of
 SIZES = ("small", "large")
 MAX_BIRDS = 3
 
@@ -35,20 +34,14 @@ class Subject:
     """
 
     noun: str
-    color: str
-    """Of the garment, for a person."""
-    pose: str | None = None
-    """People only; None in plain scenes."""
-    hat: str | None = None
-    """Colour of the hat; people only."""
+    color: str  # of the garment, for a person
+    pose: str | None = None  # people only; None in plain scenes
+    hat: str | None = None  # colour of the hat; people only
     item: str | None = None
     item_color: str | None = None
-    size: str | None = None
-    """Things other than birds."""
-    count: int = 1
-    """More than one for birds only."""
-    behind: str | None = None
-    """The thing that a person is in front of; never in plain scenes."""
+    size: str | None = None  # things other than birds
+    count: int = 1  # more than one for birds only
+    behind: str | None = None  # the thing that a person is in front of; never in plain scenes
     behind_color: str | None = None
 
     @property

@@ -16,8 +16,7 @@ from posh_reward.graph.coref.lexicon import PLURAL, SPEAKER
 from posh_reward.graph.coref.mentions import Mention
 from posh_reward.graph.coref.noun_phrases import SIDES, Words
 
-SYNONYMS = 80
-"""Referents back to which "the tree" may resume "an oak"."""
+SYNONYMS = 80  # referents back to which "the tree" may resume "an oak"
 
 
 def antecedent_of_nominal(
@@ -137,29 +136,19 @@ def agent_of(noun: str, facts: set[str]) -> bool:
     return any(f"={verb}" in facts for verb in (stem, stem + "e", doubled))
 
 
-WINDOW = 4
-"""Sentences that a pronoun looks back; a pair may be further away after "between"."""
+WINDOW = 4  # sentences that a pronoun looks back; a pair may be further away after "between"
 REFLEXIVE = ("self", "selves")
 
-PARALLEL = 40.0
-"""For a referent whose latest mention had the role that the pronoun has."""
-OWN_SUBJECT = 60.0
-"""For the subject of the clause that a possessive such as "his" is in."""
-TWO = 200.0
-"""For a pair, as the meaning of "between them"."""
-VAGUE = -70.0
-"""For places and parts: "the middle", "the edge"."""
-NEARNESS = 2.0
-"""Penalty per token in between, up to ``FAR``, for pronouns that are not subjects."""
+PARALLEL = 40.0  # for a referent whose latest mention had the role that the pronoun has
+OWN_SUBJECT = 60.0  # for the subject of the clause that a possessive such as "his" is in
+TWO = 200.0  # for a pair, as the meaning of "between them"
+VAGUE = -70.0  # for places and parts: "the middle", "the edge"
+NEARNESS = 2.0  # penalty per token in between, up to FAR, for pronouns that are not subjects
 FAR = 30
-PEOPLE_FIRST = 60.0
-"""For people and animals, as the meaning of "they"."""
-SINGULAR_THEY = -80.0
-"""For one person of unknown sex, as the meaning of "they"."""
-UNLISTED = -200.0
-"""For a subject that is not in the lexicon, as the meaning of "he" or "she"."""
-FLOOR = 12.0
-"""Prominence below which a referent is forgotten."""
+PEOPLE_FIRST = 60.0  # for people and animals, as the meaning of "they"
+SINGULAR_THEY = -80.0  # for one person of unknown sex, as the meaning of "they"
+UNLISTED = -200.0  # for a subject that is not in the lexicon, as the meaning of "he" or "she"
+FLOOR = 12.0  # prominence below which a referent is forgotten
 
 
 def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) -> Referent | None:

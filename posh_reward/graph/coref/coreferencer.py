@@ -83,8 +83,7 @@ def load_coref(name: str = "rules") -> Coreferencer:
 class RuleCoreferencer:
     """Coreference by agreement, modifiers, binding and prominence. No model, no download."""
 
-    name = "rules-1"
-    """For signatures; the version changes with any rule or word."""
+    name = "rules-1"  # for signatures; the version changes with any rule or word
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Clusters of each text, by first mention, each with two mentions or more."""

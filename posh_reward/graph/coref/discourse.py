@@ -12,17 +12,13 @@ from itertools import islice
 from posh_reward.graph.coref.lexicon import Gender
 from posh_reward.graph.coref.mentions import Mention
 
-ACTIVE = 40
-"""Referents that a pronoun may choose from: the most recently mentioned ones."""
-RECALLED = 12
-"""Referents of one noun, latest first, that a definite phrase is compared with."""
+ACTIVE = 40  # referents that a pronoun may choose from: the most recently mentioned ones
+RECALLED = 12  # referents of one noun, latest first, that a definite phrase is compared with
 
-LARGEST_GROUP = 8
-"""Members up to which a group is as prominent as they are."""
+LARGEST_GROUP = 8  # members up to which a group is as prominent as they are
 
 RECENCY = 100.0
-FADING = 0.5
-"""Share of prominence that is left a sentence later."""
+FADING = 0.5  # share of prominence that is left a sentence later
 ROLE = {"subject": 80.0, "object": 50.0, "oblique": 30.0, "possessor": 40.0}
 NOT_EMBEDDED = 60.0
 
@@ -40,10 +36,8 @@ class Referent:
     count: str = ""
     possessor: Referent | None = None
     members: list[Referent] = field(default_factory=list)
-    weight: float = 0.0
-    """Prominence up to ``sentence``, without ``boost``."""
-    boost: float = 0.0
-    """The most prominent mention of the latest sentence."""
+    weight: float = 0.0  # prominence up to sentence, without boost
+    boost: float = 0.0  # the most prominent mention of the latest sentence
     sentence: int = 0
 
     @property

@@ -15,8 +15,7 @@ THING: Gender = frozenset("n")
 PERSON: Gender = frozenset("mf")
 ANY: Gender = frozenset("mfn")
 
-Number = frozenset[str]
-"""Singular "s", plural "p", or both."""
+Number = frozenset[str]  # singular "s", plural "p", or both
 
 SINGULAR: Number = frozenset("s")
 PLURAL: Number = frozenset("p")

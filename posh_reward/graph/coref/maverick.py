@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
-DEADLY = 2
-"""Fresh workers that a text may crash before it is given up."""
+DEADLY = 2  # fresh workers that a text may crash before it is given up
 
 
 class CorefError(PoshError, RuntimeError):
@@ -64,8 +63,7 @@ class MaverickCoref:
 
     _worker: ChildProcess | None
     _revision: str | None
-    _deadly: dict[str, str]
-    """Texts that were given up, as JSON -> why."""
+    _deadly: dict[str, str]  # texts that were given up, as JSON -> why
 
     def __init__(
         self,

@@ -14,8 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ENV_VARIABLE = "POSH_MAVERICK_ENV"
-"""The environment's folder, if it is not the default one."""
+ENV_VARIABLE = "POSH_MAVERICK_ENV"  # the environment's folder, if it is not the default one
 
 WORKER = Path(__file__).with_name("maverick_worker.py")
 

@@ -21,8 +21,7 @@ from posh_reward.graph.coref.noun_phrases import DETERMINERS, SIDES, Chunk, Word
 Form = Literal["pronoun", "definite", "indefinite", "bare", "name", "group"]
 Role = Literal["subject", "object", "oblique", "possessor"]
 
-LONGEST_LIST = 20
-"""Conjuncts after which the search for the role of the first one stops."""
+LONGEST_LIST = 20  # conjuncts after which the search for the role of the first one stops
 DEFINITE = frozenset("the this that these those both".split())
 
 

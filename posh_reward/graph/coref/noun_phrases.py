@@ -22,16 +22,14 @@ class Words:
     """The tokens of one text; every tuple has one item per token."""
 
     lower: tuple[str, ...]
-    lemma: tuple[str, ...]
-    """Lower-cased; the word itself where a parse has no lemma."""
+    lemma: tuple[str, ...]  # lower-cased; the word itself where a parse has no lemma
     pos: tuple[str, ...]
     tag: tuple[str, ...]
     dep: tuple[str, ...]
     head: tuple[int, ...]
     sentence: tuple[int, ...]
     children: tuple[tuple[int, ...], ...]
-    capital: tuple[bool, ...]
-    """It starts with a capital letter."""
+    capital: tuple[bool, ...]  # it starts with a capital letter
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -81,10 +79,8 @@ DETERMINERS = frozenset("the a an this that these those some any no every each a
 SIDES = frozenset(("left", "right"))
 HYPHENS = frozenset(("-", "\u2010", "\u2011", "\u2013"))
 PARTICIPLES = frozenset(("VBN", "VBG", "VBD"))
-LONGEST = 14
-"""Most tokens before the noun of a phrase; longer phrases are parse errors."""
-REPAIRED = 5
-"""Tokens before an odd one that are searched for a determiner."""
+LONGEST = 14  # most tokens before the noun of a phrase; longer phrases are parse errors
+REPAIRED = 5  # tokens before an odd one that are searched for a determiner
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +88,9 @@ class Chunk:
     """One base noun phrase: determiner, modifiers and noun, without what follows."""
 
     start: int
-    head: int
-    """Its noun, always its last token, or what replaces one: "the third", "one"."""
-    possessor: int | None
-    """The token of its possessor: "his", or the noun before "'s"."""
-    elliptical: bool = False
-    """It has no noun of its own."""
+    head: int  # its noun, always its last token, or what replaces one: "the third", "one"
+    possessor: int | None  # the token of its possessor: "his", or the noun before "'s"
+    elliptical: bool = False  # it has no noun of its own
 
 
 def find_chunks(words: Words) -> list[Chunk]:

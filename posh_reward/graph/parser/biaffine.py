@@ -27,8 +27,7 @@ from posh_reward.types import CACHED
 
 Array = NDArray[Any]
 
-ROOTS = 3
-"""Words that are tried as the root where the best heads alone are not a tree."""
+ROOTS = 3  # words that are tried as the root where the best heads alone are not a tree
 
 
 def tree(scores: Array) -> Array:

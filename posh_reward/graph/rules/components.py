@@ -30,12 +30,10 @@ class Syntax:
     pos: tuple[str, ...]
     tag: tuple[str, ...]
     dep: tuple[str, ...]
-    head: tuple[int, ...]
-    """A root points at itself."""
+    head: tuple[int, ...]  # a root points at itself
     sentence: tuple[int, ...]
     span: tuple[Span, ...]
-    children: tuple[tuple[int, ...], ...]
-    """In text order; a root is no child of itself."""
+    children: tuple[tuple[int, ...], ...]  # in text order; a root is no child of itself
 
     def __len__(self) -> int:
         return len(self.text)
@@ -94,10 +92,8 @@ class Component:
     """A word with those that belong to it, e.g. "holds up"."""
 
     kind: ComponentKind
-    root: int
-    """The token that the rules of its kind are about."""
-    tokens: tuple[int, ...]
-    """All tokens including the root, in text order."""
+    root: int  # the token that the rules of its kind are about
+    tokens: tuple[int, ...]  # all tokens including the root, in text order
 
 
 def find_components(syntax: Syntax) -> tuple[Component, ...]:

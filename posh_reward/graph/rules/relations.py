@@ -19,8 +19,7 @@ second is met twice, the third three times: forty are met 820 times."""
 class Connection(NamedTuple):
     """One place where the text relates two entities."""
 
-    component: int
-    """The possessive, verb or preposition."""
+    component: int  # the possessive, verb or preposition
     subject: int
     object: int
     text: str

@@ -28,8 +28,7 @@ TARGET: dict[Task, str] = {
     "reg": "expression",
 }
 """Task -> what its texts are called in prompts."""
-ANSWERS: tuple[Task, ...] = ("vqa", "vdu")
-"""Tasks whose texts answer a question."""
+ANSWERS: tuple[Task, ...] = ("vqa", "vdu")  # tasks whose texts answer a question
 
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 IMAGE_CRITERIA = ("correctness", "completeness")
@@ -37,8 +36,7 @@ IMAGE_CRITERIA = ("correctness", "completeness")
 alone (C.4)."""
 EDITION = 1
 """Of our part of the wording: raised with any change of it, since signatures carry it from 2 on."""
-REASON_EDITION = 1
-"""Of the question for a reason."""
+REASON_EDITION = 1  # of the question for a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +44,8 @@ class HarmonicItem:
     """One text to be judged."""
 
     text: str
-    image: PromptImage | None = None
-    """None if no criterion needs it."""
-    question: str = ""
-    """Answered by the text, in tasks that have questions."""
+    image: PromptImage | None = None  # None if no criterion needs it
+    question: str = ""  # answered by the text, in tasks that have questions
 
     @property
     def key(self) -> tuple[str, str, str]:

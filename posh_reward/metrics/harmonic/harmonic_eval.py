@@ -80,10 +80,8 @@ class HarmonicScores:
         return {each.criterion: each.sigma for each in self.criteria}
 
 
-LONGEST_REASON = 256
-"""Tokens."""
-AT_ONCE = 64
-"""Texts whose images are held in memory at a time."""
+LONGEST_REASON = 256  # tokens
+AT_ONCE = 64  # texts whose images are held in memory at a time
 
 
 class HarmonicEval:

@@ -100,8 +100,7 @@ WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
 """Further names with a witness: mean number of elements of a generation that the image was asked
 about; the share of them whose grade it raised; and the number that it did not tell of."""
 
-COLUMNS = ("precision", "recall", "f1")
-"""Names of what is logged for each completion."""
+COLUMNS = ("precision", "recall", "f1")  # names of what is logged for each completion
 
 
 def figures(scores: Sequence[Scores]) -> dict[str, float]:
@@ -177,12 +176,9 @@ class LooseWords:
     """Counts of a generation's content words."""
 
     content: int
-    loose: int
-    """Of these, those outside the spans of its elements."""
-    supported: int
-    """Of the loose ones, those whose lemma the reference has."""
-    bare: int
-    """Of the loose ones that the reference lacks, those in sentences without any element."""
+    loose: int  # of these, those outside the spans of its elements
+    supported: int  # of the loose ones, those whose lemma the reference has
+    bare: int  # of the loose ones that the reference lacks, those in sentences without any element
 
     @property
     def coverage(self) -> float | None:

@@ -48,12 +48,9 @@ is a weak hint and 3 is partial: below 3 the reference at most hints at it."""
 class Examination:
     """Every element of one description, graded against the other."""
 
-    elements: tuple[Element, ...]
-    """In the order in which the release averages them."""
-    findings: dict[int, Finding]
-    """By entity index; those whose judgment failed are missing."""
-    unparsed: int
-    """Judge replies that held no label and were read as the lowest one."""
+    elements: tuple[Element, ...]  # in the order in which the release averages them
+    findings: dict[int, Finding]  # by entity index; those whose judgment failed are missing
+    unparsed: int  # judge replies that held no label and were read as the lowest one
 
     @property
     def failure(self) -> Failure | None:

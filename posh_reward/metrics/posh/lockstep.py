@@ -15,8 +15,7 @@ from posh_reward.metrics.posh.search import Answers, Ask, is_rewrites
 from posh_reward.models.model import sound_reply
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
-PATIENCE = 20_000
-"""New objects between two collections; Python's own is 700 to 2,000."""
+PATIENCE = 20_000  # new objects between two collections; Python's own is 700 to 2,000
 
 
 @contextmanager

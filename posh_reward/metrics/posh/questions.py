@@ -164,8 +164,7 @@ def is_containing(relation: Relation) -> bool:
     return relation.text in CONTAINING
 
 
-PRESENT = 2.0
-"""An entity is present when the grade of its best candidate is at least this."""
+PRESENT = 2.0  # an entity is present when the grade of its best candidate is at least this
 ASKING_VERSION = 2
 """Version of the questions about a graph and of the means of grades, in signatures. Raise it with
 any change that may change a question or a score, in whichever preset:
@@ -177,8 +176,7 @@ class Finding:
     """An entity once it has been asked for: its best candidate with its grade."""
 
     identifier: str
-    grade: float
-    """1-5; flagged entities have 5 without being asked."""
+    grade: float  # 1-5; flagged entities have 5 without being asked
 
     @property
     def present(self) -> bool:
@@ -196,8 +194,7 @@ class CandidateName:
     """Instruction that makes a fluent phrase of it; None if it is asked as it stands."""
 
 
-Findings = Mapping[int, Finding]
-"""By entity index; entities of later passes are missing."""
+Findings = Mapping[int, Finding]  # by entity index; entities of later passes are missing
 
 
 def viewer_findings(graph: SceneGraph) -> dict[int, Finding]:
@@ -263,8 +260,7 @@ def _offer(new: Iterable[CandidateName], offered: set[str], names: list[Candidat
 
 
 class _Frame(NamedTuple):
-    of: str
-    """Follows the name: " of " and a parent, or nothing."""
+    of: str  # follows the name: " of " and a parent, or nothing
     namesakes: Namesakes
 
 

@@ -53,8 +53,7 @@ class Ask(NamedTuple):
 
 Answers = Sequence[Reply] | Sequence[Verdict]
 T = TypeVar("T")
-Asking = Generator[Ask, Answers, T]
-"""Yields asks, is sent their answers, and returns a ``T``."""
+Asking = Generator[Ask, Answers, T]  # yields asks, is sent their answers, and returns a T
 
 
 def is_rewrites(items: list[Phrase] | list[Question]) -> TypeIs[list[Phrase]]:

@@ -70,8 +70,7 @@ class ProveScores:
         return (self.helpfulness + self.truthfulness) / 2
 
 
-ROUNDING = 1e-9
-"""By how much the cosine of equal tuples may miss 1."""
+ROUNDING = 1e-9  # by how much the cosine of equal tuples may miss 1
 
 
 class Closest(NamedTuple):
@@ -112,8 +111,7 @@ class Likeness:
         return rows
 
 
-Read = tuple[Tuple, ...] | Failure
-"""The tuples of a text."""
+Read = tuple[Tuple, ...] | Failure  # the tuples of a text
 
 NOTHING_NEW = Failure("text", "the answer says nothing that the question does not")
 NO_CLAIM = Failure("text", "the response makes no claim")

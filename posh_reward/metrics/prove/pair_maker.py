@@ -48,8 +48,7 @@ from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply
 
-DUPLICATE = 0.95
-"""Similarity from which on two questions about one image are the same."""
+DUPLICATE = 0.95  # similarity from which on two questions about one image are the same
 NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask about")
 
 

@@ -14,10 +14,8 @@ from posh_reward.models.asker import Asker
 from posh_reward.models.model import Prompt, savable
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
 
-EDITION = "1"
-"""Of the wording; signatures carry it. Raise it with any change of a prompt."""
-SPLIT = "---\n"
-"""Ends the part of a prompt that many questions share."""
+EDITION = "1"  # of the wording; signatures carry it. Raise it with any change of a prompt.
+SPLIT = "---\n"  # ends the part of a prompt that many questions share
 
 
 def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
@@ -44,19 +42,15 @@ def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) 
         return asker.choose(prompts, labels)
 
 
-LONGEST_REPLY = 6144
-"""Tokens: fifteen questions with their programs take about 3,000."""
-LONGEST_TEXT = 1000
-"""Characters of a question, or of an answer."""
-MOST_CANDIDATES = 50
-"""Of one reply; the writer is asked for fifteen."""
+LONGEST_REPLY = 6144  # tokens: fifteen questions with their programs take about 3,000
+LONGEST_TEXT = 1000  # characters of a question, or of an answer
+MOST_CANDIDATES = 50  # of one reply; the writer is asked for fifteen
 LONGEST_READ = 100_000
 """Characters of a reply that are read: four times what ``LONGEST_REPLY`` tokens come to."""
 MOST_READ = 10 * LONGEST_READ
 """Characters that are read in vain, over and over, for objects that do not end, before the rest of
 the reply is given up."""
-OPENING = re.compile(r'\{\s*["}]')
-"""The beginning of a JSON object."""
+OPENING = re.compile(r'\{\s*["}]')  # the beginning of a JSON object
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, marks of direction, and halves of surrogate pairs, which cannot be saved."""
 KEYS = ("question", "answer", "program")

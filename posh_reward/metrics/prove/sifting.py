@@ -18,10 +18,8 @@ from posh_reward.models.encoders import Encoder, content_words, unit_vectors
 from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, PromptImage, Verdict
 
-AGREEING = 0.8
-"""Share of the words of a program's answer that question and answer have to hold."""
-NEGATIONS = frozenset("no not never none nothing nobody without t".split())
-"""``t``: the end of "isn't"."""
+AGREEING = 0.8  # share of the words of a program's answer that question and answer have to hold
+NEGATIONS = frozenset("no not never none nothing nobody without t".split())  # t: the end of "isn't"
 KIND_NAMES = frozenset([*KINDS, OTHER, "type", "texture", "spatial", "action"])
 """Kinds of attributes and relations in graphs: keys of a program's value, not part of it."""
 
@@ -78,8 +76,7 @@ def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
     return next((word for word in words if word in taboo), None)
 
 
-SIFTING = "3"
-"""Raised when other pairs are dropped, or for other reasons; part of the signature."""
+SIFTING = "3"  # raised when other pairs are dropped, or for other reasons; part of the signature
 Drop = Literal[
     "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",
     "incomplete", "unnatural", "unentailed", "unjudged", "duplicate",
@@ -112,8 +109,7 @@ STRANGER: Nodes = {
 """A graph that has nothing in common with any caption's."""
 ELSEWHERE: tuple[Nodes, ...] = ({}, STRANGER)
 """Graphs over which a program that reads the caption's graph has to find something else."""
-EVEN = 0.5
-"""An image that shows a pair less probably than this does not show it."""
+EVEN = 0.5  # an image that shows a pair less probably than this does not show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +119,9 @@ class QuestionPair:
     question: str
     answer: str
     program: str
-    value: Value = None
-    """The program's value."""
-    dropped: Drop | None = None
-    """None: it is kept."""
-    why: str = ""
-    """More about the reason, for people."""
+    value: Value = None  # the program's value
+    dropped: Drop | None = None  # None: it is kept
+    why: str = ""  # more about the reason, for people
 
 
 @dataclass(frozen=True, slots=True)

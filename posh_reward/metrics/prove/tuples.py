@@ -18,12 +18,9 @@ from posh_reward.models.model import Model, model_of, savable
 from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Reply, SceneGraph
 
-LONGEST_REPLY = 2048
-"""Tokens of a model's tuples."""
-MOST_TUPLES = 300
-"""Of one text; a longer list is a model that repeats itself."""
-LONGEST_PART = 200
-"""Characters."""
+LONGEST_REPLY = 2048  # tokens of a model's tuples
+MOST_TUPLES = 300  # of one text; a longer list is a model that repeats itself
+LONGEST_PART = 200  # characters
 
 
 class TupleSource(Protocol):

@@ -49,8 +49,7 @@ class RubricScores:
         return {each.metric: each.points for each in self.metric_points}
 
 
-LONGEST_FEEDBACK = 2_000
-"""Characters of a reason that are kept."""
+LONGEST_FEEDBACK = 2_000  # characters of a reason that are kept
 
 
 class ReplyError(ValueError):

@@ -17,8 +17,7 @@ OPENING = (
     "question using the criteria provided below."
 )
 MOST_METRICS = 100
-LONGEST_NAME = 60
-"""Characters of a metric's name."""
+LONGEST_NAME = 60  # characters of a metric's name
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from posh_reward.models.model import Model, Prompt, model_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply, Usage
 
-LONGEST_REPLY = 1024
-"""Tokens; the reply to a rubric of five metrics takes some 200."""
+LONGEST_REPLY = 1024  # tokens; the reply to a rubric of five metrics takes some 200
 
 Points = tuple[MetricPoints, ...]
 

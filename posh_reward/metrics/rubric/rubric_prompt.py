@@ -13,12 +13,9 @@ from posh_reward.metrics.metric import sections
 from posh_reward.metrics.rubric.rubric import Example, Rubric, RubricMetric
 from posh_reward.models.model import Prompt
 
-EDITION = 1
-"""Of the wording: raised with any change of it, since signatures carry it from 2 on."""
-LONGEST_QUOTE = 2_000
-"""Characters of a reply that the follow-up repeats."""
-NO_QUESTION = "Describe the image."
-"""Question where neither the call nor the rubric has one."""
+EDITION = 1  # of the wording: raised with any change of it, since signatures carry it from 2 on
+LONGEST_QUOTE = 2_000  # characters of a reply that the follow-up repeats
+NO_QUESTION = "Describe the image."  # question where neither the call nor the rubric has one
 
 
 def opening(rubric: Rubric) -> str:

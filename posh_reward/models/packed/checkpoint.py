@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-SPARE = 1.1
-"""Memory to ask for, per memory of the weights."""
+SPARE = 1.1  # memory to ask for, per memory of the weights
 
 
 def require_libraries() -> None:

@@ -20,8 +20,7 @@ from posh_reward.types import Failure, Reply
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-PromptTokens = TextTokens | ImageTokens
-"""A prompt in tokens, without images or with them."""
+PromptTokens = TextTokens | ImageTokens  # a prompt in tokens, without images or with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +28,11 @@ class PackedModel:
     """Everything that exists once a model is loaded."""
 
     chat: Chat
-    runner: TextRunner
-    """For prompts without images."""
-    images: ImageRunner | None
-    """For prompts with images; None if the model does not see."""
+    runner: TextRunner  # for prompts without images
+    images: ImageRunner | None  # for prompts with images; None if the model does not see
     weights: PlacedWeights
-    context: float
-    """Length in tokens; infinity if the model does not say."""
-    per_token: int
-    """Bytes of a token's states."""
+    context: float  # length in tokens; infinity if the model does not say
+    per_token: int  # bytes of a token's states
 
     @property
     def runners(self) -> list[TextRunner | ImageRunner]:

@@ -23,12 +23,9 @@ from posh_reward.models.packed.slots import Ints
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-NAME = "posh_reward_paths"
-"""This attention's name in transformers."""
-STRETCH = 128
-"""Most tokens in a row; longer runs are cut, so that the rows of a group are similar."""
-GROUP_KEYS = 2**16
-"""Most keys gathered at once, padding included; bounds memory."""
+NAME = "posh_reward_paths"  # this attention's name in transformers
+STRETCH = 128  # most tokens in a row; longer runs are cut, so that the rows of a group are similar
+GROUP_KEYS = 2**16  # most keys gathered at once, padding included; bounds memory
 ALIGNED = 16
 """Keys of a group are padded to a multiple of this, which fast kernels want for their masks."""
 SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -39,12 +36,9 @@ SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 class Segment:
     """Consecutive tokens of a prompt that are computed together."""
 
-    ids: Ints
-    """(n,) the tokens."""
-    path: Ints
-    """(m,) slots of the prompt's first m tokens; the last n are these tokens' own."""
-    prompt: int | None = None
-    """Index of the prompt that ends with this row; None if none does."""
+    ids: Ints  # (n,) the tokens
+    path: Ints  # (m,) slots of the prompt's first m tokens; the last n are these tokens' own
+    prompt: int | None = None  # index of the prompt that ends with this row; None if none does
 
 
 def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:

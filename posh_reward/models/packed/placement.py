@@ -18,12 +18,9 @@ from posh_reward.models.packed.slots import Ints, TextTokens, common
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CPU_BYTES = 2 * 2**30
-"""Room for states on a CPU, unless it is given."""
-CUDA_SHARE = 0.5
-"""The part for states of what is free on a card with the weights on it."""
-MOST_TOKENS = 2**20
-"""Most states that are ever kept."""
+CPU_BYTES = 2 * 2**30  # room for states on a CPU, unless it is given
+CUDA_SHARE = 0.5  # the part for states of what is free on a card with the weights on it
+MOST_TOKENS = 2**20  # most states that are ever kept
 SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
 """Two prompts that share a beginning."""
 TOLERANCE = 0.1

@@ -17,18 +17,15 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 NO_SLOTS: Ints = np.zeros(0, np.int64)
-TOKEN = np.dtype(">u4")
-"""Tokens in keys are big-endian, so that the bytes sort as the tokens do."""
+TOKEN = np.dtype(">u4")  # tokens in keys are big-endian, so that the bytes sort as the tokens do
 
 
 @dataclass(frozen=True, slots=True)
 class TextTokens:
     """A prompt in tokens."""
 
-    key: bytes
-    """The token ids, four bytes each, most significant first."""
-    shared: int
-    """Tokens before this prompt's own part."""
+    key: bytes  # the token ids, four bytes each, most significant first
+    shared: int  # tokens before this prompt's own part
 
     @staticmethod
     def of(ids: Sequence[int], shared: int) -> TextTokens:

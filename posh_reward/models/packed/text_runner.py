@@ -31,15 +31,11 @@ Read = Callable[[torch.Tensor], torch.Tensor]
 """Logits (prompts, vocabulary) -> the values wanted from them, (prompts, some)."""
 PassValues = tuple[list[int], torch.Tensor]
 """The prompts that ended in a pass, and the values read there, (prompts, some)."""
-PromptValues = list[float] | Failure
-"""The values read after a prompt, or why there are none."""
+PromptValues = list[float] | Failure  # the values read after a prompt, or why there are none
 
-HEAD_CHUNK = 16384
-"""Tokens of the vocabulary whose weights are cast to float32 at once."""
-NOTHING = -1
-"""In place of a token where logits are NaN."""
-REPLIES_AT_ONCE = 512
-"""Enough to keep a large card busy; their logits take 150 MB."""
+HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
+NOTHING = -1  # in place of a token where logits are NaN
+REPLIES_AT_ONCE = 512  # enough to keep a large card busy; their logits take 150 MB
 NO_ROOM = Failure("prompt", "the prompt is longer than memory_gb has room for: raise it")
 OUT_OF_MEMORY = Failure(
     "engine", "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
@@ -60,10 +56,8 @@ class TextRunner:
 
     def __init__(self, model: PreTrainedModel, budget: int) -> None:
         self.model = model
-        self.computed = 0
-        """Prompt tokens computed so far."""
-        self.decoded = 0
-        """Tokens of replies so far."""
+        self.computed = 0  # prompt tokens computed so far
+        self.decoded = 0  # tokens of replies so far
         self._full_budget = budget
         self._last: tuple[bytes, Ints] = (b"", NO_SLOTS)
         self.clear(0)

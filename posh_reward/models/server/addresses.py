@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 SERVERS = ("http", "https")
 PROXIES = ("http", "https", "socks5", "socks5h")
-LONGEST = 200
-"""Characters of an address that a message repeats."""
+LONGEST = 200  # characters of an address that a message repeats
 HOST_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.IGNORECASE)
 """One part of a host's name; Docker's have underscores."""
 

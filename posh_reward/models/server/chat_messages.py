@@ -26,13 +26,10 @@ NO_TEXT = "the server's reply has no text"
 TOKEN_ID = "token_id:"  # noqa: S105 - what vLLM puts before an id
 IMPOSSIBLE = -9000.0
 """Servers write a token that a sampler has struck out as minus infinity, or as -9999."""
-ROUNDING = 1e-2
-"""By how much half-precision log-probabilities may add up to more than 1."""
+ROUNDING = 1e-2  # by how much half-precision log-probabilities may add up to more than 1
 
-REMEMBERED = 64
-"""Images whose data URIs are remembered: of a megapixel each, up to 250 MB."""
-FASTEST = 1
-"""PNG's compression level. A higher one takes several times as long and saves a tenth."""
+REMEMBERED = 64  # images whose data URIs are remembered: of a megapixel each, up to 250 MB
+FASTEST = 1  # PNG's compression level. A higher one takes several times as long and saves a tenth.
 
 Content = str | list[dict[str, Any]]
 

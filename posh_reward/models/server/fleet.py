@@ -20,17 +20,13 @@ from posh_reward.models.server.server_http import (
 logger = logging.getLogger(__name__)
 
 CHAT = "/chat/completions"
-STRIKES = 3
-"""Failures in a row after which a server rests, as long as another one answers."""
-REST = 30.0
-"""Seconds that it rests; then one prompt tries it again."""
-LONGEST_PAUSE = 30.0
-"""Seconds; a server that asks for a longer pause is asked again after this one."""
+STRIKES = 3  # failures in a row after which a server rests, as long as another one answers
+REST = 30.0  # seconds that it rests; then one prompt tries it again
+LONGEST_PAUSE = 30.0  # seconds; a server that asks for a longer pause is asked again after this one
 TIMEOUTS = 3
 """Timeouts of one prompt, at any servers, after which it is given up once each server had its
 turn: otherwise it would take many minutes."""
-REMEMBERED = 100_000
-"""Starts of prompts whose server is remembered; beyond that all are forgotten."""
+REMEMBERED = 100_000  # starts of prompts whose server is remembered; beyond that all are forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +55,9 @@ class Server:
     """One address, and how it has done lately."""
 
     url: str
-    strikes: int = 0
-    """Failures in a row."""
-    rests_until: float = 0.0
-    """On the monotonic clock."""
-    warned: bool = False
-    """A first timeout was logged."""
+    strikes: int = 0  # failures in a row
+    rests_until: float = 0.0  # on the monotonic clock
+    warned: bool = False  # a first timeout was logged
 
     def note_failure(self, reason: str, timeout: float) -> None:
         """Count a failure; from the third in a row on the server rests."""

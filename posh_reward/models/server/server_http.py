@@ -32,8 +32,7 @@ T = TypeVar("T")
 
 MAX_BYTES = 4_000_000
 """A longer reply is not read: one token with twenty alternatives takes about 3 kB."""
-CONNECT_SECONDS = 10.0
-"""A machine that takes no connection for this long is taken to be down."""
+CONNECT_SECONDS = 10.0  # a machine that takes no connection for this long is taken to be down
 POLL_SECONDS = 0.1
 """Between two looks of the waiting thread: a signal just before it begins to wait would not wake
 it."""
@@ -57,12 +56,9 @@ OVERFLOW = (
 """Servers' words for a prompt longer than the context: OpenAI, vLLM before and since 0.16,
 SGLang, TensorRT-LLM, llama.cpp."""
 
-MAX_WORDS = 300
-"""Characters of a server's own words that are repeated."""
-MAX_CLEANED = 20_000
-"""Characters of them that are looked at; the rest is dropped unread."""
-STRETCH = 8
-"""Characters of a key, in a row, that are enough to keep a server's words to ourselves."""
+MAX_WORDS = 300  # characters of a server's own words that are repeated
+MAX_CLEANED = 20_000  # characters of them that are looked at; the rest is dropped unread
+STRETCH = 8  # characters of a key, in a row, that are enough to keep a server's words to ourselves
 DATA_URI = re.compile(r"data:[\w.+-]+/[^\s\"'<>]*", re.ASCII)
 BASE64 = re.compile(r"[\w+/=\\-]{64,}", re.ASCII)
 

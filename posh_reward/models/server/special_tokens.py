@@ -31,10 +31,8 @@ USUAL = re.compile(
 )
 """Those of common models: what is refused at a server that does not say how it splits texts."""
 
-AT_ONCE = 2000
-"""Characters of one request to ``/tokenize``: no more tokens than any model takes."""
-REMEMBERED = 100_000
-"""Strings after which those seen before are forgotten."""
+AT_ONCE = 2000  # characters of one request to /tokenize: no more tokens than any model takes
+REMEMBERED = 100_000  # strings after which those seen before are forgotten
 
 
 class SpecialTokens:

@@ -18,10 +18,8 @@ logger = logging.getLogger(__name__)
 
 PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
 """A short question of the kind that follows."""
-LIST_SECONDS = 10.0
-"""For the list of models, which no server has to compute."""
-QUIET_SECONDS = 10.0
-"""Without a first answer, after which the log says what is waited for."""
+LIST_SECONDS = 10.0  # for the list of models, which no server has to compute
+QUIET_SECONDS = 10.0  # without a first answer, after which the log says what is waited for
 NO_SIGHT = "the server answers questions, but not about an image"
 
 REMEDY = {

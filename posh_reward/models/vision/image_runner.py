@@ -27,8 +27,7 @@ from posh_reward.types import Failure
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Row = tuple[int, Ids]
-"""Index of a prompt, and its tokens after those with states."""
+Row = tuple[int, Ids]  # index of a prompt, and its tokens after those with states
 Answer = Callable[[ImageStates, Sequence[Ids]], list[Any]]
 """States of what precedes, and rows that continue them -> an answer for each row."""
 
@@ -50,10 +49,8 @@ class ImageRunner:
     def __init__(self, model: PreTrainedModel, encoder: ImageEncoder, budget: int) -> None:
         self.model = model
         self.encoder = encoder
-        self.computed = 0
-        """Prompt tokens computed so far, without padding."""
-        self.decoded = 0
-        """Tokens of replies so far."""
+        self.computed = 0  # prompt tokens computed so far, without padding
+        self.decoded = 0  # tokens of replies so far
         self.cache = StatesCache(0)
         self._budget = budget
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 Ids = tuple[int, ...]
-REMEMBERED = 1024
-"""Stems and prefixes that are remembered; beyond that all are forgotten."""
+REMEMBERED = 1024  # stems and prefixes that are remembered; beyond that all are forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,9 @@ class ImageTokens:
     """A prompt with images, in tokens."""
 
     images: tuple[PromptImage, ...]
-    stem: Ids
-    """Up to the last image, with as many placeholders as each image has tokens."""
-    prefix: Ids
-    """The following tokens that other prompts share."""
-    own: Ids
-    """The rest; never empty, since a template ends the message."""
+    stem: Ids  # up to the last image, with as many placeholders as each image has tokens
+    prefix: Ids  # the following tokens that other prompts share
+    own: Ids  # the rest; never empty, since a template ends the message
 
     def __len__(self) -> int:
         return len(self.stem) + len(self.prefix) + len(self.own)

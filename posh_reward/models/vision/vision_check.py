@@ -20,8 +20,7 @@ from posh_reward.types import Failure, PromptImage
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ATTENTION = ("sdpa", "eager")
-"""Implementations that take a mask."""
+ATTENTION = ("sdpa", "eager")  # implementations that take a mask
 
 
 @torch.inference_mode()

@@ -19,8 +19,7 @@ from posh_reward.types import Failure, PromptImage
 
 logger = logging.getLogger(__name__)
 
-SILENCE = 60.0
-"""Seconds without a sign of life after which the child counts as stuck."""
+SILENCE = 60.0  # seconds without a sign of life after which the child counts as stuck
 PATIENT_SECONDS = 60.0
 """Without an answer, though with signs of life, after which the log says what is waited for."""
 

@@ -16,8 +16,7 @@ from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
-PAYING = 100
-"""Answers in a batch that allow for one more death: a start takes as long as thousands."""
+PAYING = 100  # answers in a batch that allow for one more death: a start takes as long as thousands
 REMEDY = (
     "`memory_gb` and `max_model_len` set what memory it takes on top of the weights, `python` and "
     "`model` what it loads"

@@ -30,8 +30,7 @@ SHARE = 0.01
 """The part of a card's memory that vLLM wants to find free, even if the cache's size is given in
 bytes (vllm#39852). By default it wants most of the card, which the trainer has taken."""
 TOO_LONG = Failure("prompt", "the prompt is longer than the model's context")
-MOST_IMAGES = 8
-"""Images in one prompt."""
+MOST_IMAGES = 8  # images in one prompt
 PATCH_CACHE_GB = 1.0
 """GiB of the host's memory for images in patches: forty of a megapixel. Questions about one
 image come together, so vLLM's default of 4 would only be missing elsewhere."""

@@ -16,8 +16,7 @@ from posh_reward.process.child_environment import card_of, child_variables, reda
 
 BOOT = Path(__file__).with_name("boot.py")
 
-ENGINES = ("VLLM_", "FLASHINFER_")
-"""Starts of the names of variables that steer an engine."""
+ENGINES = ("VLLM_", "FLASHINFER_")  # starts of the names of variables that steer an engine
 OTHER_ENGINE = (
     *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
     "VLLM_API_KEY",  # a server's
@@ -30,8 +29,7 @@ samples with top_k and top_p, for which FlashInfer would compile a sampler with 
 a matching CUDA toolkit would lose its judge at the start (vllm#49497). Usage reports try the
 network."""
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-PROBE_SECONDS = 120.0
-"""Enough to ask the hub for a commit; nothing heavy is imported."""
+PROBE_SECONDS = 120.0  # enough to ask the hub for a commit; nothing heavy is imported
 
 
 @dataclass(frozen=True, slots=True)

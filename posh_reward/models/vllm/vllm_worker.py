@@ -17,8 +17,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits
 from posh_reward.models.vllm.wire import EngineReply, parse_prompts, reply_json
 
-BEAT = 0.5
-"""Seconds between signs of life."""
+BEAT = 0.5  # seconds between signs of life
 
 Answers = Iterator[list[tuple[int, EngineReply]]]
 """Answers as they come, each with the place of its prompt."""

@@ -23,22 +23,18 @@ from typing import Any
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, PromptImage
 
-IMAGES_AT_ONCE = 16
-"""Images in one request, of a few megabytes each."""
+IMAGES_AT_ONCE = 16  # images in one request, of a few megabytes each
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReply:
     """The engine's answer to one prompt: masses, a text, or a failure."""
 
-    masses: tuple[float, ...] | None = None
-    """Probability of each label."""
+    masses: tuple[float, ...] | None = None  # probability of each label
     text: str | None = None
     failure: Failure | None = None
-    submitted: int = 0
-    """Tokens of the prompt."""
-    computed: int = 0
-    """Those whose state was not in a cache."""
+    submitted: int = 0  # tokens of the prompt
+    computed: int = 0  # those whose state was not in a cache
     decoded: int = 0
 
 

@@ -24,11 +24,9 @@ from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 if TYPE_CHECKING:
     from trl import GRPOTrainer
 
-Decode = Callable[[Sequence[int]], str]
-"""Ids to text, special tokens skipped."""
+Decode = Callable[[Sequence[int]], str]  # ids to text, special tokens skipped
 
-UNFINISHED = "\ufffd"
-"""A decoder's sign for bytes that are not yet, or never will be, a character."""
+UNFINISHED = "\ufffd"  # a decoder's sign for bytes that are not yet, or never will be, a character
 
 LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo")
 """TRL's losses in which a token's advantage acts on that token alone."""

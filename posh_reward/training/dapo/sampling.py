@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from trl import GRPOTrainer
 
-MIN_SPREAD = 0.01
-"""A group below this spread is replaced, by default."""
+MIN_SPREAD = 0.01  # a group below this spread is replaced, by default
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,8 @@ class Replay:
     """Completions and rewards of the prompts that are trained on."""
 
     prompts: list[Any]
-    rollouts: tuple[Any, ...]
-    """As ``GRPOTrainer._generate`` returns it, of this rank's rows."""
-    rewards: Tensor
-    """Of all ranks' rows, shape (ranks x rows, reward functions)."""
+    rollouts: tuple[Any, ...]  # as GRPOTrainer._generate returns it, of this rank's rows
+    rewards: Tensor  # of all ranks' rows, shape (ranks x rows, reward functions)
 
 
 @dataclass

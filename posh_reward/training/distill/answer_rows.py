@@ -23,11 +23,9 @@ from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
 from posh_reward.types import LABELS
 
-IGNORED = -100
-"""transformers' label for a place without loss."""
+IGNORED = -100  # transformers' label for a place without loss
 NO_ANSWER = (float("nan"),) * len(LABELS)
-TOGETHER = 8
-"""Most prompts in a tree: more would share more, and make a batch of fewer pairs."""
+TOGETHER = 8  # most prompts in a tree: more would share more, and make a batch of fewer pairs
 
 
 class AnswerTokens(NamedTuple):
@@ -45,8 +43,7 @@ class AnswerTokens(NamedTuple):
 class AnswerTree(NamedTuple):
     """Prompts with a common beginning."""
 
-    shared: int
-    """Tokens that all begin with."""
+    shared: int  # tokens that all begin with
     answers: tuple[AnswerTokens, ...]
 
     @property
@@ -60,14 +57,10 @@ class Lengths:
     """Counts of a split's prompts and of their tokens."""
 
     prompts: int
-    longest: int
-    """Tokens of the longest prompt, also if it is left out."""
-    left_out: int
-    """Prompts that are longer than the bound."""
-    tokens: int
-    """Of all prompts, each by itself."""
-    computed: int
-    """Of all trees."""
+    longest: int  # tokens of the longest prompt, also if it is left out
+    left_out: int  # prompts that are longer than the bound
+    tokens: int  # of all prompts, each by itself
+    computed: int  # of all trees
 
     def __str__(self) -> str:
         return (

@@ -24,8 +24,7 @@ from posh_reward.types import LABELS
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, TrainingArguments
 
-LEAST = 1e-9
-"""Smallest probability of a label: a teacher may say 0, whose logarithm there is not."""
+LEAST = 1e-9  # smallest probability of a label: a teacher may say 0, whose logarithm there is not
 
 
 class AnswerTrainer(Trainer):  # type: ignore[misc]

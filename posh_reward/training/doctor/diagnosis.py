@@ -37,14 +37,10 @@ from posh_reward.training.run_check import RunCheck, accelerate_config, check_ru
 from posh_reward.training.run_settings import read_config
 from posh_reward.training.stopping import STOP_BEFORE
 
-SECONDS = 120.0
-"""Of a whole dry run."""
-PORT = 29500
-"""The launcher's, by default."""
-ON_CPU = 2.0
-"""GiB of a rank with a small model on the CPU."""
-TAIL = 300
-"""Characters of a child's last words that a line repeats."""
+SECONDS = 120.0  # of a whole dry run
+PORT = 29500  # the launcher's, by default
+ON_CPU = 2.0  # GiB of a rank with a small model on the CPU
+TAIL = 300  # characters of a child's last words that a line repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +49,9 @@ class NodePlace:
 
     machines: int = 1
     rank: int = 0
-    address: str = "127.0.0.1"
-    """Of the first node."""
+    address: str = "127.0.0.1"  # of the first node
     port: int = PORT
-    processes: int | None = None
-    """On this node; None: as the launch line says."""
+    processes: int | None = None  # on this node; None: as the launch line says
 
 
 def diagnose(

@@ -15,12 +15,9 @@ from typing import Literal
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
 GIB, GB = 2**30, 1e9
-SHARED = 1.0
-"""GiB of shared memory: NCCL's buffers, and images on their way from their decoders."""
-STALE = 10.0
-"""Minutes after which a lock of torch's compiler has no owner."""
-PROBE = 64 * 2**20
-"""Bytes that are written to the run's disk."""
+SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images on their way from their decoders
+STALE = 10.0  # minutes after which a lock of torch's compiler has no owner
+PROBE = 64 * 2**20  # bytes that are written to the run's disk
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -46,10 +43,8 @@ class Card:
 
     name: str
     driver: str
-    total: float
-    """GiB."""
-    used: float
-    """GiB."""
+    total: float  # GiB
+    used: float  # GiB
     mode: str
 
 

@@ -18,15 +18,13 @@ from typing import Any
 
 from posh_reward.errors import PoshError
 
-WIDTH = 512
-"""Of a layer with more parameters than DeepSpeed leaves whole on each rank (100,000)."""
+WIDTH = 512  # of a layer with more parameters than DeepSpeed leaves whole on each rank (100,000)
 PAIRS = (
     ("A man in a red coat with a dog.", "A tall man in a red coat."),
     ("A woman holds a green umbrella.", "A woman in a hat holds an umbrella."),
 )
 """Generations and references. The second is scored after the engine has slept."""
-SECONDS = 30
-"""Patience of a collective."""
+SECONDS = 30  # patience of a collective
 
 
 def judge(settings: str) -> dict[str, float]:

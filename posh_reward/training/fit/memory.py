@@ -8,29 +8,22 @@ from dataclasses import dataclass
 from posh_reward.training.fit.model_shapes import MASTER, MOMENTS, model_state
 from posh_reward.training.fit.training_run import JudgeOnCard, TrainingRun
 
-GIB, GB = 2**30, 1e9
-"""Memory is counted in powers of two, disks in powers of ten."""
-CARD = 79.0
-"""GiB of a card that is sold as 80 GB."""
-CONTEXT = 1.5
-"""GiB of the trainer's CUDA context and NCCL's buffers."""
+GIB, GB = 2**30, 1e9  # memory is counted in powers of two, disks in powers of ten
+CARD = 79.0  # GiB of a card that is sold as 80 GB
+CONTEXT = 1.5  # GiB of the trainer's CUDA context and NCCL's buffers
 COUNTERS = 0.6
 """GiB of vLLM's penalty counters: one int32 for each of 1,024 requests and 152,064 tokens."""
 ASLEEP = 1.6 + COUNTERS
 """GiB that vLLM keeps on the card asleep: its context, part of its CUDA graphs, counters."""
 ENGINE = 3.0 + COUNTERS
 """GiB that vLLM needs beyond weights and cache: context, graphs, activations, counters."""
-PARSER, COREF = 1.5, 3.0
-"""GiB of en_core_web_trf and of Maverick, with their activations."""
-HEAD = 4.2
-"""GiB of the head's backward pass, which TRL computes in tiles (``add_fused_lm_head``)."""
-SPARE = 1.1
-"""Activations are this much more than their sum: memory comes in fragments."""
+PARSER, COREF = 1.5, 3.0  # GiB of en_core_web_trf and of Maverick, with their activations
+HEAD = 4.2  # GiB of the head's backward pass, which TRL computes in tiles (add_fused_lm_head)
+SPARE = 1.1  # activations are this much more than their sum: memory comes in fragments
 LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
 """Parameters, by DeepSpeed's defaults for ZeRO-3: whole at a time (stage3_max_live_parameters), in
 one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
-PATCHES = 4
-"""Of the vision tower, behind one token of an image."""
+PATCHES = 4  # of the vision tower, behind one token of an image
 TRAINER, SLEEPER, READER = 12.0, 4.0, 3.0
 """GiB of the host's memory: a trainer with two workers that decode images; the process of an
 engine, besides its sleeping weights; Maverick's process."""

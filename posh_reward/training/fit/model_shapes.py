@@ -129,8 +129,7 @@ class ModelState:
 
     parameters: float
     gradients: float
-    optimizer: float
-    """Adam's moments; under DeepSpeed also its copy of the parameters in float32."""
+    optimizer: float  # Adam's moments; under DeepSpeed also its copy of the parameters in float32
     on_host: float = 0.0
 
     @property

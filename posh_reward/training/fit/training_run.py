@@ -12,10 +12,8 @@ from posh_reward.training.fit.model_shapes import BYTES, ModelShape, Parameters,
 from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
-UNCAPPED = 16384
-"""Tokens of an image without ``max_pixels``: Qwen2.5-VL's own cap."""
-REFERENCE_TOKENS = 512
-"""Of the longest references, for SFT."""
+UNCAPPED = 16384  # tokens of an image without max_pixels: Qwen2.5-VL's own cap
+REFERENCE_TOKENS = 512  # of the longest references, for SFT
 TOGETHER, QUESTION_TOKENS = 8, 120
 """A student's prompts that share a beginning, and what each has of its own: the question with the
 release's guide has 85 tokens in the mean (docs/performance.md)."""
@@ -25,13 +23,10 @@ release's guide has 85 tokens in the mean (docs/performance.md)."""
 class JudgeOnCard:
     """A language model on the trainer's card: the judge, or a witness that is another model."""
 
-    weights: float
-    """Bytes."""
-    cache: float
-    """Bytes."""
+    weights: float  # bytes
+    cache: float  # bytes
     sleeps: bool
-    asleep: float = 0.0
-    """Bytes of the sleeping weights in the host's memory."""
+    asleep: float = 0.0  # bytes of the sleeping weights in the host's memory
 
 
 @dataclass(frozen=True, slots=True)

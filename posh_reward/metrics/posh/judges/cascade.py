@@ -71,8 +71,7 @@ class Cascade:
         self.judge = judge
         self.first = first
         self._doubt = doubt
-        self.first_answers = 0
-        """Questions that ``judge`` was not asked."""
+        self.first_answers = 0  # questions that judge was not asked
         self._embedded = EmbeddedJudge()
         self._low, self._high = low, high
 

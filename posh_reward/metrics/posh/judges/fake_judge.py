@@ -36,8 +36,7 @@ class FakeJudge(Recorder):
 
     def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
         super().__init__(name)
-        self.questions: list[Question] = []
-        """Every question asked so far, in order."""
+        self.questions: list[Question] = []  # every question asked so far, in order
         self._grader = grader
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:

@@ -11,8 +11,7 @@ from posh_reward.models.model import Model
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
-REWRITE_TOKENS = 20
-"""Longest rewrite, in tokens (paper, A.1.4)."""
+REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
 
 
 class PromptJudge:

@@ -19,20 +19,16 @@ from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
-ROOT = Path(__file__).resolve().parents[4]
-"""The folder that ``posh_reward`` is in."""
+ROOT = Path(__file__).resolve().parents[4]  # the folder that posh_reward is in
 # In place of the working directory, where any file may be called json.py.
 BOOT = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
     "from posh_reward.metrics.prove.programs.program_worker import main; main()"
 )
 START_SECONDS = 60.0
-PATIENCE = 5
-"""Times the seconds of computing are the seconds by the clock, on a busy machine."""
-SLACK_SECONDS = 30.0
-"""Grace beyond that, after which the worker is killed."""
-ATTEMPTS = 2
-"""The worker may have been killed for another's sake, such as for memory."""
+PATIENCE = 5  # times the seconds of computing are the seconds by the clock, on a busy machine
+SLACK_SECONDS = 30.0  # grace beyond that, after which the worker is killed
+ATTEMPTS = 2  # the worker may have been killed for another's sake, such as for memory
 BUDGET = 2.5
 """Times the seconds of one program are those of all programs of one reply: three that do not end
 use it up."""
@@ -61,8 +57,7 @@ class Confined:
         InputError: a bound leaves no room to run in.
     """
 
-    spent: float
-    """Processor time of all programs so far, in seconds."""
+    spent: float  # processor time of all programs so far, in seconds
     _worker: ChildProcess | None
 
     def __init__(self, seconds: float = 2.0, megabytes: int = 256) -> None:

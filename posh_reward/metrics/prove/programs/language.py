@@ -11,14 +11,10 @@ import ast
 import warnings
 from collections.abc import Iterator
 
-LONGEST = 4000
-"""Characters of a program."""
-MOST_NODES = 800
-"""Of its syntax tree; the paper's examples have about fifty."""
-DEEPEST = 30
-"""Levels of its syntax tree."""
-MOST_LOOPS = 2
-"""In one comprehension."""
+LONGEST = 4000  # characters of a program
+MOST_NODES = 800  # of its syntax tree; the paper's examples have about fifty
+DEEPEST = 30  # levels of its syntax tree
+MOST_LOOPS = 2  # in one comprehension
 LARGEST_NUMBER = 1_000_000
 
 BUILTINS = (
@@ -37,8 +33,7 @@ METHODS = frozenset(
     )
 )
 """Methods that a program may call. ``format`` is not one: its texts can reach attributes."""
-KEYWORDS = ("key", "reverse", "default", "start")
-"""Keyword arguments that a call may have."""
+KEYWORDS = ("key", "reverse", "default", "start")  # keyword arguments that a call may have
 
 EXPRESSIONS = (
     *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.List, ast.Tuple, ast.Set, ast.Dict),

@@ -15,13 +15,11 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 class Node(TypedDict):
     """One entity of a scene as plain data."""
 
-    attributes: dict[str, str]
-    """Kind -> values with commas between them: ``{"color": "blue, white"}``."""
+    attributes: dict[str, str]  # kind -> values with commas between them: {"color": "blue, white"}
     relations_to: Relations
 
 
-Nodes = dict[str, Node]
-"""Entity -> node: the dictionary that the paper's class is made of."""
+Nodes = dict[str, Node]  # entity -> node: the dictionary that the paper's class is made of
 
 
 class ProgramScene:
@@ -108,12 +106,9 @@ def _related(nodes: Nodes) -> list[str]:
     ]
 
 
-MOST_ITEMS = 200
-"""Values that a program may return, those inside lists and dictionaries included."""
-LONGEST_TEXT = 4000
-"""Characters of all texts that it returns."""
-DEEPEST = 4
-"""Levels of lists in lists."""
+MOST_ITEMS = 200  # values that a program may return, those inside lists and dictionaries included
+LONGEST_TEXT = 4000  # characters of all texts that it returns
+DEEPEST = 4  # levels of lists in lists
 LARGEST = 10**15
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Memory address in the text of an object without a text of its own; differs from run to run."""

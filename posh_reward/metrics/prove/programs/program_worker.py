@@ -38,12 +38,10 @@ from posh_reward.metrics.prove.programs.program_scene import (
 )
 from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 
-LONGEST_ANSWER = 65_536
-"""Bytes that are read from a fork."""
+LONGEST_ANSWER = 65_536  # bytes that are read from a fork
 LONGEST_ERROR = 200
 RECURSION = 300
-TEXT = "_text"
-"""Name of ``ProgramText`` in f-strings; programs have no names that begin so."""
+TEXT = "_text"  # name of ProgramText in f-strings; programs have no names that begin so
 NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0))
 """A fork opens no files, starts no processes, and writes nothing to files."""
 
@@ -51,14 +49,10 @@ NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT
 class Bounds(NamedTuple):
     """Limits of one program."""
 
-    seconds: float
-    """Of computing."""
-    patience: float
-    """Times as many by the clock."""
-    bytes: int
-    """Of memory."""
-    sealed: bool
-    """True if the kernel can bar it from system calls."""
+    seconds: float  # of computing
+    patience: float  # times as many by the clock
+    bytes: int  # of memory
+    sealed: bool  # True if the kernel can bar it from system calls
 
 
 def main() -> None:

@@ -27,16 +27,13 @@ NUMBERS = {
     "aarch64": (64, 222, 226, 215, 214, 216, 233, 93, 94, 98, 134, 135, 139, 113, 278),
 }
 """Machine -> the numbers of ``NEEDED``, in that order."""
-MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""Machine -> its AUDIT_ARCH constant."""
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # machine -> its AUDIT_ARCH constant
 
 LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 """BPF: load a word; jump if it is equal, or at least as large; return."""
 ALLOW, FAIL, KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
-NUMBER_AT, MACHINE_AT = 0, 4
-"""Offsets into struct seccomp_data."""
-X32 = 0x40000000
-"""Numbers from here on are the same calls under another name."""
+NUMBER_AT, MACHINE_AT = 0, 4  # offsets into struct seccomp_data
+X32 = 0x40000000  # numbers from here on are the same calls under another name
 
 
 def supported() -> bool:

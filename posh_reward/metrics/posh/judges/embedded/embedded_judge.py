@@ -34,14 +34,11 @@ from posh_reward.models.token_encoder import (
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
 VERSION = "embedded-7"
-CAPACITY = 1024
-"""Readings and matchings that are kept while awake: enough for 256 pairs at once."""
-RESTING = 128
-"""The same from one batch to the next."""
+CAPACITY = 1024  # readings and matchings that are kept while awake: enough for 256 pairs at once
+RESTING = 128  # the same from one batch to the next
 ENCODED = 64
 """Texts whose vectors are kept: a group's reference, not a batch; each may hold a megabyte."""
-CERTAIN = 0.995
-"""Most of the way from the worst to the best label that a grade can lie."""
+CERTAIN = 0.995  # most of the way from the worst to the best label that a grade can lie
 
 
 class EmbeddedJudge:

@@ -37,29 +37,20 @@ from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question
 
 Facts = dict[str, float]
-Weights = Mapping[Kind, Mapping[str, float]]
-"""Kind of question -> fact -> weight; ``bias`` first."""
+Weights = Mapping[Kind, Mapping[str, float]]  # kind of question -> fact -> weight; bias first
 
-VERBATIM = 0.999
-"""A likeness from which on two words are one."""
-OF_THING = 0.25
-"""Share of a namesake's fitness that rests on what is said of it."""
-QUALIFIED = 0.5
-"""Share of a namesake's fitness that rests on what the identifier says of it."""
-MENTION = 0.5
-"""A likeness of names from which on a thing is mentioned."""
-SUPPORT = 0.6
-"""Support from which on a term is not denied."""
+VERBATIM = 0.999  # a likeness from which on two words are one
+OF_THING = 0.25  # share of a namesake's fitness that rests on what is said of it
+QUALIFIED = 0.5  # share of a namesake's fitness that rests on what the identifier says of it
+MENTION = 0.5  # a likeness of names from which on a thing is mentioned
+SUPPORT = 0.6  # support from which on a term is not denied
 CLEAR = 0.8
 """A likeness of words from which on an attribute of another thing is the one that is asked for."""
-SURE = 0.8
-"""Sureness of a correspondence from which on a denial counts."""
-DENIED = 0.03
-"""Value of a thing that the target has of another stuff or colour."""
+SURE = 0.8  # sureness of a correspondence from which on a denial counts
+DENIED = 0.03  # value of a thing that the target has of another stuff or colour
 WITHOUT = 0.7
 """Value of a thing that is said not to be there ("no shoes"), where the target lacks it."""
-WORDLESS = 0.5
-"""Support for an attribute without a content word."""
+WORDLESS = 0.5  # support for an attribute without a content word
 PART_OF = "part of"
 PICKING = frozenset("own other another same such certain".split())
 """Words that pick a thing out among several, and say nothing of it."""
@@ -113,12 +104,9 @@ def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
 class Namesake(NamedTuple):
     """The thing of the target that best goes by a thing's name."""
 
-    name: float
-    """Likeness of the names."""
-    agreed: float
-    """Share of the one's profile that is said of the other; below 0 if they clash."""
-    qualified: float
-    """Support for the identifier's words beside the name."""
+    name: float  # likeness of the names
+    agreed: float  # share of the one's profile that is said of the other; below 0 if they clash
+    qualified: float  # support for the identifier's words beside the name
     thing: int
 
 

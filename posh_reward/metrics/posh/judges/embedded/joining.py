@@ -17,48 +17,30 @@ from posh_reward.lexicon.likeness import conflict, likeness
 from posh_reward.lexicon.meaning import Term
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 
-ONE_THING = 0.5
-"""Link where both ends correspond to the same thing of the target."""
-TURNED = 0.7
-"""Link where the target joins the two only the other way round."""
-JOINED = 0.5
-"""From here on the target joins the two."""
-POSSIBLE = 0.35
-"""Least sureness of two players together."""
-EXCLUDED = 0.1
-"""Value where the target's own prepositions rule the relation out."""
-BARE = 0.7
-"""Match of a relation that has no word to compare."""
-UNHEARD = 0.4
-"""Agreement of a preposition with none."""
-CONVERSE = 0.3
-"""Share of a verb's value where the target has its subject and object changed round."""
-ATTACHMENT = 0.4
-"""Attachment to both things from which on a preposition may join them."""
-SAME_VERB = 0.5
-"""Likeness from which on two verbs say the same."""
-SAME_PREPOSITION = 0.8
-"""Agreement from which on two prepositions say the same."""
-OPEN = 0.5
-"""Value of a place where nothing that stands there can be found."""
-SAME_PLACE = 0.7
-"""Likeness of words for the same place."""
-AT_PLACE = 0.6
-"""Attachment to a place from which on a thing stands there."""
-HARDLY = 0.27
-"""Value of a place where the target puts its things on the other side."""
+ONE_THING = 0.5  # link where both ends correspond to the same thing of the target
+TURNED = 0.7  # link where the target joins the two only the other way round
+JOINED = 0.5  # from here on the target joins the two
+POSSIBLE = 0.35  # least sureness of two players together
+EXCLUDED = 0.1  # value where the target's own prepositions rule the relation out
+BARE = 0.7  # match of a relation that has no word to compare
+UNHEARD = 0.4  # agreement of a preposition with none
+CONVERSE = 0.3  # share of a verb's value where the target has its subject and object changed round
+ATTACHMENT = 0.4  # attachment to both things from which on a preposition may join them
+SAME_VERB = 0.5  # likeness from which on two verbs say the same
+SAME_PREPOSITION = 0.8  # agreement from which on two prepositions say the same
+OPEN = 0.5  # value of a place where nothing that stands there can be found
+SAME_PLACE = 0.7  # likeness of words for the same place
+AT_PLACE = 0.6  # attachment to a place from which on a thing stands there
+HARDLY = 0.27  # value of a place where the target puts its things on the other side
 
-Players = Sequence[tuple[int, float]]
-"""(Thing of the target, sureness), the likeliest first."""
+Players = Sequence[tuple[int, float]]  # (Thing of the target, sureness), the likeliest first
 
 
 class Joint(NamedTuple):
     """The best that the target says of any two things that may be a relation's ends."""
 
-    link: float
-    """Attachment of the two, whatever joins them, 0 to 1."""
-    match: float
-    """Agreement with the relation's words, 0 to 1."""
+    link: float  # attachment of the two, whatever joins them, 0 to 1
+    match: float  # agreement with the relation's words, 0 to 1
 
 
 def joint(matching: Matching, firsts: Players, words: list[str], seconds: Players) -> Joint:

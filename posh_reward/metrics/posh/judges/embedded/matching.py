@@ -16,44 +16,25 @@ from posh_reward.lexicon.likeness import conflict
 from posh_reward.lexicon.meaning import Term, rarity
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 
-STAND_IN = 0.45
-"""Likeness of two persons by different names, or of a pronoun and a person."""
-ANOTHER = 0.6
-"""Likeness of ``one``, ``other``, ``second`` and the like, which take up a name."""
-OTHER_NUMBER = 0.8
-"""Factor for a correspondence of one with many: the dog, two dogs."""
-CONTEXT = 0.5
-"""Share of a correspondence that rests on the things' profiles, not on their names."""
-CLASHED = 0.4
-"""Least factor for the likeness of names: a red dress is a blue dress, not a red coat."""
-UNSAID = 0.5
-"""Agreement of a thing with an empty profile."""
-STRONG = 0.85
-"""Attachment from which on a word is said of the thing itself."""
-CLASH = 0.5
-"""Factor for an agreement with each clash between attributes."""
-CLASHING = 0.5
-"""Support from which on a term does not clash."""
-SAME_NAME = 0.8
-"""Likeness of names from which on two things can be mixed up."""
-CLEARLY = 0.1
-"""Share of a profile that decides between two things."""
-PLAIN = 0.5
-"""Likeness from which on a word of the source counts as in the target's scene."""
-MENTIONED = 0.3
-"""Minimum support for an attribute to count."""
-SHARPNESS = 3.0
-"""Exponent by which the best correspondence beats the next."""
-PRONOUN = 0.7
-"""Sureness that a pronoun which stands alone is a given person."""
-KIND = 0.7
-"""Likeness of names (a kind and its genus) from which on they may well mean one thing."""
-COMMON = 0.3
-"""Weight of the commonest word in a scene; the rarest has 1 more."""
-MOST_PLAYERS = 4
-"""Things of the target that are tried for each end of a relation."""
-MOST_CANDIDATES = 40
-"""Most namesakes of a thing: bounds the work on a text that repeats one word."""
+STAND_IN = 0.45  # likeness of two persons by different names, or of a pronoun and a person
+ANOTHER = 0.6  # likeness of one, other, second and the like, which take up a name
+OTHER_NUMBER = 0.8  # factor for a correspondence of one with many: the dog, two dogs
+CONTEXT = 0.5  # share of a correspondence that rests on the things' profiles, not on their names
+CLASHED = 0.4  # least factor for the likeness of names: a red dress is a blue dress, not a red coat
+UNSAID = 0.5  # agreement of a thing with an empty profile
+STRONG = 0.85  # attachment from which on a word is said of the thing itself
+CLASH = 0.5  # factor for an agreement with each clash between attributes
+CLASHING = 0.5  # support from which on a term does not clash
+SAME_NAME = 0.8  # likeness of names from which on two things can be mixed up
+CLEARLY = 0.1  # share of a profile that decides between two things
+PLAIN = 0.5  # likeness from which on a word of the source counts as in the target's scene
+MENTIONED = 0.3  # minimum support for an attribute to count
+SHARPNESS = 3.0  # exponent by which the best correspondence beats the next
+PRONOUN = 0.7  # sureness that a pronoun which stands alone is a given person
+KIND = 0.7  # likeness of names (a kind and its genus) from which on they may well mean one thing
+COMMON = 0.3  # weight of the commonest word in a scene; the rarest has 1 more
+MOST_PLAYERS = 4  # things of the target that are tried for each end of a relation
+MOST_CANDIDATES = 40  # most namesakes of a thing: bounds the work on a text that repeats one word
 
 
 class Matching:

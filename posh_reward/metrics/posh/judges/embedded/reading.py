@@ -36,21 +36,14 @@ HALF = frozenset("prep pobj agent pcomp aux auxpass".split())
 LOOSE = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 """Other clauses: a step and a half."""
 NOUNS = frozenset(("NOUN", "PROPN"))
-FURTHEST = 8
-"""Reach of an attachment, in half steps of the tree."""
-PER_STEP = 0.17
-"""Attachment lost with each step of the tree."""
-COSTS = 4
-"""Packing of a step and its cost in one number."""
-MAKING = frozenset(("of", "in"))
-"""Prepositions that join a thing to its stuff or colour."""
+FURTHEST = 8  # reach of an attachment, in half steps of the tree
+PER_STEP = 0.17  # attachment lost with each step of the tree
+COSTS = 4  # packing of a step and its cost in one number
+MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its stuff or colour
 WITHOUT = frozenset("without lacking lack lacks".split())
-OTHERS = 0.3
-"""Attachment to a thing of another's attribute."""
-PART_OF_IT = 0.5
-"""The same where the thing has or wears the other: the white of a woman's dress."""
-MADE_UP = 0.85
-"""The same where the thing is of the other, and that is nobody: tufts of white hair."""
+OTHERS = 0.3  # attachment to a thing of another's attribute
+PART_OF_IT = 0.5  # the same where the thing has or wears the other: the white of a woman's dress
+MADE_UP = 0.85  # the same where the thing is of the other, and that is nobody: tufts of white hair
 
 Steps = dict[int, list[int]]
 """Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from posh_reward.datasets.scenes.subjects import COLORS, Posture, Role, Thing
 
-PLACES = {"left": 0, "center": 1, "centre": 1, "middle": 1, "right": 2}
-"""Words for the slots."""
-FRONT = "front"
-"""An entity of "in *front* of a house", as graphs have it."""
+PLACES = {"left": 0, "center": 1, "centre": 1, "middle": 1, "right": 2}  # words for the slots
+FRONT = "front"  # an entity of "in *front* of a house", as graphs have it
 SIZES = {"small": "small", "little": "small", "large": "large", "big": "large"}
 COUNTS = {"a": 1, "one": 1, "single": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 STANCES: dict[str, Posture] = {
@@ -35,8 +33,7 @@ BACK_LINKS: dict[Role, frozenset[str]] = {
     "backdrop": frozenset(("behind",)),
 }
 """Words that join the belongings to their figure."""
-AT = frozenset("on to at in".split())
-"""Words that join a thing to its place."""
+AT = frozenset("on to at in".split())  # words that join a thing to its place
 
 
 def has(thing: Thing, text: str) -> bool | None:
