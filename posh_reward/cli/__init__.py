@@ -67,9 +67,7 @@ class CommandParser(argparse.ArgumentParser):
 def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of the command; each of its commands sets ``command``, a function.
 
-    Args:
-        argv: only the command that they name gets its flags, which saves loading the others'
-            modules; None: all commands get theirs.
+    Only the command that ``argv`` names gets its flags, which saves loading the others' modules.
     """
     parser = CommandParser(
         "posh-reward",

@@ -51,13 +51,7 @@ def add_format(command: argparse.ArgumentParser) -> None:
 def add_columns(
     command: argparse.ArgumentParser, *texts: str, image: str = "carried along"
 ) -> None:
-    """Add flags that name columns: those of texts, id, model, image.
-
-    Args:
-        command: gets the flags.
-        texts: names of the texts, which their columns have by default.
-        image: what is done with images.
-    """
+    """Add flags that name columns: those of texts (by default their names), id, model, image."""
     add = command.add_argument
     for name in texts:
         add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")

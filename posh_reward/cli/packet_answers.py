@@ -99,12 +99,7 @@ def read(flags: argparse.Namespace) -> int:
 def collect_answers(
     flags: argparse.Namespace, folder: Path | None = None
 ) -> tuple[PacketKey, AnswerCollection]:
-    """Read the keys and the raters' files that the flags name; print what does not count.
-
-    Args:
-        flags: as ``add_answers`` has them.
-        folder: what was handed over, to check its seal.
-    """
+    """Read the keys and the raters' files that the flags name; print what does not count."""
     from posh_reward.study.packets.answer_files import collect
     from posh_reward.study.packets.later_packets import join_keys
     from posh_reward.study.packets.make import read_key

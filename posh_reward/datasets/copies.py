@@ -29,13 +29,6 @@ def copy_dataset(
 ) -> DatasetDict:
     """Load a dataset's splits, check every image, and shrink the larger ones.
 
-    Args:
-        name: a dataset as ``load_images`` takes it, on the hub or on the disk.
-        splits: those to copy.
-        reference_column: the dataset's column of references.
-        max_pixels: larger images are shrunk.
-        skip_broken: leave out rows whose image is missing or broken.
-
     Raises:
         ConfigError: the dataset cannot be loaded, or lacks a column.
         InputError: a split is unknown, or an image is missing or broken.

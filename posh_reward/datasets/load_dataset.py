@@ -131,11 +131,6 @@ def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
 def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:
     """The rows whose image can be decoded.
 
-    Args:
-        dataset: with columns uuid and image.
-        where: names the dataset in the error.
-        skip_broken: leave the other rows out, instead of raising.
-
     Raises:
         InputError: an image is missing or broken, and ``skip_broken`` is not set.
     """
@@ -281,11 +276,8 @@ def _local(path: Path, split: str) -> Dataset:
 def check_name_of_hub(name: str) -> None:
     """Refuse a missing local folder, which the hub would be asked about for a minute.
 
-    Args:
-        name: of a model or a dataset that is not a path here.
-
     Raises:
-        ConfigError: it is written like a path, or begins with a folder that is here.
+        ConfigError: the name is written like a path, or begins with a folder that is here.
     """
     first, slash, _ = name.partition("/")
     begins_here = bool(slash) and Path(first).is_dir()

@@ -107,12 +107,7 @@ def check_sizes(**sizes: int) -> None:
 
 
 def usable(text: object, what: str) -> str | Failure:
-    """A text that can be put into a prompt, stripped; a failure if it cannot.
-
-    Args:
-        text: anything.
-        what: subject of the reason, such as "the text".
-    """
+    """A text that can be put into a prompt, stripped; a failure about ``what`` if it cannot."""
     from posh_reward.graph.reader import stripped_text  # loads the rules of the graph
 
     stripped = stripped_text(text)

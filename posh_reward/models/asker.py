@@ -69,10 +69,6 @@ class Asker:
 
     Without a store nothing is kept between calls: of the twelve thousand questions of a training
     step, one or two have been asked before (``tools.bench.tokens training``).
-
-    Args:
-        model: who answers.
-        store: where answers are kept and looked up, across runs and processes.
     """
 
     def __init__(self, model: Model, store: Store | None = None) -> None:

@@ -51,14 +51,7 @@ class Recorder:
 
 
 class FakeModel(Recorder):
-    """A model that answers by pure functions of the prompt, and records every prompt.
-
-    Args:
-        grader: what it chooses; by default the share of quoted words that the prefix has.
-        writer: what it writes; by default "the" and what is quoted.
-        name: what signatures and stores say.
-        sees: whether it takes prompts with images.
-    """
+    """A model that answers by pure functions of the prompt, and records every prompt."""
 
     few_calls = False
 

@@ -68,12 +68,7 @@ def says(token: str, label: str, reading: LabelReading) -> bool:
 
 
 def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
-    """A failure if a label is not a single token of the model.
-
-    Args:
-        labels: the texts.
-        tokens: ids of each label, from ``label_tokens``.
-    """
+    """A failure if a label is not a single token of the model, by ``label_tokens``."""
     missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
     if not missing:
         return None
@@ -112,12 +107,7 @@ def distribution(verdict: Verdict) -> tuple[float, ...] | Failure:
 def label_masses(
     log_probabilities: Mapping[int, float], tokens: Sequence[Collection[int]]
 ) -> list[float]:
-    """Probability of each label: that of its tokens, added up.
-
-    Args:
-        log_probabilities: by token id; those that are missing have none.
-        tokens: ids of each label, from ``label_tokens``.
-    """
+    """Probability of each label: that of its tokens, added up; a missing token has none."""
     return [
         math.fsum(math.exp(log_probabilities[i]) for i in ids if i in log_probabilities)
         for ids in tokens

@@ -46,11 +46,7 @@ class SizeLimits(NamedTuple):
 
 
 def check_max_pixels(max_pixels: int, factor: int) -> None:
-    """Refuse a cap that no image can be shrunk to.
-
-    Args:
-        max_pixels: the cap.
-        factor: sides of images are multiples of this many pixels.
+    """Refuse a cap that no image can be shrunk to; sides are multiples of ``factor`` pixels.
 
     Raises:
         InputError: it is less than one token's square.

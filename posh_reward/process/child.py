@@ -37,10 +37,6 @@ class ChildProcess:
 
     It ends with this object, and at the latest with this process: a keeper between the two sees
     to that, however this process ends and whatever the child is doing (``keeper.py``).
-
-    Args:
-        command: what to run, without a shell.
-        environment: all of the child's environment variables.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -25,15 +25,7 @@ def on_terminal() -> bool:
 def progress_bar(
     name: str, total: int | None, unit: str, quiet: bool = False, **options: Any
 ) -> tqdm[Any]:
-    """Make tqdm's bar, which in a log file is a line now and then.
-
-    Args:
-        name: of the work.
-        total: units of it; None if that is not known.
-        unit: such as "pair".
-        quiet: show nothing.
-        options: more of tqdm's.
-    """
+    """Make tqdm's bar, which in a log file is a line now and then."""
     from tqdm import tqdm
 
     if not on_terminal():
@@ -45,11 +37,7 @@ def progress_bar(
 
 
 class LineStream:
-    """A text stream that makes a line of its own of each state of a bar.
-
-    Args:
-        stream: gets the lines.
-    """
+    """A text stream that makes a line of its own of each state of a bar."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -137,9 +137,6 @@ class SharedScoring:
     Each function takes its rewards of a scoring once, and only for the very texts and columns that
     were scored. All else is scored again: equal texts in a later call, or a call after one that
     was broken off.
-
-    Args:
-        score: gives the rewards of a batch, by function.
     """
 
     def __init__(self, score: Callable[..., dict[str, Rewards]]) -> None:
@@ -188,12 +185,7 @@ def _same(some: list[Any], others: list[Any]) -> bool:
 class ObjectiveReward:
     """A reward function for one objective; TRL's logs call it ``posh_precision_reward``, say.
 
-    Args:
-        objective: its name.
-        batch: finds texts and columns in TRL's arguments.
-        scoring: shared with the other functions.
-        weight: its weight; the trainer's ``reward_weights`` must say the same. None leaves it to
-            the trainer.
+    The trainer's ``reward_weights`` must say the same as ``weight``; None leaves it to the trainer.
     """
 
     def __init__(

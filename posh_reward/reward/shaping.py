@@ -117,13 +117,7 @@ class Shaping:
 
 
 def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float | None:
-    """The reward of one scored generation; None if it has no scores.
-
-    Args:
-        scores: of POSH.
-        shaping: the settings.
-        weights: of the metric's elements.
-    """
+    """The reward of one scored generation; None if it has no scores."""
     axes = _axes(scores, shaping, weights)
     if axes is None:
         return None

@@ -260,12 +260,6 @@ def repeated_share(text: str) -> float:
 def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
     """A column that a reward cannot do without.
 
-    Args:
-        columns: all that reached the reward.
-        name: of the column.
-        expected: the number of completions.
-        setting: the reward's argument that names the column, for messages.
-
     Raises:
         InputError: it is missing or of another length.
     """

@@ -89,9 +89,6 @@ class FailureLimit:
     Most, not all: with a judge that answers one question in twenty, a run would train to its end
     on the few completions that it happened to get through.
 
-    Args:
-        max_failed_calls: the number of such calls.
-
     Raises:
         InputError: that is less than 1.
     """
@@ -110,9 +107,8 @@ class FailureLimit:
     def begin(self, *, supervised: bool = False) -> None:
         """Forget earlier failures: a run begins.
 
-        Args:
-            supervised: something else stops the run once ``stop_reason`` is set
-                (``StopWithCheckpoint``); otherwise ``note_failures`` raises.
+        If ``supervised``, something else stops the run once ``stop_reason`` is set
+        (``StopWithCheckpoint``); otherwise ``note_failures`` raises.
         """
         self.stop_reason = None
         self.last_call_failed = False
@@ -126,9 +122,6 @@ class FailureLimit:
 
     def note_failures(self, failures: Sequence[Failure | None]) -> None:
         """Count one call, and log why completions failed.
-
-        Args:
-            failures: of each completion; None for one that was scored.
 
         Raises:
             JudgeError: it was one failed call too many, and nothing else stops the run.
@@ -286,10 +279,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     ) -> TextBatch:
         """The texts in completions, and the columns that they are scored against.
 
-        Args:
-            completions: as for a call.
-            columns: likewise.
-            raw: leave strings as they are, for an evaluation with the metric as published.
+        ``raw`` leaves strings as they are, for an evaluation with the metric as published.
         """
         labels = labels_of(self.templates)
         texts = list(completions) if raw else [_text_of(each, labels) for each in completions]

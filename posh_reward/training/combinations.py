@@ -20,13 +20,7 @@ PROMPT_TOKENS = 64  # more than the paper's prompt has in Qwen's chat format, wi
 
 
 def refusals(script: Any, args: Any, there: Processes) -> list[str]:
-    """List the reasons why a run would stop after its weights have been read.
-
-    Args:
-        script: the recipe's own arguments.
-        args: the trainer's.
-        there: the processes that the run has.
-    """
+    """List the reasons why a run would stop after its weights have been read."""
     return [
         *_saving(args, there),
         *_best(script, args),

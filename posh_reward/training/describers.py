@@ -79,13 +79,7 @@ def load_describer(
 
 
 class TransformersDescriber:
-    """A model in this process.
-
-    Args:
-        model: a directory, or a name on the hub.
-        greedy: settings of decoding.
-        max_pixels: larger images are shrunk.
-    """
+    """A model in this process."""
 
     def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
         import torch
@@ -131,11 +125,6 @@ class TransformersDescriber:
 
 class VllmDescriber:
     """A model in vLLM, which runs it in a separate process.
-
-    Args:
-        model: a directory, or a name on the hub.
-        greedy: settings of decoding.
-        max_pixels: larger images are shrunk.
 
     Raises:
         MissingDependencyError: vLLM is not installed.
@@ -195,11 +184,7 @@ def has_card() -> bool:
 
 
 class ImagePrompt:
-    """The prompt of one image, and the way to read replies; the same for every engine.
-
-    Args:
-        processor: the model's.
-    """
+    """The prompt of one image, and the way to read replies; the same for every engine."""
 
     def __init__(self, processor: ProcessorMixin) -> None:
         self.processor: Any = processor
@@ -222,15 +207,10 @@ class ImagePrompt:
         return [text.strip() for text in texts]
 
     def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
-        """Make sure that a prompt has as many tokens of an image as transformers gives it.
-
-        Args:
-            image: of a settled size.
-            prompt: its ids, with one placeholder for the image.
-            ids: those that the engine made of them.
+        """Make sure that an engine's ``ids`` have as many tokens of an image as transformers'.
 
         Raises:
-            PromptMismatchError: it has others.
+            PromptMismatchError: they have others.
         """
         if self._sizes is None:  # not Qwen's: how many there should be is not known
             return

@@ -45,11 +45,9 @@ class StopSignals:
 
 
 class Deadline:
-    """A time after which no step should end; the next is taken to last as long as the longest.
+    """A time ``at`` (Unix seconds) by which the last step must end.
 
-    Args:
-        at: Unix seconds at which the last step must have ended; infinity for no deadline.
-        now: the clock.
+    The next step is taken to last as long as the longest so far.
     """
 
     def __init__(self, at: float, now: Callable[[], float] = time.time) -> None:

@@ -23,14 +23,7 @@ ENGINES = {"vllm": ("vllm", "gpu"), "server": ("httpx", "server")}
 def missing_packages(
     args: Any, model: Any, metric: Mapping[str, Any], there: Processes
 ) -> Iterator[str]:
-    """Name what a run needs and is not installed here, each with the remedy.
-
-    Args:
-        args: the trainer's settings.
-        model: TRL's ModelConfig.
-        metric: settings of the metric; empty without one.
-        there: the run's processes.
-    """
+    """Name what a run needs and is not installed here, each with the remedy."""
     needs = {"trl": ("training", "train")}
     if getattr(args, "use_vllm", False):
         needs["vllm"] = ("use_vllm", "gpu")

@@ -54,13 +54,7 @@ def check_rollouts(trainer: GRPOTrainer) -> None:
 
 
 class CheckedGenerate:
-    """``VLLMGeneration.generate`` with collapsed placeholders; checks the prompts that come back.
-
-    Args:
-        generate: TRL's.
-        pads: ids of the placeholders of images and videos.
-        collapses: try collapsed placeholders before expanded ones.
-    """
+    """``VLLMGeneration.generate`` with collapsed placeholders and a check of its prompts."""
 
     def __init__(self, generate: Generate, pads: frozenset[int], *, collapses: bool = True) -> None:
         self._generate = generate

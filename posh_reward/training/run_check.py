@@ -84,11 +84,6 @@ def check_run(
 ) -> RunCheck:
     """Take a run's settings through its own code, up to where weights would be read.
 
-    Args:
-        kinds: the recipe's dataclasses.
-        flags: the recipe's flags.
-        there: the run's processes; by default those of the launch line.
-
     Raises:
         ConfigError: the run would not start.
     """

@@ -23,13 +23,9 @@ Row = Mapping[str, Any]
 
 
 class CompletionPages:
-    """Pages about the batches that a trainer reports.
+    """Pages about every so many batches that a trainer reports.
 
     A page that cannot be written is a warning: it must not end a run.
-
-    Args:
-        folder: where pages go; made when the first is written.
-        every: steps from one page to the next; 0 for none.
     """
 
     def __init__(self, folder: Path, every: int) -> None:
@@ -49,11 +45,7 @@ class CompletionPages:
             self._write(f"step-{step:06d}.html", page(items(rows, scores), title, in_pairs=True))
 
     def finish(self, history: Sequence[Mapping[str, Any]]) -> None:
-        """Write ``run.html``: figures over all steps, and the last completions.
-
-        Args:
-            history: ``trainer.state.log_history``.
-        """
+        """Write ``run.html``: figures over all steps, and the last completions."""
         if self._last is None:
             return
         step, rows, scores = self._last
@@ -82,9 +74,7 @@ def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
 def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
     """Return the best and the worst scored completion of each of the first few images.
 
-    Args:
-        rows: of a batch, the completions of one image next to each other.
-        scores: of the same completions.
+    Completions of one image stand next to each other.
     """
     groups: list[tuple[Row, list[Scores]]] = []
     for row, score in zip(rows, scores, strict=True):

@@ -93,13 +93,7 @@ def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
 
 
 class Objective:
-    """The loss over some of the examples.
-
-    Args:
-        examples: pairs, and what people say of them.
-        questions: what is asked about each pair.
-        mask: per pair whether it counts.
-    """
+    """The loss over the examples of ``mask``."""
 
     def __init__(self, examples: Examples, questions: Questions, mask: Bools) -> None:
         self.examples, self.questions, self.mask = examples, questions, mask

@@ -21,12 +21,7 @@ from posh_reward.types import (
 
 
 class NoisyJudge:
-    """A judge whose grades are off by a normal error, always the same for the same question.
-
-    Args:
-        judge: the one whose grades are made worse.
-        deviation: standard deviation of the error, in grades.
-    """
+    """A judge whose grades are off by a normal error, always the same for the same question."""
 
     def __init__(self, judge: Judge, deviation: float) -> None:
         self._judge = judge

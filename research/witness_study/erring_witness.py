@@ -11,12 +11,7 @@ from posh_reward.types import Question, Verdict
 
 
 class ErringWitness(Oracle):
-    """The oracle, with some of its answers turned around: always the same ones.
-
-    Args:
-        dataset: as for the oracle.
-        rate: share of the questions that it answers wrongly.
-    """
+    """The oracle, with a share ``rate`` of its answers turned around: always the same ones."""
 
     def __init__(self, dataset: str, rate: float) -> None:
         super().__init__(dataset)

@@ -50,12 +50,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def qwen_tokenizer(folder: Path, unmarked: Sequence[str] = ()) -> PreTrainedTokenizerBase:
-    """The tokenizer in a folder: a complete one, or only ``vocab.json`` and ``merges.txt``.
-
-    Args:
-        folder: where its files are.
-        unmarked: tokens that are added to these two without being marked as special.
-    """
+    """The tokenizer in a folder: a complete one, or only ``vocab.json`` and ``merges.txt``."""
     from transformers import AddedToken, AutoTokenizer, Qwen2TokenizerFast
 
     tokenizer: PreTrainedTokenizerBase

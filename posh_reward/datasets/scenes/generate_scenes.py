@@ -83,11 +83,8 @@ def split_of(slots: Slots) -> Split:
 def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) -> Iterator[Scene]:
     """Yield ``count`` different scenes of a split; more of them begin with the same ones.
 
-    Args:
-        split: train, validation or test.
-        count: how many.
-        seed: another seed gives other scenes of the same split.
-        plain: without hats and poses: what a tiny model can learn in minutes.
+    Another seed gives other scenes; ``plain`` ones have no hats and poses, which a tiny model can
+    learn in minutes.
 
     Raises:
         InputError: the split is unknown or the count is negative.
@@ -134,15 +131,9 @@ def rows(
     uneven: bool = False,
     scale: int = 1,
 ) -> Iterator[SceneRow]:
-    """Draw and describe ``count`` scenes of a split.
+    """Draw and describe ``count`` scenes of a split, at ``scale`` times 168 x 56 pixels.
 
-    Args:
-        split: train, validation or test.
-        count: how many.
-        seed: another seed gives other scenes of the same split.
-        plain: without hats and poses.
-        uneven: describe as annotators of differing diligence do, details left out at random.
-        scale: times 168 x 56 pixels.
+    ``uneven`` describes as annotators of differing diligence do, details left out at random.
     """
     for scene in generate(split, count, seed, plain=plain):
         buffer = io.BytesIO()

@@ -65,9 +65,6 @@ class NoCoref:
 def load_coref(name: str = "rules") -> Coreferencer:
     """The resolver of this name.
 
-    Args:
-        name: a key of ``RESOLVERS``.
-
     Raises:
         InputError: there is no resolver of this name.
     """

@@ -303,11 +303,7 @@ def _item(
 
 
 def mean_and_sigma(probabilities: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation of a distribution over the scores 1, 2, ... (Eqs. 1 and 4).
-
-    Args:
-        probabilities: one per score, which sum to 1 but for rounding.
-    """
+    """Mean and standard deviation of a distribution over the scores 1, 2, ..., by Eqs. 1 and 4."""
     whole = math.fsum(probabilities)
     shares = [(score, each / whole) for score, each in enumerate(probabilities, start=1)]
     mean = math.fsum(score * share for score, share in shares)

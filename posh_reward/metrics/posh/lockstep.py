@@ -79,16 +79,9 @@ def run_together(
     rewriter: Rewrites,
     witness: Witness | None = None,
 ) -> list[Examination]:
-    """Run all examinations, with one call to the judge per turn for all that are at it.
+    """Run all examinations, all at their beginning, with one call per turn for all that are at it.
 
-    Args:
-        examinations: all at their beginning.
-        judge: answers questions about texts.
-        rewriter: rewrites phrases.
-        witness: answers questions about images; needed if there are any.
-
-    Returns:
-        The results, in the order of ``examinations``.
+    Returns their results in order. The witness is needed only if there are images.
     """
     results: dict[int, Examination] = {}
     waiting: dict[int, Ask] = {}

@@ -58,12 +58,7 @@ class Namesakes:
 
 
 class Roster:
-    """A graph as questions see it: lower-cased names, parents, namesakes.
-
-    Args:
-        graph: the scene graph.
-        mended: without the release's clear mistakes (docs/released_quirks.md).
-    """
+    """A graph as questions see it: lower-cased names, parents, namesakes."""
 
     def __init__(self, graph: SceneGraph, *, mended: bool = False) -> None:
         self.graph = graph

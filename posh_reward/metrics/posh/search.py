@@ -137,14 +137,7 @@ _Way = tuple[_EntitySearch, CandidateName]
 
 
 def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace) -> Asking[None]:
-    """Ask for one pass's entities, all of them side by side.
-
-    Args:
-        inquiry: gets this pass's findings at its end.
-        entities: those of this pass.
-        number: of the pass, from 1.
-        pace: candidates at a time.
-    """
+    """Look for the entities of pass ``number`` side by side; findings are filed at its end."""
     searches = [
         _EntitySearch(entity, deque(candidates(inquiry.roster, entity, inquiry.findings)))
         for entity in entities

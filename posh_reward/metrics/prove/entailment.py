@@ -23,9 +23,6 @@ class Entailment:
 
     The paper uses OFA, fine-tuned for visual entailment; here it is the probability of "yes" as
     opposed to "no" by any model that sees.
-
-    Args:
-        asker: asks the model.
     """
 
     def __init__(self, asker: Asker) -> None:
@@ -34,11 +31,7 @@ class Entailment:
     def probabilities(
         self, statements: Sequence[tuple[str, PromptImage | Failure]]
     ) -> list[float | Failure]:
-        """The probability that each statement is true of its image, in order.
-
-        Args:
-            statements: statements with images; one that could not be read is its own answer.
-        """
+        """The probability that each statement is true of its image; failures of images stay."""
         prompts = [
             prompt_of("entailment", {"statement": text}, (image,))
             for text, image in statements

@@ -82,12 +82,7 @@ class Closest(NamedTuple):
 
 
 class Likeness:
-    """Similarities among some tuples, each of which is encoded once.
-
-    Args:
-        encoder: texts -> vectors.
-        tuples: all that will be compared.
-    """
+    """Similarities among tuples, each of which is encoded once."""
 
     def __init__(self, encoder: Encoder, tuples: Iterable[Tuple]) -> None:
         texts = list(dict.fromkeys(map(phrase, tuples)))

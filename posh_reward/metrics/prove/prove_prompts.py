@@ -19,13 +19,7 @@ SPLIT = "---\n"  # ends the part of a prompt that many questions share
 
 
 def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
-    """The prompt of one file, filled in a single pass.
-
-    Args:
-        name: file in ``prompts/``, without its ending.
-        values: what replaces each name in braces.
-        images: shown before the text.
-    """
+    """The prompt of one file in ``prompts/``, its names in braces replaced in a single pass."""
     prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
     return Prompt(filled(prefix, values), filled(suffix, values), images)
 

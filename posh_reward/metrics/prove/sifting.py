@@ -228,13 +228,7 @@ def _reviewed(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
 def entailed(
     pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[QuestionPair]:
-    """Drop what the image does not show.
-
-    Args:
-        pairs: candidates.
-        entailment: the judge.
-        images: one for each pair.
-    """
+    """Drop pairs that their image, one each, does not show."""
     statements = [
         (f'the answer to "{pair.question}" is "{pair.answer}"', image)
         for pair, image in zip(pairs, images, strict=True)

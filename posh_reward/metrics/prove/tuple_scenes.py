@@ -51,11 +51,7 @@ SPATIAL = frozenset(
 
 
 def nodes_of(tuples: Iterable[Tuple]) -> Nodes:
-    """The graph of some tuples: attributes by kind, relations by target and kind.
-
-    Args:
-        tuples: entities by names that tell them apart.
-    """
+    """The graph of some tuples: attributes by kind, relations by target and kind."""
     nodes: Nodes = {}
     for parts in tuples:
         source = _node(nodes, parts[0])

@@ -48,9 +48,6 @@ class GraphTuples:
 
     A text without any entity ("Blue.", "Two.") is one tuple: its own words. Entities of the
     viewer's frame ("our left") are left out, as POSH leaves them out; relations to them stay.
-
-    Args:
-        reader: reads scene graphs.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -91,12 +88,7 @@ def _tuples(description: Description) -> list[Tuple]:
 
 
 def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
-    """Entities, attributes and relations of a graph.
-
-    Args:
-        graph: the graph.
-        names: what its entities are called.
-    """
+    """Entities, by ``names``, attributes and relations of a graph."""
     places = [i for i, entity in enumerate(graph.entities) if not entity.flagged]
     return [
         *((names[i],) for i in places),
@@ -116,11 +108,7 @@ def unique_names(graph: SceneGraph) -> list[str]:
 
 
 class ModelTuples:
-    """Tuples that a language model writes, as the paper's does.
-
-    Args:
-        asker: asks the model.
-    """
+    """Tuples that a language model writes, as the paper's does."""
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
@@ -165,13 +153,7 @@ def tuple_source(
 def scenes_of(
     source: TupleSource, texts: Sequence[object], graphs: Sequence[object] | None
 ) -> list[Nodes | Failure]:
-    """The scene graph of each text, or the one that a file has in its place.
-
-    Args:
-        source: reads texts.
-        texts: texts without a graph are read.
-        graphs: one for each text, as ``read_graph`` takes them; None or a missing one: read.
-    """
+    """The scene graph of each text, or the one that a file has in its place (``read_graph``)."""
     cells = [None] * len(texts) if graphs is None else [graph_cell(each) for each in graphs]
     read = iter(source.scenes([t for t, cell in zip(texts, cells, strict=True) if cell is None]))
     return [next(read) if cell is None else named_graph(read_graph(cell)) for cell in cells]

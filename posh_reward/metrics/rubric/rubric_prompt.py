@@ -37,15 +37,7 @@ def digest(opening_text: str, rubric: Rubric) -> str:
 def prompt(
     opening_text: str, rubric: Rubric, answer: str, truth: str, question: str | None
 ) -> Prompt:
-    """The message that asks for the points of one answer.
-
-    Args:
-        opening_text: from ``opening``.
-        rubric: what it opens.
-        answer: to be judged.
-        truth: what it is judged against.
-        question: what it answers; None for the rubric's own.
-    """
+    """The message that asks for the points of one answer; ``opening_text`` is from ``opening``."""
     return Prompt(opening_text, "\n\n" + _item(rubric, answer, truth, question))
 
 

@@ -75,11 +75,7 @@ def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
 
 
 class SlotStates:
-    """Keys and values of every layer, by slot.
-
-    Args:
-        capacity: number of slots.
-    """
+    """Keys and values of every layer, by slot."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -149,10 +145,7 @@ class RowGroup:
     def mask(self, shared_by: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         """(rows, 1, shared_by x width, keys), to be added: 0 where a query may look, else -inf.
 
-        Args:
-            shared_by: how many query heads share a key head.
-            window: how far back a layer looks, in tokens; None for all the way.
-            dtype: of the queries.
+        ``shared_by`` query heads share a key head; a layer looks ``window`` tokens back, None: all.
         """
         if (shared_by, window) not in self._masks:
             at = torch.arange(self.key.shape[1], device=self.key.device)  # (keys,)
@@ -168,13 +161,7 @@ class RowGroup:
 
 
 class Pack:
-    """One forward pass.
-
-    Args:
-        rows: what to compute; a row's path is in slots written earlier, or by these rows.
-        states: where keys and values are.
-        device: of the model.
-    """
+    """One forward pass of rows, whose paths are in slots written earlier, or by these rows."""
 
     def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
         # All rows lie end to end in one sequence without padding: linear layers, which take most of

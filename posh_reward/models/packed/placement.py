@@ -71,13 +71,7 @@ def context_of(model: PreTrainedModel) -> float:
 
 
 def states_room(device: torch.device, per_token: int, memory_gb: float | None) -> int:
-    """Room now, in tokens whose states fit.
-
-    Args:
-        device: of the model, which is on it.
-        per_token: bytes of a token's states.
-        memory_gb: room in GiB; None for the default.
-    """
+    """Room now, in tokens whose states take ``per_token`` bytes; in ``memory_gb`` GiB if given."""
     if memory_gb is not None:
         room: float = memory_gb * 2**30
     elif device.type == "cuda":

@@ -45,9 +45,6 @@ class Slots:
     """Free slots, the number of users of each, and a cache of prefixes.
 
     When slots run out, prefixes are given up, least recently used first.
-
-    Args:
-        capacity: how many slots there are.
     """
 
     def __init__(self, capacity: int) -> None:

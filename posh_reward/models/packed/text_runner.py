@@ -63,11 +63,7 @@ class TextRunner:
         self.clear(0)
 
     def clear(self, capacity: int) -> None:
-        """Give up all states and their memory, and return to passes of full size.
-
-        Args:
-            capacity: from now on, how many tokens' states there is room for; longer prompts fail.
-        """
+        """Give up all states, and make room for those of ``capacity`` tokens, in full passes."""
         self.states = SlotStates(capacity)
         self._budget = self._full_budget
         self._capacity = capacity
@@ -209,12 +205,7 @@ class TextRunner:
         return pack.prompts, read(pack.run(self.model))
 
     def _groups(self, indices: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-        """Groups of prompts whose replies can be written together, in their order.
-
-        Args:
-            indices: of the prompts.
-            needs: how many slots each prompt takes, with its reply.
-        """
+        """Groups of prompts whose replies can be written together, by the slots that each needs."""
         group: list[int] = []
         room = self._capacity
         for index in indices:

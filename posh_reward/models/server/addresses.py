@@ -76,10 +76,6 @@ def is_local(url: str) -> bool:
 def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
     """An HTTP client with the environment's proxies, except for this machine's own servers.
 
-    Args:
-        urls: all addresses that it will be asked for.
-        **options: of the client.
-
     Raises:
         ConfigError: the environment names a proxy or certificates that cannot be used.
         MissingDependencyError: its proxy needs a package that is not installed.

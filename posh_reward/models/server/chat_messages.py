@@ -35,11 +35,7 @@ Content = str | list[dict[str, Any]]
 
 
 class ChatMessages:
-    """Contents of user messages, with images as data URIs.
-
-    Args:
-        max_pixels: larger images are shrunk to this; None if images must not be sent.
-    """
+    """Contents of user messages, images as data URIs; without ``max_pixels`` none are sent."""
 
     def __init__(self, max_pixels: int | None) -> None:
         self._sizes = None if max_pixels is None else SizeLimits(1, 1, max_pixels)

@@ -103,13 +103,7 @@ class TransientError(ExchangeError):
 
 
 class ServerClient:
-    """JSON to servers and back.
-
-    Args:
-        client: httpx's.
-        key: the key that it sends; None if there is none.
-        timeout: seconds for a whole exchange, connecting included.
-    """
+    """JSON to servers and back; ``timeout`` is of a whole exchange, connecting included."""
 
     def __init__(self, client: httpx.AsyncClient, key: str | None, timeout: float) -> None:
         self._client, self._key, self._timeout = client, key, timeout
@@ -199,12 +193,7 @@ class ServerClient:
 async def server_client(
     key: str | None, timeout: float, urls: Sequence[str]
 ) -> AsyncIterator[ServerClient]:
-    """A client for one batch, within one event loop.
-
-    Args:
-        key: sent to every address; None if there is none.
-        timeout: seconds for a whole exchange, connecting included.
-        urls: all base addresses that it will be asked for.
+    """A client for one batch, within one event loop; ``timeout`` is of a whole exchange.
 
     Raises:
         ConfigError: the environment names a proxy or certificates that cannot be used.

@@ -36,11 +36,7 @@ REMEMBERED = 100_000  # strings after which those seen before are forgotten
 
 
 class SpecialTokens:
-    """Bracketed strings that are special tokens, by the server's word where it can tell (vLLM).
-
-    Args:
-        model: its name at the server.
-    """
+    """Bracketed strings that are special tokens, by the server's word where it can tell (vLLM)."""
 
     def __init__(self, model: str) -> None:
         self._model = model

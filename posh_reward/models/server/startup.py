@@ -47,11 +47,6 @@ def refuse_unusable(
 ) -> None:
     """Refuse servers that cannot be used; leave out those that are down while others are up.
 
-    Args:
-        servers: all of them.
-        faults: what is wrong with each.
-        reading: what is read from their replies.
-
     Raises:
         JudgeError: none is there, or one that is there cannot be used.
     """

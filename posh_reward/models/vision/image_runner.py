@@ -55,11 +55,7 @@ class ImageRunner:
         self._budget = budget
 
     def clear(self, room: int) -> None:
-        """Give up all states.
-
-        Args:
-            room: from now on, how many tokens' states may be kept.
-        """
+        """Give up all states, and make room for those of ``room`` tokens."""
         self.cache = StatesCache(room)
 
     @torch.inference_mode()

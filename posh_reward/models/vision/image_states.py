@@ -74,11 +74,7 @@ Key = tuple[tuple[PromptImage, ...], Ids]
 
 
 class StatesCache:
-    """States of images and of the texts after them; least recently used ones go first.
-
-    Args:
-        room: most tokens that are kept.
-    """
+    """States of images and of the texts after them; least recently used ones go first."""
 
     def __init__(self, room: int) -> None:
         self.room = room

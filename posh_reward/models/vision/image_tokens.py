@@ -63,13 +63,7 @@ class ImageEncoder:
         self._unique: dict[Ids, Ids] = {}
 
     def tokens(self, prompt: Prompt, ids: Sequence[int], shared: int) -> ImageTokens | Failure:
-        """A prompt in tokens; a failure if one of its images cannot be shown.
-
-        Args:
-            prompt: with images.
-            ids: its tokens, with one placeholder for each image.
-            shared: how many of them precede the prompt's own part.
-        """
+        """A prompt's tokens, ``shared`` of them before its own part; a failure for a bad image."""
         places = [place for place, token in enumerate(ids) if token == self.placeholder]
         if len(places) != len(prompt.images) or places[-1] >= shared:
             return NO_PLACE

@@ -43,11 +43,7 @@ INCOMPLETE = Failure("reply", "the engine left out labels that were asked for")
 
 
 class VllmEngine:
-    """One vLLM engine on the one card that this process sees.
-
-    Args:
-        settings: as ``VllmModel`` sends them.
-    """
+    """One vLLM engine on the one card that this process sees."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         import vllm

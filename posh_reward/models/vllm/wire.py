@@ -44,11 +44,7 @@ def reply_json(answer: EngineReply) -> dict[str, Any]:
 
 
 def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
-    """Undo ``reply_json``.
-
-    Args:
-        answer: what came over the pipe.
-        labels: how many masses were asked for; 0 if a text was.
+    """Undo ``reply_json``, for an answer with so many masses; 0 if a text was asked for.
 
     Raises:
         TypeError: it is not an answer.
@@ -85,12 +81,7 @@ def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
 
 
 def prompts_json(prompts: Sequence[Prompt], images: Mapping[PromptImage, Any]) -> dict[str, Any]:
-    """Prompts as JSON, with each of their images once: its width, height and RGB bytes.
-
-    Args:
-        prompts: to be asked.
-        images: their images as PIL images, in the model's size.
-    """
+    """Prompts as JSON, with each of their images once: its width, height and RGB bytes."""
     rows = [[p.prefix, p.suffix, *(each.digest for each in p.images)] for p in prompts]
     pixels = {
         each.digest: [*images[each].size, b64encode(images[each].tobytes()).decode()]

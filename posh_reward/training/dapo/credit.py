@@ -54,12 +54,7 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
 
 
 def graded_spans(scores: Scores, start: int) -> list[tuple[Span, float]]:
-    """Return the spans and the quality, 0 (absent) to 1 (explicit), of each detail.
-
-    Args:
-        scores: of a generation.
-        start: of the generation in the text that the spans point into.
-    """
+    """Return span and quality, 0 (absent) to 1 (explicit), of each detail, shifted by ``start``."""
     return [
         ((start + first, start + end), quality(element.grade))
         for element in scores.elements
@@ -133,11 +128,7 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, settles: bool) ->
 
 
 def check_settings(span_credit: float, args: Any) -> None:
-    """Check span credit against a trainer's settings.
-
-    Args:
-        span_credit: its size; 0 is off.
-        args: the settings, or a trainer with them.
+    """Check span credit, 0 for off, against the settings of a trainer.
 
     Raises:
         ConfigError: it is negative, or a setting takes a completion's advantage for one number.
@@ -159,11 +150,7 @@ def check_settings(span_credit: float, args: Any) -> None:
 
 
 def check_credit(trainer: GRPOTrainer, sources: Sequence[object]) -> None:
-    """Check that tokens of a trainer can have advantages of their own.
-
-    Args:
-        trainer: with its settings.
-        sources: the objects that tell the scores behind its rewards.
+    """Check that tokens of a trainer can have advantages of their own, by its score ``sources``.
 
     Raises:
         ConfigError: a setting takes a completion's advantage for one number, or no reward function

@@ -79,15 +79,9 @@ def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) 
 
 
 def choose_groups(spread: Tensor, count: int, min_spread: float) -> Tensor:
-    """Choose the groups of each rank that are trained on.
+    """Choose ``count`` groups of each rank, all of at least ``min_spread`` being as good.
 
-    Args:
-        spread: shape (ranks, groups).
-        count: how many groups each rank keeps.
-        min_spread: groups that reach it are as good as each other.
-
-    Returns:
-        Indices of the groups, ascending, shape (ranks, wanted).
+    Returns their indices, ascending: (ranks, groups) -> (ranks, count).
     """
     # Clamped, all groups that are wide enough tie, and a stable sort leaves ties in the order of
     # the data: choosing the widest would train on other images than the epoch's.
@@ -98,10 +92,7 @@ def choose_groups(spread: Tensor, count: int, min_spread: float) -> Tensor:
 def figures(spread: Tensor, groups: Tensor, min_spread: float) -> dict[str, float]:
     """Return the figures of one choice, over all ranks.
 
-    Args:
-        spread: shape (ranks, groups).
-        groups: indices of the groups that are kept, shape (ranks, kept groups).
-        min_spread: below it a group is narrow.
+    ``spread`` is (ranks, groups); ``groups`` are the indices of those kept, (ranks, kept groups).
     """
     selection = spread.gather(1, groups)
     dropped = spread.numel() - selection.numel()

@@ -137,12 +137,7 @@ def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
 
 
 def read_rows(folder: Path, split: str, most: int | None = None) -> list[dict[str, Any]]:
-    """The rows of one split.
-
-    Args:
-        folder: of the question set.
-        split: train, validation or test.
-        most: an even selection of so many; None: all.
+    """The rows of one split of a question set's folder, or an even selection of ``most``.
 
     Raises:
         ConfigError: there is no such file.

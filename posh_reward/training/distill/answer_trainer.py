@@ -121,12 +121,7 @@ def log_answers(
 
 
 def kl(targets: torch.Tensor, log_outputs: torch.Tensor) -> torch.Tensor:
-    """(...) divergence from the teacher's distributions, in nats.
-
-    Args:
-        targets: (..., labels) the teacher's probabilities.
-        log_outputs: (..., labels) the student's, among all tokens or renormalised.
-    """
+    """(...) divergence in nats of the student's distributions from the teacher's, (..., labels)."""
     log_targets = targets.clamp(min=LEAST).log()
     return (targets * (log_targets - log_outputs)).sum(-1)
 
@@ -134,9 +129,7 @@ def kl(targets: torch.Tensor, log_outputs: torch.Tensor) -> torch.Tensor:
 def fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
     """Agreement of a student with its teacher, under the names in the log.
 
-    Args:
-        answers: (rows, labels + 1) as of ``log_answers``.
-        targets: (rows, labels) the teacher's probabilities; NaN for rewrites.
+    ``answers`` are of ``log_answers``; ``targets`` (rows, labels) have NaN for rewrites.
     """
     is_question = ~np.isnan(targets[:, 0])
     figures: dict[str, float] = {}

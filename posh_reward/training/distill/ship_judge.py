@@ -111,15 +111,7 @@ def save_judge(
     questions: QuestionSet,
     dtype: str = "auto",
 ) -> Path:
-    """Write the weights, adapters merged into them, and the settings; returns the settings' path.
-
-    Args:
-        model: the student, maybe with adapters.
-        tokenizer: the student's.
-        folder: to write to.
-        questions: what it has learned from.
-        dtype: of the judge's weights; "auto": as they are.
-    """
+    """Write the weights, adapters merged, and the settings; returns the settings' path."""
     whole = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     if dtype != "auto":
         whole = whole.to(getattr(torch, dtype))
@@ -142,12 +134,9 @@ def preset_flag(questions: QuestionSet) -> str:
 
 
 def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity:
-    """Ask the saved judge held-out questions, and compare its answers with the teacher's.
+    """Ask a saved judge held-out questions, and compare its answers with the teacher's.
 
-    Args:
-        settings: its ``judge.yaml``.
-        test: rows that figures are of.
-        validation: rows that the cascade's threshold is chosen on.
+    The cascade's threshold is chosen on the rows of ``validation``, the figures are of ``test``.
     """
     model = load_model(str(settings))
     with awake(model):
@@ -216,10 +205,7 @@ def cascade_curve(
 ) -> list[CascadePoint]:
     """Agreement and cost of the cascade, from settling nothing to settling everything.
 
-    Args:
-        verdicts: the student's.
-        grades: (questions,) the teacher's grades.
-        doubts: thresholds; by default quantiles of the student's doubts.
+    ``grades`` are the teacher's; ``doubts`` are thresholds, by default quantiles of the student's.
     """
     own = np.array([doubt_of(verdict) for verdict in verdicts])
     student = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
@@ -254,15 +240,7 @@ def write_card(
     base: str,
     history: Sequence[dict[str, Any]],
 ) -> None:
-    """Write the card, the cascade's settings, the figures, and the learning curve.
-
-    Args:
-        folder: of the judge.
-        fidelity: its figures.
-        questions: what it has learned from.
-        base: the model that it was trained from.
-        history: the trainer's log.
-    """
+    """Write the card, the cascade's settings, the figures, and the learning curve."""
     (folder / "cascade.yaml").write_text(
         CASCADE.format(
             folder=folder, teacher=questions.judge, doubt=fidelity.doubt, handed=fidelity.handed_on,

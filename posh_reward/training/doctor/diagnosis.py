@@ -62,11 +62,7 @@ def diagnose(
 ) -> Iterator[NodeCheck]:
     """Try all that a run of a configuration needs of this node, in the order of a run.
 
-    Args:
-        config: a recipe's configuration, whose first comment is its launch line.
-        flags: more flags of the recipe.
-        place: this node in its job; by default it is alone.
-        seconds: for all of it.
+    The first comment of ``config`` is its launch line; ``seconds`` are for all of it.
     """
     place, deadline = place or NodePlace(), time.monotonic() + seconds
     try:

@@ -65,13 +65,10 @@ def read_cards() -> list[Card] | None:
 def check_cards(
     cards: Sequence[Card] | None, need: int, gib: float, *, shared: bool
 ) -> Iterator[NodeCheck]:
-    """Check the driver, compute mode and memory of cards.
+    """Check the driver, compute mode and memory of this node's cards.
 
-    Args:
-        cards: of this node.
-        need: cards that the run uses here; 0 for a run on the CPU.
-        gib: the most that it needs of each.
-        shared: a second process, such as a judge's, runs next to the trainer on its card.
+    The run needs ``need`` of them, 0 on the CPU, and ``gib`` of each, which are ``shared`` where a
+    judge's process runs next to the trainer.
     """
     if not need:
         yield NodeCheck("driver", "skipped", "the run is on the CPU")
@@ -107,12 +104,7 @@ def check_cards(
 
 
 def check_toolkit(wants_cards: bool, compiles: bool) -> Iterator[NodeCheck]:
-    """Check torch's CUDA, the C++ compiler and nvcc.
-
-    Args:
-        wants_cards: the run is not on the CPU.
-        compiles: DeepSpeed's optimizer is offloaded, which it compiles with nvcc.
-    """
+    """Check torch's CUDA, and the C++ compiler and nvcc for DeepSpeed's offloaded optimizer."""
     import torch
 
     if wants_cards and not torch.cuda.is_available():
@@ -186,11 +178,8 @@ def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Itera
 def check_files(output: Path, needed: float, checkpoint: float, minutes: float) -> NodeCheck:
     """Write, sync and rename a file where the run will save its checkpoints.
 
-    Args:
-        output: the run's folder, which need not be there yet.
-        needed: GB of all checkpoints.
-        checkpoint: GB of one.
-        minutes: that the run reserves for saving one, at the end of a job.
+    All checkpoints take ``needed`` GB, one ``checkpoint`` GB, for whose saving at the end of a job
+    the run reserves ``minutes``. The folder need not be there yet.
     """
     folder = next(each for each in (output, *output.absolute().parents) if each.exists())
     probe = folder / f".posh-doctor-{os.getpid()}"

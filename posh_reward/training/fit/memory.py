@@ -51,12 +51,7 @@ class Phase:
 
 
 def phases(run: TrainingRun, card: float = CARD) -> list[Phase]:
-    """Return the phases of a step; for SFT only training.
-
-    Args:
-        run: what runs.
-        card: GiB of the card.
-    """
+    """Return the phases of a step on a card of so many GiB; for SFT only training."""
     # On the card in all phases: model state, context, parser. An engine is there awake or asleep.
     always = [MemoryPart("model state", model_state(run.parameters, run.there).on_card / GIB)]
     always.append(MemoryPart("CUDA and NCCL", CONTEXT))

@@ -167,10 +167,6 @@ def model_state(model: Parameters, there: Processes) -> ModelState:
 def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
     """Return the shape of a model: one of ``PUBLISHED``, a local folder, or a name on the hub.
 
-    Args:
-        name: of the model.
-        peft: adapters that it is to have.
-
     Raises:
         ConfigError: its configuration cannot be read.
     """

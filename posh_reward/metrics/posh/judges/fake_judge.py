@@ -27,12 +27,7 @@ def shared_words(question: Question) -> float:
 
 
 class FakeJudge(Recorder):
-    """A judge that grades by ``grader``, and records every question.
-
-    Args:
-        grader: a pure function of the question; by default the share of words found.
-        name: for the signature.
-    """
+    """A judge that grades by a pure function of the question, and records every question."""
 
     def __init__(self, grader: Grader = shared_words, name: str = "fake-shared-words-1") -> None:
         super().__init__(name)

@@ -17,11 +17,6 @@ REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
 class PromptJudge:
     """A judge that puts POSH's questions to a model, as prompts; one that sees is a witness.
 
-    Args:
-        model: answers the prompts.
-        preset: wording of the prompts; see ``metrics.posh.presets.PRESET``.
-        store: where answers are kept and looked up, across runs and processes.
-
     Raises:
         InputError: there is no such preset.
     """

@@ -74,12 +74,7 @@ class Confined:
         return BUDGET * self._seconds
 
     def run(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
-        """The value of one program over a scene; a failure if it has none.
-
-        Args:
-            program: a function of the scene graph, as text.
-            nodes: the scene.
-        """
+        """The value of one program over a scene; a failure if it has none."""
         with self._lock:
             for _ in range(ATTEMPTS):
                 try:

@@ -52,14 +52,7 @@ ALLOWED = EXPRESSIONS + STATEMENTS
 
 
 def refusal(program: str) -> str | None:
-    """Return the reason to refuse a program; None if it may run.
-
-    Args:
-        program: the text of one function of one argument, the scene graph.
-
-    Returns:
-        One line that names the first offence.
-    """
+    """Return one line that names the first offence of a program's text; None if it may run."""
     if len(program) > LONGEST:
         return f"it is longer than {LONGEST:,} characters"
     try:

@@ -23,11 +23,7 @@ Nodes = dict[str, Node]  # entity -> node: the dictionary that the paper's class
 
 
 class ProgramScene:
-    """A scene graph that is read through methods, each of which returns a fresh copy.
-
-    Args:
-        nodes: entities by name, in text order.
-    """
+    """A scene graph that is read through methods, each of which returns a fresh copy."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

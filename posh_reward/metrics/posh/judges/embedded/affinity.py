@@ -38,10 +38,6 @@ class Phrases:
     Words that no element covers are left out, as everywhere in this judge, but for the mean of
     a sentence.
 
-    Args:
-        description: with its tokens; without any there are no elements.
-        encode: encodes the sentences of a text.
-
     Raises:
         ValueError: the encoder gave something other than one finite vector for each span.
     """
