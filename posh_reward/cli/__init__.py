@@ -119,7 +119,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """Run one command, up to the last byte of its output."""
     try:
         words = sys.argv[1:] if argv is None else argv
         flags = command_line(words).parse_args(words)

@@ -129,7 +129,6 @@ def _save(result: CalibrationResult, flags: argparse.Namespace, notes: list[str]
 
 
 def _scores(data: CalibrationSet, flags: argparse.Namespace) -> tuple[list[Scores], str]:
-    """Scores of all texts, and the signature of the metric that graded them."""
     from posh_reward.cli.flags import metric_of
     from posh_reward.study.calibration.graded_texts import GradeCache, score_missing
 

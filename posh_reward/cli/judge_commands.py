@@ -165,7 +165,6 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
 
 
 def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
-    """Generation and reference of each row, whatever they are."""
     from posh_reward.study.rows.engine import TableSettings, open_items
     from posh_reward.study.rows.table_items import Columns
 

@@ -122,7 +122,6 @@ def _looks_beside(key: Path) -> Path:
 
 
 def _check_raters(names: list[str], key: PacketKey) -> None:
-    """Raise ``InputError`` if the packet has no rater of one of the names."""
     unknown = [name for name in names if name not in key.raters]
     if unknown:
         raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")

@@ -86,7 +86,6 @@ def report(flags: argparse.Namespace) -> int:
 
 @contextmanager
 def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
-    """The rows to report on, counted as they are read."""
     from posh_reward.process.progress import progress_bar
     from posh_reward.study.rows.tables import format_of, open_table
 

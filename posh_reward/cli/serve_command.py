@@ -79,7 +79,6 @@ def serve(flags: argparse.Namespace) -> int:
 
 
 def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
-    """Print what is served, where, and to whom."""
     host, port = name[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(f"{signature}\nserved at {address}, described at {address}/docs", file=sys.stderr)

@@ -146,7 +146,6 @@ def _rubric_line(rubric: Rubric) -> str:
 
 
 def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:
-    """Print the summary; returns the exit status."""
     if not flags.quiet:
         print(f"{tally}\n{signature}", file=sys.stderr)
         if store is not None:
@@ -225,7 +224,6 @@ def _graphs(command: argparse.ArgumentParser, *texts: str) -> None:
 
 
 def _columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
-    """The columns of the texts, and of the graphs that the flags name."""
     names = {name: getattr(flags, name) for name in texts}
     graphs = {f"{name}_graph": getattr(flags, f"{name}_graph", None) for name in texts}
     return names | {name: column for name, column in graphs.items() if column is not None}

@@ -101,7 +101,6 @@ def fetch_images(
 def _fetch(
     client: httpx.Client, address: str, file: Path, max_pixels: int, wait: float
 ) -> str | None:
-    """Fetch one image; the reason if it cannot be had."""
     why: str | None = None
     for attempt in range(TRIES):
         if attempt:
@@ -148,7 +147,6 @@ def _check_web(request: httpx.Request) -> None:
 
 
 def _is_web(address: str) -> bool:
-    """True for https, and for http on this machine."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -317,7 +317,6 @@ def check_local_columns(path: Path, split: str, reference_column: str = "referen
 
 
 def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
-    """The dataset with ``column`` as its column reference."""
     if column == "reference":
         return dataset
     if column not in dataset.column_names:

@@ -183,7 +183,6 @@ def _sequence(text: str) -> int:
 
 
 def _objects(path: Path) -> dict[str, tuple[str, str]]:
-    """Title and classification by object id."""
     return {
         row["objectid"].strip(): (plain(row["title"]), row["classification"].strip())
         for row in _rows(path, ("objectid", "title", "classification"))

@@ -243,7 +243,6 @@ def _entity(head: str, heads: Any, attributes: Any, *rest: Any) -> Entity:
 
 
 def _frozen(value: Any) -> Any:
-    """Make tuples of lists, at any depth."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 

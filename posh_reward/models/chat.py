@@ -97,7 +97,6 @@ class Chat:
         return ids
 
     def _many(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
-        """Ids of each text."""
         if not texts:
             return []
         if not special and self._plain is not None:

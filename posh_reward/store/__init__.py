@@ -159,7 +159,6 @@ class Store:
         self._warn(trouble, _fault_message(trouble, purpose, error, self.path))
 
     def _warn(self, sort: str, what: str) -> None:
-        """Log the first fault of each sort."""
         if sort not in self._warned:
             self._warned.add(sort)
             logger.warning("the store %s %s", self.path, what)

@@ -117,7 +117,6 @@ class StoreFile:
             self._connection.execute(f"PRAGMA incremental_vacuum({min(beyond, 256)})").fetchall()
 
     def _evict(self) -> int:
-        """Delete some of the rows that were used longest ago; return how many."""
         return self._connection.execute(
             "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT ?)", (STEP,)
         ).rowcount

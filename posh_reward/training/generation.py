@@ -247,7 +247,6 @@ def _describe_all(
     label: str,
     journal: Journal,
 ) -> None:
-    """Append one model's descriptions of the rows ``todo``, batch by batch."""
     if not todo:
         return
     greedy = Greedy(settings.max_new_tokens, settings.repetition_penalty)

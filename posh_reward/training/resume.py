@@ -131,7 +131,6 @@ def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
 
 
 def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
-    """Say which weights were lost, with the remedy."""
     if Processes.of_this_run(args).zero_stage:
         remedy = "DeepSpeed's files in it are those of another step or run: resume from another one"
     else:

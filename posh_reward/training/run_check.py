@@ -254,7 +254,6 @@ def _unasked_witness(script: Any, metric: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _missing_questions(script: Any) -> Iterator[str]:
-    """Say if a student's question set is not there yet."""
     if not hasattr(script, "max_prompt_tokens"):
         return
     try:

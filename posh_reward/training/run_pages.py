@@ -109,7 +109,6 @@ def _image(row: Row) -> bytes | None:
 
 
 def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """Plot the run's figures; None without Matplotlib."""
     from posh_reward.study.pages.run_plot import run_plot
 
     try:

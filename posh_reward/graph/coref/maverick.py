@@ -147,7 +147,6 @@ class MaverickCoref:
         return clusters
 
     def _ready_worker(self) -> ChildProcess:
-        """The worker, ready; started if this process has none."""
         while self._worker is None or self._worker.owner != os.getpid():
             if self._failures > self._max_restarts:
                 raise CorefError(

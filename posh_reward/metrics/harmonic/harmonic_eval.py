@@ -264,7 +264,6 @@ class HarmonicEval:
         ]
 
     def _scores(self, text: str, verdicts: Iterator[Verdict], signed: str) -> HarmonicScores:
-        """The scores of a text from its next verdicts."""
         criteria_scores = tuple(criterion_score(name, next(verdicts)) for name in self.criteria)
         failed = next((each for each in criteria_scores if each.failure is not None), None)
         if failed is not None and failed.failure is not None:

@@ -253,7 +253,6 @@ def _uncounted(inquiry: Inquiry) -> list[OpenElement]:
 
 
 def _identifier(inquiry: Inquiry, entity: int) -> str:
-    """The identifier under which an entity was found, or else its bare name."""
     finding = inquiry.findings.get(entity)
     return finding.identifier if finding else inquiry.roster.names[entity]
 

@@ -320,7 +320,6 @@ class PoSh:
     def _read(
         self, texts: Sequence[str | None], *, keep: bool = False
     ) -> list[Description | Failure]:
-        """A description of each text, with the text before it was stripped."""
         return [
             replace(read, original=text)
             if isinstance(read, Description) and read.text != text

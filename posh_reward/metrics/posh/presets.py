@@ -90,7 +90,6 @@ def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
 
 
 def _with_last(text: str, old: str, new: str) -> str:
-    """A text with the last place where it holds ``old`` replaced."""
     before, _, after = text.rpartition(old)
     return before + new + after
 
@@ -133,6 +132,5 @@ def _around(preset: str, section: str, field: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1024)
 def _opening(preset: str, section: str, reference: str, generation: str) -> str:
-    """The prefix of all questions of one direction about one pair, with the descriptions."""
     before, _ = _around(preset, section, "{question}")
     return before.format(reference=reference, generation=generation)

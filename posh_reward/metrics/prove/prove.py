@@ -147,7 +147,6 @@ class Prove:
     def _read(
         self, columns: Mapping[str, Sequence[object]], graphs: Mapping[str, Sequence[object]]
     ) -> list[list[Read]]:
-        """Tuples of each text, by column. A caption may be missing: the image can do without."""
         cells = [(name, text) for name, texts in columns.items() for text in texts]
         own = [
             graph_cell(cell)
@@ -175,7 +174,6 @@ class Prove:
 
 
 def _said_of(name: str, read: Read) -> Read:
-    """Put the text's name into a failure to read it."""
     return read.about(f"the {name}") if isinstance(read, Failure) else read
 
 

@@ -77,7 +77,6 @@ def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
 
 
 def _object(reply: str) -> Mapping[str, Any]:
-    """The first JSON object in a text."""
     start = reply.find("{")
     if start < 0:
         raise ReplyError("there is no JSON object in it")

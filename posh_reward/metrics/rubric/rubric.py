@@ -206,7 +206,6 @@ def _example(settings: Mapping[str, Any], metrics: Sequence[RubricMetric], where
 
 
 def _points(key: object, where: str) -> int:
-    """A number of points; JSON has it as a text."""
     try:
         return int(str(key))
     except ValueError:

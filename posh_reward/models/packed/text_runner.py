@@ -244,7 +244,6 @@ class TextRunner:
         return replies
 
     def _step(self, replies: list[Any], paths: dict[int, Ints], going: Sequence[int]) -> None:
-        """One more token of each reply that has not ended."""
         # A row of a decoding step is one token long: the reply's last, at the end of its path.
         slots = self._slots.take(len(going))
         assert slots is not None, "groups are only as large as there is room"

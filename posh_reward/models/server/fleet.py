@@ -216,8 +216,6 @@ class ServerBatch:
                 self._given_up = self._fleet.given_up = failure.reason
 
     async def _signs(self) -> list[ExchangeError | None]:
-        """Each server's failure at a simple question; None if it answers."""
-
         async def sign(server: Server) -> ExchangeError | None:
             try:
                 await self._ask_one(server, self._sign_of_life or {})

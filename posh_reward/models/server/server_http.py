@@ -162,7 +162,6 @@ class ServerClient:
         return reply
 
     def _refusal(self, response: httpx.Response, body_bytes: bytes) -> ExchangeError:
-        """The error for a status other than 2xx."""
         status, detail = response.status_code, self._words(body_bytes)
         place = origin(str(response.url))
         if status == 429:

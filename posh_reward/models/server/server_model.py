@@ -273,7 +273,6 @@ class ServerModel:
             logger.warning("%s: %s", self._name, error)
 
     async def _faults(self) -> list[ExchangeError | None]:
-        """Each server's fault; None if it has none."""
         urls = [server.url for server in self._fleet.servers]
 
         async def log_wait() -> None:

@@ -118,7 +118,6 @@ class ImageRunner:
             yield stem, unshared
 
     def _stem(self, prompt: ImageTokens) -> ImageStates | Failure:
-        """The states of a prompt's images."""
         key = (prompt.images, prompt.stem)
         if (states := self.cache.find(key)) is not None:
             return states
@@ -224,7 +223,6 @@ class ImageRunner:
     def _replies(
         self, before: ImageStates, rows: Sequence[Ids], max_tokens: int, stops: frozenset[int]
     ) -> list[list[int] | Failure]:
-        """The greedy reply to each row."""
         states = ImageStates(before)
         logits, real = self.ends(states, rows)
         replies: list[list[int]] = likeliest(logits).tolist()

@@ -87,7 +87,6 @@ class EngineProcess:
                 yield sound[place], answer
 
     def _answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, EngineReply]]:
-        """(place, answer) of each prompt of one request."""
         labels = len(request.get("labels", ()))
         missing = set(range(len(request["prompts"])))
         for message in self._replies(request):

@@ -128,7 +128,6 @@ class Supervisor:
         what: Mapping[str, Any],
         answers: dict[int, EngineReply],
     ) -> None:
-        """Fill in the answers to some of the prompts, as they come."""
         assert self._process is not None
         for place, answer in self._process.ask([prompts[place] for place in places], what):
             answers[places[place]] = answer

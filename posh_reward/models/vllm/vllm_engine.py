@@ -129,7 +129,6 @@ class VllmEngine:
     def _answers(
         self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], EngineReply]
     ) -> Answers:
-        """``read`` of each prompt's output; prompts that cannot be asked fail."""
         self.wake()
         failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []

@@ -265,7 +265,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         return text
 
     def _log_credit(self, credit_by_token: Tensor, mask: Tensor, without: int) -> None:
-        """Log how much credit was given, over all ranks."""
         sums = torch.stack([(credit_by_token != 0).sum(), credit_by_token.abs().sum()]).to(
             mask.device
         )

@@ -164,5 +164,4 @@ def wording_of(question: Question) -> Wording:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
-    """The content words of a text."""
     return frozenset(words_of(text)) - FUNCTION_WORDS

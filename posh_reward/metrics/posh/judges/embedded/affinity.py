@@ -67,7 +67,6 @@ class Phrases:
 def _encoded(
     description: Description, encode: EncodeTokens
 ) -> tuple[list[Span], Floats, list[Floats]]:
-    """Places and vectors of all tokens, and the mean of each sentence."""
     sentences: dict[int, list[Span]] = defaultdict(list)
     for token in description.tokens:
         sentences[token.sentence].append(token.span)

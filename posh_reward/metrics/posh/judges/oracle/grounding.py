@@ -50,7 +50,6 @@ def ground(source: Description, things: Sequence[Thing]) -> Grounding:
 
 
 def _free(grounding: Grounding) -> Iterator[tuple[int, int]]:
-    """Pairs of an entity and a thing of its noun that are both unassigned."""
     busy = set(grounding.of.values())
     for entity, noun in enumerate(grounding.nouns):
         if entity not in grounding.of:
@@ -116,5 +115,4 @@ def _slot(place: Token, last: int | None, relative: bool) -> int | None:
 
 
 def _step(slot: int) -> int:
-    """From the middle."""
     return slot - PLACES["middle"]
