@@ -113,7 +113,7 @@ def pretrain(
         schedule.step()
         bar.update()
     bar.close()
-    return float(loss)
+    return float(loss.detach())
 
 
 def main(argv: Sequence[str] | None = None) -> None:
