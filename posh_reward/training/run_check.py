@@ -22,7 +22,7 @@ from posh_reward.training.fit.model_shapes import PUBLISHED
 from posh_reward.training.fit.training_run import TrainingRun, run_of
 from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import missing_packages
-from posh_reward.training.run_settings import CHECK, parse, parse_for, refuse
+from posh_reward.training.run_settings import CHECK, parse, parse_for, read_config, refuse
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # the form of a name on the hub
 
@@ -41,6 +41,8 @@ class RunCheck:
     """None for a model of unknown shape."""
     missing: tuple[str, ...]
     """Packages and files that the run needs and this machine lacks, with the remedy."""
+    on_cpu: bool
+    """The run is to use no card. ``args`` do not tell: they are made on the CPU."""
 
 
 def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
@@ -74,7 +76,7 @@ def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
     """
     result = check_run(kinds, flags)
     print("\n".join(check_lines(result)))
-    if result.run is not None and not fits(result.run):
+    if result.run is not None and not result.on_cpu and not fits(result.run):
         return 1
     return 3 if result.missing else 0
 
@@ -109,7 +111,13 @@ def check_run(
         *_missing_questions(script),
     )
     run = run_of(script, args, model, there) if _is_here(model) else None
-    return RunCheck(launcher, there, script, args, model, run, missing)
+    return RunCheck(launcher, there, script, args, model, run, missing, _on_cpu(flags, config))
+
+
+def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
+    if "--use_cpu" in flags:
+        return (following(flags, "--use_cpu") or "").lower() != "false"
+    return bool(config and read_config(Path(config)).get("use_cpu"))
 
 
 def accelerate_config(config: Path) -> Path | None:
@@ -166,9 +174,11 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     yield f"output: {args.output_dir}"
     yield from (f"not here: {line}" for line in result.missing)
     yield from (f"note: {line}" for line in remarks(result.script, args, there))
-    if result.run is None:
+    if result.on_cpu:
+        yield "memory: of no card, it runs on the CPU"
+    elif result.run is None:
         yield f"memory: unknown, {result.model.model_name_or_path} is not there yet"
-    elif there.processes > 1 or not args.use_cpu or result.launcher is not None:
+    else:
         yield from report(result.run)
         yield from assumptions()
 

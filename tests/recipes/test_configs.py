@@ -15,7 +15,7 @@ from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.fit.fit_report import fits
 from posh_reward.training.processes import Processes, read_processes
-from posh_reward.training.run_check import check_run
+from posh_reward.training.run_check import check_lines, check_run
 from posh_reward.training.run_settings import parse_for, read_config
 from recipes import dapo_posh, sft
 from tools.fit import settings_of
@@ -79,6 +79,8 @@ def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyP
             assert rows * found.there.processes == 64, "the paper's batch"
         assert found.run is not None
         assert fits(found.run)
+    else:
+        assert "memory: of no card, it runs on the CPU" in list(check_lines(found))
 
 
 @pytest.mark.parametrize("path", ACCELERATE, ids=name)

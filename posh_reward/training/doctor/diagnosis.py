@@ -34,7 +34,6 @@ from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_
 from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import wrong_versions
 from posh_reward.training.run_check import RunCheck, accelerate_config, check_run, metric_of
-from posh_reward.training.run_settings import read_config
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 120.0  # of a whole dry run
@@ -77,9 +76,7 @@ def diagnose(
         return
     yield NodeCheck("settings", "ok", f"{there.processes} processes, ZeRO-{there.zero_stage}")
     yield from check_packages(result, config)
-    # ``check_run`` itself is on the CPU, so the settings that it returns are, too.
-    on_cpu = "--use_cpu" in flags or bool(read_config(config).get("use_cpu"))
-    yield from check_machine(result, place, own, on_cpu=on_cpu)
+    yield from check_machine(result, place, own)
     yield from try_ranks(result, place, own, deadline)
     if not place.rank:  # one judge is enough, and its weights are read once
         yield from try_judge(result, deadline)
@@ -136,20 +133,18 @@ def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
         yield NodeCheck("downloads", "ok", f"{len(assets)} models and datasets are here")
 
 
-def check_machine(
-    result: RunCheck, place: NodePlace, own: int, *, on_cpu: bool
-) -> Iterator[NodeCheck]:
+def check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[NodeCheck]:
     """Check cards, memory, files and ports against the arithmetic of the run."""
     run, args = result.run, result.args
     gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
     shared = bool(run and (run.graders or run.coref == "maverick"))
     yield from check_cards(
-        None if on_cpu else read_cards(), 0 if on_cpu else own, gib, shared=shared
+        None if result.on_cpu else read_cards(), 0 if result.on_cpu else own, gib, shared=shared
     )
     yield from check_locks()
-    yield from check_toolkit(not on_cpu, result.there.offloads_optimizer)
+    yield from check_toolkit(not result.on_cpu, result.there.offloads_optimizer)
     host = machine_memory(run) if run else 0.0
-    yield from check_memory(ON_CPU * own if on_cpu else host)
+    yield from check_memory(ON_CPU * own if result.on_cpu else host)
     yield check_files(
         Path(args.output_dir),
         disk_size(run) if run else 1.0,
