@@ -2,7 +2,7 @@
 
 Each mend is a fact about one sentence, stated as new parts of speech, labels or heads; the
 rules of the release then do what was meant. Mends that no parse can express are arguments
-``mended`` of the rules themselves. docs/released_quirks.md has them all.
+``mended`` of the rules themselves. docs/released_quirks.md has examples.
 """
 
 from __future__ import annotations

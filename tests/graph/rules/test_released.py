@@ -1,4 +1,4 @@
-"""The release's own ways, one small sentence a rule (docs/released_quirks.md has their list)."""
+"""The release's own ways, one small sentence a rule (research/LOG.md has their list)."""
 
 from __future__ import annotations
 
