@@ -194,6 +194,7 @@ def _costly_coverage(scores: Scores) -> float:
 def _combined(precision: float, recall: float, shaping: Shaping) -> float:
     p, r = shaping.weights
     if shaping.objective == "f1":
+        # Weighted harmonic: the weaker axis counts most. Neither can be 0, since grades begin at 1.
         mean = (p + r) / (p / precision + r / recall)
     else:
         mean = (p * precision + r * recall) / (p + r)
@@ -202,6 +203,7 @@ def _combined(precision: float, recall: float, shaping: Shaping) -> float:
 
 def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
     """The share of its distance from the worst that a reward keeps."""
+    # Factors, not differences: two faults cost more than one, and none can push below the worst.
     left = 1.0
     if shaping.mistake_floor is not None:
         left *= _clipped((precision - WORST) / (shaping.mistake_floor - WORST))

@@ -103,6 +103,8 @@ class Store:
         values = [(digest, text) for digest, text in sealed_texts if text and len(text) <= largest]
         with self._lock:
             self.dropped += len(key_of)
+            # Many short transactions: other processes wait for the lock only for milliseconds, and
+            # what is committed stays, however this process ends.
             for some in transactions(values, self.max_bytes):
                 self.dropped -= self._attempt("write", StoreFile.add, kind, space, some) or 0
 

@@ -194,6 +194,8 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     # Both have to be set before the first table. Incremental: eviction frees pages, which a full
     # vacuum would give back only by copying the whole file.
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # A write-ahead log: readers in other processes never wait for a writer, and a killed writer
+    # leaves a log that the next opener replays.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:

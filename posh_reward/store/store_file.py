@@ -138,6 +138,8 @@ class StoreFile:
         """
         self._shorten_log()
         try:
+            # Immediate: a transaction that begins by reading and then writes fails, without
+            # waiting, where another process wrote in between.
             self._connection.execute("BEGIN IMMEDIATE")
             work()
             self._connection.execute("COMMIT")

@@ -58,6 +58,8 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or not is_whole_model(checkpoint):
         return
     model: Any = trainer.model
+    # A second copy in memory for a moment; strict, so that a tensor that is missing is an error
+    # here.
     saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
     model.load_state_dict(saved.state_dict())
     logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
@@ -158,6 +160,8 @@ def lost_weights(model: Any, checkpoint: Path) -> list[str]:
     }
     return [
         name
+        # Any namesake with these values will do: the question is only whether they were loaded at
+        # all.
         for name, saved in _some_tensors(checkpoint)
         if own and not any(has_values(value, saved) for value in _namesakes(name, own))
     ]
@@ -167,6 +171,8 @@ def has_values(parameter: Any, tensor: torch.Tensor) -> bool:
     """True if a parameter has a tensor's shape and values, as far as they are on this rank."""
     import torch
 
+    # Under ZeRO-3 a parameter is an empty tensor until a layer gathers it; its true shape is in
+    # ``ds_shape``, and this rank's slice of the values in ``ds_tensor``.
     if getattr(parameter, "ds_shape", parameter.shape) != tensor.shape:
         return False
     own = parameter.detach()

@@ -34,6 +34,8 @@ def own_part(parameter: Any, whole: torch.Tensor) -> tuple[torch.Tensor, torch.T
 
     part = parameter.ds_tensor
     start = torch.distributed.get_rank(parameter.ds_process_group) * part.ds_numel
+    # Comparing slices needs no gathering: each rank checks what it has, and ``of_all_ranks``
+    # agrees.
     same = whole.flatten()[start : start + part.ds_numel]
     return part[: len(same)], same
 

@@ -51,11 +51,14 @@ def compatible(mention: Mention, referent: Referent) -> bool:
         return False
     if mention.gender and referent.gender and not mention.gender & referent.gender:
         return False
+    # "The others" are told from what a plain "the men" means, so only "others" resumes them.
     if "others" in referent.facts - mention.modifiers:
         return False
     if mention.count and mention.count != referent.count:
         return False
     if lexicon.has("relational", mention.lemma):
+        # Parts and places ("the edge", "the middle") come once for each whole: one is the same only
+        # if it is said in the same way, of the same thing.
         same = referent.mentions[0].modifiers == mention.modifiers
         return same and (mention.of == referent.mentions[0].of)
     if mention.of and mention.of not in referent.ofs:
@@ -183,7 +186,6 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
 
 def agreement(mention: Mention, referent: Referent) -> float | None:
     """Return the bonus or penalty of a referent that agrees in number and sex; None if not."""
-    # A noun in no list of sexes is probably a thing: "he" takes it as a subject only, at a price.
     if referent.mentions[0].lemma in SPEAKER:
         return None
     if mention.number == PLURAL:
@@ -196,6 +198,7 @@ def agreement(mention: Mention, referent: Referent) -> float | None:
         return None
     if mention.gender == lexicon.THING:
         return 0.0 if referent.gender is None or "n" in referent.gender else None
+    # A noun in no list of sexes is probably a thing: "he" takes it as a subject only, at a price.
     if referent.gender is None:
         return UNLISTED if referent.last.role == "subject" else None
     assert mention.gender is not None
@@ -309,11 +312,11 @@ def impossible_referents(
     direct = words.dep[token] in ("dobj", "dative", "obj", "iobj")
     if preposition == "of" and words.lower[words.head[parent]] == "front":
         preposition = "behind"
+    # Binding (principle B): a plain pronoun does not mean another argument of its own verb, "the
+    # man washes him"; a possessive or a place may, "the man puts his hat beside him".
     if subject and (direct or (preposition and not lexicon.has("locative", preposition))):
         impossible.append(subject)
     verb = words.head[parent] if preposition else parent
-    # Binding (principle B): a plain pronoun does not mean another argument of its own verb, "the
-    # man washes him"; a possessive or a place may, "the man puts his hat beside him".
     # "making it a focal point" speaks of what the main clause does, not of its subject.
     if words.tag[verb] == "VBG" and words.lemma[verb] in ("make", "give", "let", "leave", "cause"):
         return []

@@ -109,6 +109,8 @@ class Resolution:
         """Link one mention to the referent that it resumes, or introduce a new one."""
         if mention.elliptical:
             mention = self.complete(mention)
+        # Left to right and greedy: a wrong link is never taken back, but each decision sees all
+        # that was said so far, and the text is read in linear time.
         referent = self.antecedent(mention)
         if referent is None:
             if self.describes_subject(mention):
@@ -151,6 +153,7 @@ class Resolution:
         referent.members = [
             self.discourse.owner[part] for part in mention.parts if part in self.discourse.owner
         ]
+        # "Two men ... the man on the left": one of a group, which "they" and "both" can then mean.
         if mention.form == "definite" and "p" not in mention.number and mention.modifiers:
             whole = next(
                 (r for r in self.discourse.of_noun(mention.lemma) if "p" in r.number), None
@@ -173,6 +176,7 @@ class Resolution:
         recent = [r for r in reversed(self.discourse.active) if r.last.form != "group"]
         if mention.form == "indefinite":
             return recent[0] if recent else None
+        # "The third" is one of things that were counted or listed; failing those, of any plural.
         groups = (r for r in recent if r.count or r.members)
         return next(groups, None) or next((r for r in recent if "p" in r.number), None)
 

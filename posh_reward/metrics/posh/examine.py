@@ -92,6 +92,8 @@ def examine(
     viewer = viewer_findings(source.graph)
     # In the release the viewer has no name of its own before the second pass: "boy runs toward us".
     inquiry = Inquiry(source, target, direction, roster, dict(viewer) if mended else {})
+    # Wholes before parts: a part is asked about as "basket of the woman", by the name under which
+    # its whole was found.
     yield from look_for(inquiry, wholes(roster), 1, pace)
     inquiry.findings.update(viewer)
     yield from look_for(inquiry, parts(roster), 2, pace)
@@ -99,6 +101,7 @@ def examine(
     pending = [element for element in elements if element.question is not None]
     idle = _uncounted(inquiry) if pace == "eager" else []
     questions = [e.question for e in pending + idle if e.question is not None]
+    # Attributes and relations last, since those of an absent entity need no question.
     verdicts = yield from grade((3, 0), questions)
     for element, verdict in zip(pending, verdicts, strict=not idle):  # those of idle ones come last
         element.take(verdict)
@@ -279,6 +282,8 @@ def _ask_image(
     entities = [element for element in elements if element.kind == "entity"]
     doubtful = [element for element in entities if element.below(supported)]
     yield from _ask_image_pass(image, inquiry, doubtful, 4)
+    # Grades are those after the image was asked: what it shows is present, and its attributes
+    # count.
     absent = {each.ends[0] for each in entities if each.grade is None or each.below(PRESENT)}
     dependents = [
         element

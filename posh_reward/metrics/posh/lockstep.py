@@ -63,6 +63,8 @@ class Rewriter:
         new = [r for r in distinct if r not in self._cache]
         replies = map(sound_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
+        # Taken out and put back at the end: a dict keeps the order of insertion, so its first key
+        # is the least recently used.
         answers = {r: fresh[r] if r in fresh else self._cache.pop(r) for r in distinct}
         self._cache.update((r, answer) for r, answer in answers.items() if answer.text is not None)
         while len(self._cache) > self._capacity:
@@ -153,7 +155,9 @@ def _in_one_call(
     if not asks:
         return {}
     try:
+        # One flat list for the whole batch; each examination gets back a slice as long as its ask.
         answers = answer([item for ask in asks.values() for item in ask])
+    # A wrong setting, or too little memory, would fail for each examination alone, too.
     except (PoshError, MemoryError):
         raise
     except Exception as error:

@@ -282,6 +282,8 @@ class PoSh:
         return scores
 
     def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
+        # Policies repeat themselves: equal pairs are one task. What is no string may have no hash
+        # (a list), or not equal itself (NaN).
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scores: dict[PairTask, Scores] = {}
         with patient_collector(), at_work():
@@ -306,6 +308,7 @@ class PoSh:
 
     def _score_together(self, tasks: list[PairTask]) -> list[Scores]:
         generations = self._read([task.generation for task in tasks])
+        # References come back every epoch, generations never: only the former are kept.
         references = self._read([task.reference for task in tasks], keep=True)
         pairs = list(map(description_pair, generations, references, tasks))
         examined = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
@@ -343,6 +346,8 @@ class PoSh:
                     examine(reference, text, "recall", pace=pace, mended=mended),
                 )
             ]  # fmt: skip
+            # Both directions of all pairs run at once: precision and recall share calls, if not
+            # questions.
             results = run_together(steps, self.judge, self._rewriter, self.witness)
         return zip(results[::2], results[1::2], strict=True)
 

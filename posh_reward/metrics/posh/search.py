@@ -138,6 +138,8 @@ _Way = tuple[_EntitySearch, CandidateName]
 
 def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace) -> Asking[None]:
     """Look for the entities of pass ``number`` side by side; findings are filed at its end."""
+    # All names are made before anything is asked: within a pass no entity sees the findings of
+    # another, so all of them can be asked side by side.
     searches = [
         _EntitySearch(entity, deque(candidates(inquiry.roster, entity, inquiry.findings)))
         for entity in entities

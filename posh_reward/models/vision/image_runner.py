@@ -81,6 +81,8 @@ class ImageRunner:
     def _answers(self, prompts: Sequence[ImageTokens], reply: int, answer: Answer) -> list[Any]:
         answers: dict[int, Any] = {}
         with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
+            # Image by image: its hundreds of tokens are computed once for all questions about it,
+            # and may be given up afterwards.
             for together in by_image(prompts):
                 for before, rows in self._states(prompts, together):
                     if isinstance(before, Failure):
@@ -107,6 +109,8 @@ class ImageRunner:
             by_prefix.setdefault(prompts[index].prefix, []).append(index)
         unshared: list[Row] = []
         for prefix, indices in by_prefix.items():
+            # Three levels: image, text that several prompts put after it, question. Each refers to
+            # the states of the one before, and holds its own alone.
             states = stem if not prefix else self.cache.find((first.images, first.stem), prefix)
             if states is None and len(indices) > 1:
                 states = self._prefix(first, stem, prefix)

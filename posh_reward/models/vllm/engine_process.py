@@ -94,6 +94,7 @@ class EngineProcess:
                 answers = [
                     (place, parse_reply(answer, labels)) for place, answer in message["answers"]
                 ]
+                # ``remove`` raises KeyError for a place that was answered before, or never asked.
                 for place, _ in answers:
                     missing.remove(place)
             except (KeyError, TypeError, ValueError, AttributeError) as error:

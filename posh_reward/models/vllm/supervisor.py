@@ -86,6 +86,9 @@ class Supervisor:
                     verdict = self._deadly[prompts[left[0]]] = STICKING if failure.slow else DEADLY
                     answers[left[0]] = EngineReply(failure=verdict)
                 else:
+                    # A death may have been the card's, so all are tried together once more; a
+                    # prompt that hung would hang again, at the cost of a whole timeout, so those
+                    # are divided at once.
                     waiting += parts(left, max(suspicion + 1, 2 if failure.slow else 1))
             except BaseException:  # an interrupt: nobody waits for these answers any more
                 self.end()
@@ -156,6 +159,7 @@ class Supervisor:
         self._failures += 1
         self._slow += failure.slow
         allowed = self._max_restarts + answers // PAYING
+        # Hanging costs the most time of all, so fewer of those are allowed.
         self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
 
     def _note_end(self, answers: int, prompts: int) -> None:

@@ -49,6 +49,7 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     start = text.rfind(scores.generation)  # the answer is what comes last, after any thoughts
     if start < 0:
         return None
+    # Both in characters of the decoded text: tokens and details have nothing else in common.
     qualities = token_qualities(token_spans(ids, decode), graded_spans(scores, start), text)
     return centre(qualities)
 
@@ -93,6 +94,8 @@ def _trim(span: Span, text: str) -> Span:
 
 def centre(qualities: Sequence[float | None]) -> list[float]:
     """Subtract the mean of the qualities there are; 0 where there is none."""
+    # Tokens of no detail ("the", "and") stay out of the mean: counted as 0, they would lift every
+    # detail above it.
     values = [value for value in qualities if value is not None]
     mean = fmean(values) if values else 0.0
     return [0.0 if value is None else value - mean for value in qualities]

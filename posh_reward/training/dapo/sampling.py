@@ -73,6 +73,8 @@ def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) 
         each = torch.nan_to_num(nanstd(rewards, dim=1))
         spread: Tensor = each @ weights.abs() / weights.abs().sum()
         return spread
+    # nansum: a function without an answer adds nothing, as in TRL; where all have none, NaN is put
+    # back, lest the failure count as a reward of 0.
     sums = (rewards * weights).nansum(dim=-1)
     sums[rewards.isnan().all(dim=-1)] = torch.nan
     return torch.nan_to_num(nanstd(sums, dim=1))

@@ -148,6 +148,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         if replay is None:
             self.on_phase("generating")
             return super()._generate(prompts)  # type: ignore[no-any-return]
+        # TRL makes the prompts anew from the chosen rows. If they differ, the replayed completions
+        # would be trained on as answers to other prompts.
         if prompts != replay.prompts:
             raise PoshError(
                 "TRL made other prompts of the chosen rows than dynamic sampling generated from: "
@@ -196,6 +198,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         last, count = 0, (need if how.refill else need * how.oversample) * group
         while count:
             first, last = last, last + count
+            # Only from the second round on: before the first, TRL pushes them itself.
             if first and self.use_vllm and self.args.vllm_enable_sleep_mode:
                 self._last_loaded_step = -1  # asleep, vLLM has dropped its weights: push them again
             rollouts = self._generate(prompts[first:last])
@@ -220,6 +223,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._making.replay = Replay(
             prompts=select(prompts, own),
             rollouts=tuple(select(joined(parts), own) for parts in zip(*rounds, strict=True)),
+            # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
             rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
         )
         return [inputs[row] for row in own]
@@ -250,6 +254,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         for row, (ids, length, scores) in enumerate(
             zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), all_scores, strict=True)
         ):
+            # Without scores, or if the text is not in the tokens, the completion keeps its
+            # advantage alone.
             values = scores and credit.credits(ids[:length], scores, self._decode)
             without += values is None
             credit_by_token[row, :length] = torch.tensor(values or [0.0] * length)

@@ -129,6 +129,8 @@ def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
     """Trees of ``TOGETHER`` prompts; each keeps its last tokens, which predict, for itself."""
     for start in range(0, len(answers), TOGETHER):
         some = answers[start : start + TOGETHER]
+        # Logits are kept for the last ``own`` places of each slot: shared tokens must not be among
+        # them.
         own = max(max(len(answer.reply), 1) for answer in some)
         columns = zip(*(answer.ids for answer in some), strict=False)
         alike = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
@@ -172,6 +174,8 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     size = max(len(answer.ids) - tree.shared for tree in batch for answer in tree.answers)
     room = max(1, *(len(answer.reply) for tree in batch for answer in tree.answers))
     length = shared + slots * size
+    # Padding on the left of each part, so that all answers end in the same columns, and one
+    # ``logits_to_keep`` serves all rows: the head is the largest layer of a small model.
     ids = np.full((len(batch), length), pad, np.int64)
     positions = np.zeros((len(batch), length), np.int64)
     part = np.full((len(batch), length), -1, np.int64)  # 0 what is shared, then by slot; -1 padding
@@ -187,11 +191,13 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
             end = shared + (slot + 1) * size
             start = end - (len(answer.ids) - tree.shared)
             ids[row, start:end] = answer.ids[tree.shared :]
+            # Each slot counts on from the shared tokens, as if it were alone with them.
             positions[row, start:end] = range(tree.shared, len(answer.ids))
             part[row, start:end] = slot + 1
             if answer.reply:
                 labels[row, slot, room - len(answer.reply) :] = answer.reply
             targets[row, slot], weights[row, slot] = answer.probabilities, 1.0
+    # (rows, query, key): a token sees its own part and what is shared, and nothing after itself.
     alike = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
     sees = alike & (part[:, None, :] >= 0) & np.tri(length, dtype=bool)
     sees |= np.eye(length, dtype=bool)  # padding sees itself: a softmax over nothing is NaN

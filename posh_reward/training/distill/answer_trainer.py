@@ -83,6 +83,8 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
         answers = log_answers(log_probabilities, labels, self._label_ids)
         divergence = kl(targets.nan_to_num(1 / len(LABELS)), answers[..., :-1])
         rewrite = self._rewrite_weight * answers[..., -1]
+        # ``where`` keeps no gradient of the branch that is not taken, but NaN times 0 is NaN: so
+        # the targets of rewrites were made numbers above.
         losses = torch.where(targets[..., 0].isnan(), rewrite, divergence)
         loss = (losses * weights).sum() / weights.sum()
         return (loss, answers) if return_outputs else loss
@@ -113,6 +115,8 @@ def log_answers(
         label_ids: ids of the tokens that say each label.
     """
     last = log_probabilities[..., -1, :]
+    # Among the whole vocabulary: mass that goes to no label is lost mass, which the divergence from
+    # the teacher then punishes.
     by_label = [last[..., ids.to(last.device)].logsumexp(-1) for ids in label_ids]
     counts = labels != IGNORED
     tokens = log_probabilities.gather(-1, labels.clamp(min=0)[..., None])[..., 0]

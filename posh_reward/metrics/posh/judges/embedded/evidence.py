@@ -119,6 +119,7 @@ def best_namesake(
     for thing, name in alike.items():
         support = [matching.support(term, thing) for term in rest]
         share = sum(support) / len(support) if support else 1.0
+        # Half of the profile is as good as all of it: two people seldom say the same of a thing.
         fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreed[thing]))
         value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
         if value > most:
@@ -134,8 +135,12 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
         return {"nameless": 1.0, "stand_in": corresponding, "scene": matching.scene}
     terms = terms_in(matching, identifier)
     rest = [term for term in terms if term not in heads]
+    # Coreference may give a thing several names ("the sitter", "she", "the woman"): the one in the
+    # question counts.
     called = [term for term in heads if term in terms] or heads
     places = [term for term in called if term[0] in PLACES]
+    # Most descriptions name sides: that the target has one, too, says nothing, only what stands
+    # there does.
     if places and matching.by_name(tuple(places)):
         side = max(place_value(matching, entity, term) for term in places)
         return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
@@ -145,12 +150,15 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     facts["stuff_unsaid"] = float(is_stuff_unsaid(matching, entity))
     name = namesake.name if namesake else 0.0
     is_vague = not any(is_concrete(term) or is_settled(term) for term in called)
+    # What is absent by name may still be in other words; each sort of evidence has a weight of its
+    # own, and each is scaled by how much of the name is missing.
     facts.update(
         word_only=max(0.0, max(map(matching.anywhere, called)) - name),
         abstract=(1 - name) * is_vague,
         depiction=(1 - name) * any(word in DEPICTION for word, _ in called),
         unfound_in_scene=(1 - name) * matching.scene,
     )
+    # A person under quite another name ("the sitter", "a lady"), if the rest agrees.
     if corresponding > name / 2 and matching.source.genders[entity]:
         facts["other_person"] = (1 - name) * corresponding
     return facts
@@ -205,12 +213,16 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     """Facts about one word of an attribute."""
     best, whom, denied = 0.0, None, False
     row = matching.supports(term)
+    # A word counts by the thing it is said of, times how surely that is the thing that is asked
+    # about; so the same word of another thing is no support.
     cast = matching.cast(entity)
     is_one = number(term[0]) == 1
     for thing, sureness in cast:
         # "A hand" says that it is one.
         single = float(is_one and not matching.target.plural[thing])
         value = sureness * max(single, row.get(thing, 0.0))
+        # Only the likeliest things may deny: of an unsure correspondence the clash says more about
+        # the correspondence than about the word.
         if value < SUPPORT and sureness > SURE and matching.denied(term, thing):
             denied = True
         elif value > best:
@@ -247,6 +259,8 @@ def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
 def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
     """Facts about a relation of two things."""
     words = words_of(text)
+    # A few candidates for each end, since the likeliest subject alone may not be in any relation,
+    # and pronouns may stand for it.
     firsts, seconds = matching.players(subject), matching.players(other)
     best = joint(matching, firsts, words, seconds)
     entities = matching.source.graph.entities
@@ -264,6 +278,8 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
     }
     if firsts and seconds:
         facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
+    # Facts against a relation need both ends for sure: who holds what is only contradicted by the
+    # same two things.
     if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
         a, b = firsts[0][0], seconds[0][0]
         theirs = matching.target.partners[a].get(b, {})

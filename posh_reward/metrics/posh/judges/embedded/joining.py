@@ -95,6 +95,7 @@ def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
 def preposition_value(matching: Matching, a: int, word: str, b: int, turned: bool) -> float:
     """Agreement of a preposition with the likeliest of those that join the two things."""
     near = matching.target.partners[a].get(b) or between(matching, a, b)
+    # "A above B" confirms "B below A", not "B above A".
     agree = converse if turned else agreement
     return max((agree(word, other) for other in near if other in PREPOSITIONS), default=UNHEARD)
 

@@ -48,8 +48,11 @@ class Matching:
         self._contraries: dict[Term, list[Term]] = {}
         self._names: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
+        # Bounded, as are namesakes: rows times columns must not be quadratic in a text that repeats
+        # itself.
         nameless = [i for i in range(len(target.graph.entities)) if stands_in(target.heads[i])]
         self._nameless = nameless[:MOST_CANDIDATES]
+        # All rows at once: a correspondence is only fair beside its rivals (``cast``).
         self.scores = [self._row(thing) for thing in range(len(source.heads))]
         """Per thing of the source: thing of the target -> correspondence, 0 to 1."""
         self._best: dict[int, float] = {}
@@ -94,6 +97,8 @@ class Matching:
             for other, value in self.words(head).items():
                 alike[other] = max(alike.get(other, 0.0), value)
         things = set()
+        # Best first, since only the first ones are kept; by spelling among equals, so that no hash
+        # decides.
         for other in sorted(alike, key=lambda term: (-alike[term], term)):
             for thing in self.target.by_head.get(other, ()):
                 if thing not in things:
@@ -104,6 +109,7 @@ class Matching:
         viewer = self._viewer(thing)
         if viewer is not None:
             return {viewer: 1.0}
+        # Candidates by sort (two persons, a pronoun) are weak; a likeness of names replaces them.
         alike = {**self._by_sort(thing), **self.by_name(tuple(self.source.heads[thing]))}
         agreed = self.context(thing, alike)
         several = self.source.plural
@@ -161,6 +167,8 @@ class Matching:
         agreed = sum([weight * row.get(other, 0.0) for weight, row in rows])
         if not self.target.claims[other]:
             return agreed / total
+        # Support is a mean, in which one clash among ten words would drown: each takes a factor,
+        # and what it leaves open counts against the pair.
         clashes = 0
         for term, weight in strong:
             best = self.supports(term).get(other, 0.0)

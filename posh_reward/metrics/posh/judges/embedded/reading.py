@@ -218,6 +218,8 @@ class Reading:
             }
             for token, weight in attached.items():
                 owners = self.owners.get(token)
+                # The tree alone would give "red" in "a man in a red coat" to the man, too: an
+                # attribute has an owner, and others get a share at most.
                 if owners and thing not in owners:
                     attached[token] = min(weight, self._share(thing, owners))
             attached.update(dict.fromkeys(self.owned[thing] | mentions, 1.0))
