@@ -16,7 +16,7 @@ UNCAPPED = 16384  # tokens of an image without max_pixels: Qwen2.5-VL's own cap
 REFERENCE_TOKENS = 512  # of the longest references, for SFT
 TOGETHER, QUESTION_TOKENS = 8, 120
 """A student's prompts that share a beginning, and what each has of its own: the question with the
-release's guide has 85 tokens in the mean (docs/performance.md)."""
+release's guide has 85 tokens in the mean."""
 
 
 @dataclass(frozen=True, slots=True)
