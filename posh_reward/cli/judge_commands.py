@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import INCOMPLETE, OK
@@ -14,7 +16,7 @@ from posh_reward.cli.flags import INPUTS, add_format, described, positive, write
 from posh_reward.errors import InputError, safe
 
 if TYPE_CHECKING:
-    from posh_reward.study.judges.judge_runs import ScoredPair
+    from posh_reward.study.judges.judge_runs import JudgeChoice, ScoredPair
 
 JUDGES = "Compares judges, and collects a judge's answers for another to learn from."
 COMPARE = """\
@@ -27,8 +29,9 @@ Each judge scores all pairs; then it is put the questions that the search asked 
 that both answer the same ones. The first judge is asked a second time, in another order and other
 batches: what it does not agree with itself about, no other judge can be blamed for.
 
-With --store answers that are paid for are read from it, and the same command goes on after a
-kill."""
+Language models' answers are kept in --store, or else next to the page or the figures
+(page.answers.sqlite for page.html). What is there is not asked again, and the same command goes on
+after a kill."""
 
 
 COLLECT = """\
@@ -98,24 +101,68 @@ def compare(flags: argparse.Namespace) -> int:
     from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
 
+    choices = list(map(judge_choice, flags.judges))
+    outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]
     if flags.output is not None:
         from posh_reward.study.pages.model_plots import require_matplotlib
 
         require_matplotlib()
     pairs = pairs_of(flags)
+    check_outputs(outputs)
+    store = flags.store or answers_beside(outputs, choices)
     settings = RunSettings(
-        flags.parser, flags.coref, flags.store, flags.batch, not flags.no_floor, flags.quiet
+        flags.parser, flags.coref, store, flags.batch, not flags.no_floor, flags.quiet
     )
-    runs = run_judges(list(map(judge_choice, flags.judges)), pairs, settings)
-    report = judge_report(runs, pairs, resamples=flags.resamples)
+    runs = run_judges(choices, pairs, settings)
+    report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
     write_text(safe(terminal_text(report)))
     if flags.json is not None:
-        Path(flags.json).write_text(json.dumps(as_json(report), indent=2) + "\n", "utf-8")
+        write_file(flags.json, json.dumps(as_json(report), indent=2) + "\n")
     if flags.output is not None:
         from posh_reward.study.judges.judge_page import judge_page
 
-        Path(flags.output).write_text(judge_page(report), "utf-8")
+        write_file(flags.output, judge_page(report))
     return INCOMPLETE if any(line.unscored for line in report.lines) else OK
+
+
+def check_outputs(outputs: Sequence[Path]) -> None:
+    """Make the folders of files that are to be written, before anything is paid for.
+
+    Raises:
+        InputError: one cannot be written there.
+    """
+    for path in outputs:
+        if path.is_dir():
+            raise InputError(f"{str(path)!r} is a folder: name a file in it")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise InputError(
+                f"{str(path)!r} cannot be written ({error.strerror}): name another folder"
+            ) from None
+
+
+def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> Path | None:
+    """The file that keeps language models' answers if no --store is set; None without any."""
+    from posh_reward.metrics.posh.judges.load_judge import engine_settings
+
+    if not any(engine_settings(choice.judge, "judge") for choice in choices):
+        return None
+    if not outputs:
+        print("answers are not kept: with --store, -o or --json the same command could go on",
+              file=sys.stderr)  # fmt: skip
+        return None
+    return outputs[0].with_suffix(".answers.sqlite")
+
+
+def write_file(output: str, text: str) -> None:
+    """Write a whole file or nothing."""
+    from posh_reward.study.rows.table_writer import whole_file
+
+    with whole_file(Path(output)) as file:
+        file.write(text.encode("utf-8", "replace"))
 
 
 def collect(flags: argparse.Namespace) -> int:

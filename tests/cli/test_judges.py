@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import main
+from posh_reward.study.judges import judge_runs
 from tests.cli.running import Row, write_rows
 
 THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
@@ -40,6 +41,60 @@ def test_compare_writes_a_sentence_a_page_and_figures(
     assert found["references"] == 12
     assert found["comparisons"][0]["groups"]["f1"]["completions"] == 24
     assert found["floor"]["questions"]["all"]["kappa"]["value"] == 1
+    [line] = found["comparisons"]
+    assert line["verdict"] == "not settled"
+    assert line["sentence"].startswith("Not settled whether fake may replace embedded")
+    assert len(found["rows"]) == 24
+    row = found["rows"][0]
+    assert (row["generation"], row["reference"]) == tuple(TABLE[0].values())
+    assert row["scores"].keys() == {"embedded", "fake", "embedded again"}
+    assert 0.2 <= row["scores"]["embedded"]["f1"] <= 1
+    assert not list(tmp_path.glob("*.sqlite*")), "no language model was asked"
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
+    monkeypatch.setattr(judge_runs, "run_judges", lambda *_: pytest.fail("judges were asked"))
+    compare = ("compare", "embedded", "fake", "--texts", table, "-q")
+    assert run(*compare, "--json", table / "figures.json") == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert run(*compare, "--json", tmp_path) == 2
+    assert "is a folder: name a file in it" in capsys.readouterr().err
+
+
+def test_paid_answers_outlive_a_judge_that_cannot_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
+    (tmp_path / "gone.yaml").write_text(f"name: transformers\nmodel: {tmp_path / 'none'}\n")
+    figures = tmp_path / "new" / "figures.json"
+    texts = ("--texts", table, "-q", "--json", figures)
+    assert run("compare", "fake-model", tmp_path / "gone.yaml", *texts) == 4
+    assert "the judge could not work" in capsys.readouterr().err
+    assert (figures.parent / "figures.answers.sqlite").is_file()
+    assert run("compare", "fake-model", "embedded", *texts) == 0
+    paid = json.loads(figures.read_text("utf-8"))["judges"][0]["usage"]
+    assert paid["requests"] + paid["rewrites"] == paid["cache_hits"] > 0
+
+
+def test_a_long_comparison_says_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
+    assert run("compare", "embedded", "fake", "--texts", table, "--resamples", 0) == 0
+    shown = capsys.readouterr().err
+    for work in (
+        "reading",
+        "embedded:",
+        "fake:",
+        "embedded again:",
+        "others' questions",
+        "comparing",
+    ):
+        assert work in shown
 
 
 def test_rows_without_two_texts_are_left_out_with_a_line(

@@ -14,12 +14,12 @@ from posh_reward.study.judges.judge_report import (
     ALIKE,
     JudgeReport,
     cost_rows,
+    decision,
     group_rows,
     overview_rows,
     pair_rows,
     question_rows,
     question_text,
-    verdict,
 )
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.model_plots import COLORS, Plot, drawn, shortened, styled
@@ -79,7 +79,7 @@ def _line(line: JudgeComparison, report: JudgeReport) -> dict[str, Any]:
     ]
     return {
         "name": line.other.label,
-        "verdict": verdict(line, report.floor),
+        "verdict": decision(line, report.floor).sentence,
         "image": drawn(plot, "svg"),
         "what": plot.what,
         "tables": [

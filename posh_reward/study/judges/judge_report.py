@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan
-from typing import Any
+from typing import Any, Literal
 
 from posh_reward.metrics.posh.presets import question
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_page import aligned
 from posh_reward.study.judges.judge_figures import (
     AXES,
@@ -53,21 +54,40 @@ class JudgeReport:
 
 
 def judge_report(
-    runs: Sequence[JudgeRun], pairs: Sequence[ScoredPair], *, resamples: int = 1000, seed: int = 0
+    runs: Sequence[JudgeRun],
+    pairs: Sequence[ScoredPair],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    quiet: bool = True,
 ) -> JudgeReport:
     """Compare every run with the first; the last one may be the first judge, asked again."""
-    found = [compare(runs[0], run, pairs, resamples=resamples, seed=seed) for run in runs[1:]]
+    found = []
+    with progress_bar("comparing", len(runs) - 1, "judge", quiet) as bar:
+        for run in runs[1:]:
+            found.append(compare(runs[0], run, pairs, resamples=resamples, seed=seed))
+            bar.update()
     floor = found.pop() if runs[-1].label == runs[0].label + AGAIN else None
     return JudgeReport(runs[0], found, floor, len(pairs), len({pair.reference for pair in pairs}))
 
 
-def verdict(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> str:
-    """The comparison in a sentence that may be quoted."""
+@dataclass(frozen=True, slots=True)
+class JudgeDecision:
+    """May a judge take the first one's place in training?"""
+
+    verdict: Literal["yes", "no", "not settled"]
+    sentence: str
+    """The verdict with its figures, for quoting."""
+
+
+def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> JudgeDecision:
+    """Decide by the intervals of siblings ordered alike, by f1 and by two objectives."""
     first, other = comparison.first.label, comparison.other.label
     if not comparison.groups:
-        return (
+        return JudgeDecision(
+            "not settled",
             f"Nothing is said of {other} in the place of {first} for training: no reference has "
-            "two texts that both judges scored."
+            "two texts that both judges scored.",
         )
     shares = {name: group.alike for name, group in comparison.groups.items()}
     by_f1, by_two = (shares[name] for name in OBJECTIVES)
@@ -80,16 +100,20 @@ def verdict(comparison: JudgeComparison, floor: JudgeComparison | None = None) -
     if comparison.unscored:
         figures += f"; {1 - comparison.scored_share:.0%} of the pairs have no score from both"
     groups = comparison.groups["f1"].groups
+    about = f"{other} may replace {first}"
     if groups < FEW or isnan(by_f1.low):
-        return f"Not settled whether {other} may replace {first}: of {groups} references, {figures}"
+        sentence = f"Not settled whether {about}: of {groups} references, {figures}"
+        return JudgeDecision("not settled", sentence)
     # Texts that one judge could not score may be just those that it would put elsewhere.
     if min(by_f1.low, by_two.low) * comparison.scored_share >= ALIKE:
-        return f"{other} may replace {first} for training: {figures}."
+        return JudgeDecision("yes", f"{about} for training: {figures}.")
     if min(by_f1.high, by_two.high) < ALIKE:
-        return f"{other} may not replace {first} for training: {figures}."
-    return (
-        f"Not settled whether {other} may replace {first} for training: {figures}. "
-        f"At least {100 * ALIKE:.0f} % are wanted; more references would tell."
+        sentence = f"{other} may not replace {first} for training: {figures}."
+        return JudgeDecision("no", sentence)
+    return JudgeDecision(
+        "not settled",
+        f"Not settled whether {about} for training: {figures}. "
+        f"At least {100 * ALIKE:.0f} % are wanted; more references would tell.",
     )
 
 
@@ -197,7 +221,7 @@ def terminal_text(report: JudgeReport) -> str:
     """Sentences and tables for a terminal."""
     about = f"{report.pairs:,} pairs of {report.references:,} references; 95 % over references."
     parts = [
-        "\n".join(verdict(line, report.floor) for line in report.comparisons),
+        "\n".join(decision(line, report.floor).sentence for line in report.comparisons),
         about,
         aligned(overview_rows(report)),
         aligned(cost_rows(report)),
@@ -220,11 +244,25 @@ def as_json(report: JudgeReport) -> dict[str, Any]:
         "judges": [_judge_json(run) for run in _runs(report)],
         "comparisons": [_comparison_json(line, report.floor) for line in report.comparisons],
         "floor": _comparison_json(report.floor, None) if report.floor else None,
+        "rows": list(_score_rows(_runs(report))),
     }
 
 
 def _runs(report: JudgeReport) -> list[JudgeRun]:
     return [report.first, *(line.other for line in report.lines)]
+
+
+def _score_rows(runs: Sequence[JudgeRun]) -> Iterator[dict[str, Any]]:
+    """Each pair with every judge's scores of it, None where one failed."""
+    for same_pair in zip(*(run.scores for run in runs), strict=True):
+        yield {
+            "generation": same_pair[0].generation,
+            "reference": same_pair[0].reference,
+            "scores": {
+                run.label: {axis: getattr(scores, axis) for axis in AXES}
+                for run, scores in zip(runs, same_pair, strict=True)
+            },
+        }
 
 
 def _judge_json(run: JudgeRun) -> dict[str, Any]:
@@ -239,7 +277,7 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
     return {
         "judge": line.other.label,
         "against": line.first.label,
-        "verdict": verdict(line, floor),
+        **asdict(decision(line, floor)),
         **parts,
         "calibration": [asdict(each) for each in line.calibration],
         "largest": [

@@ -140,7 +140,7 @@ def run_judges(
         runs.append(replace(backward, scores=backward.scores[::-1]))
     others = {key: question for run in runs[1:] for key, question in run.questions.items()}
     for metric, run in zip(metrics, runs, strict=True):
-        _put(metric, others if run is runs[0] else runs[0].questions)
+        _put(run.label, metric, others if run is runs[0] else runs[0].questions, settings)
         metric.judge.close()
     return [
         replace(run, questions=log.questions, verdicts=log.verdicts)
@@ -190,13 +190,22 @@ def _search(
     return JudgeRun(label, metric.signature, scores, frozenset(own), own, log.verdicts, usage)
 
 
-def _put(metric: PoSh, questions: Mapping[QuestionKey, Question]) -> None:
+def _put(
+    label: str, metric: PoSh, questions: Mapping[QuestionKey, Question], settings: RunSettings
+) -> None:
     """Put those questions to a judge that its own search did not ask."""
     log = _log(metric)
     missing = [question for key, question in questions.items() if key not in log.verdicts]
-    with awake(*[log] if missing else ()):
+    with (
+        awake(*[log] if missing else ()),
+        progress_bar(
+            f"{label}, others' questions", len(missing), "question", settings.quiet
+        ) as bar,
+    ):
         for start in range(0, len(missing), AT_ONCE):
-            log.grade(missing[start : start + AT_ONCE])
+            some = missing[start : start + AT_ONCE]
+            log.grade(some)
+            bar.update(len(some))
 
 
 def _log(metric: PoSh) -> QuestionLog:

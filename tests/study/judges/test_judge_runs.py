@@ -23,7 +23,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
 from posh_reward.study.judges.judge_figures import JudgeComparison
 from posh_reward.study.judges.judge_page import judge_page
-from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text, verdict
+from posh_reward.study.judges.judge_report import as_json, decision, judge_report, terminal_text
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
     RunSettings,
@@ -170,22 +170,25 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     report = judge_report(
         run_judges(list(map(judge_choice, names)), PAIRS, QUIET), PAIRS, resamples=100
     )
-    same, contrary = (verdict(line, report.floor) for line in report.comparisons)
-    assert "Not settled whether embedded@prefix-first may replace embedded" in same, "few texts"
+    same, contrary = (decision(line, report.floor) for line in report.comparisons)
+    assert same.verdict == "not settled", "few texts"
+    assert "Not settled whether embedded@prefix-first may replace embedded" in same.sentence
     sure = with_low(report.comparisons[0], 0.96)
-    assert "embedded@prefix-first may replace embedded for training" in verdict(sure)
+    assert decision(sure).verdict == "yes"
+    assert "embedded@prefix-first may replace embedded for training" in decision(sure).sentence
     lossy = replace(sure, unscored=1)
-    assert "Not settled" in verdict(lossy), "what has no score may be what differs"
-    assert "of the pairs have no score from both" in verdict(lossy)
-    assert "contrary may not replace embedded" in contrary
+    assert "Not settled" in decision(lossy).sentence, "what has no score may be what differs"
+    assert "of the pairs have no score from both" in decision(lossy).sentence
+    assert contrary.verdict == "no"
+    assert "contrary may not replace embedded" in contrary.sentence
     few = judge_report(
         run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[:6], QUIET), PAIRS[:6]
     )
-    assert "Not settled" in verdict(few.comparisons[0])
+    assert "Not settled" in decision(few.comparisons[0]).sentence
     lonely = judge_report(
         run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[::3], QUIET), PAIRS[::3]
     )
-    assert "no reference has two texts" in verdict(lonely.comparisons[0])
+    assert "no reference has two texts" in decision(lonely.comparisons[0]).sentence
 
 
 def test_the_page_escapes_texts_and_names_the_questions() -> None:
