@@ -105,7 +105,7 @@ def _numbers(result: CalibrationResult) -> dict[str, object]:
             "agreement": asdict(result.agreement),
             "figure": result.figure,
             "images": result.images,
-            "settled": result.settled,
+            "settled": result.holds,
         }
     }
 
@@ -118,7 +118,7 @@ def _save(result: CalibrationResult, flags: argparse.Namespace, notes: list[str]
 
     if flags.output is None:
         return True
-    if not result.settled and not flags.anyway:
+    if not result.holds and not flags.anyway:
         why = disagreement(result) or "the gain is not settled. Keep equal weights"
         print(f"{flags.output!r} is not written: {why}, or pass --anyway", file=sys.stderr)
         return False

@@ -122,7 +122,7 @@ def compare(flags: argparse.Namespace) -> int:
         from posh_reward.study.judges.judge_page import judge_page
 
         write_file(flags.output, judge_page(report))
-    return INCOMPLETE if any(line.unscored for line in report.lines) else OK
+    return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
 def check_outputs(outputs: Sequence[Path]) -> None:

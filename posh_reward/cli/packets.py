@@ -164,7 +164,7 @@ def make(flags: argparse.Namespace) -> int:
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
     from posh_reward.study.packets.study_items import rows_with_models
     from posh_reward.study.rows.table_items import check_column
-    from posh_reward.study.rows.tables import format_of, open_table, shown
+    from posh_reward.study.rows.tables import display_name, format_of, open_table
 
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}
@@ -174,7 +174,7 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
         rows_of_file = rows_with_models(rows, column, file.stem if several else None)
         for number, row in enumerate(rows_of_file):
             for flag, name in needed.items() if number == 0 else ():
-                check_column(row, shown(str(file)), flag, name)
+                check_column(row, display_name(str(file)), flag, name)
             yield row
 
 

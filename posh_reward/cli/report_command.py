@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from posh_reward.cli import OK
 from posh_reward.cli.flags import add_dataset, add_format, dataset_of, described, size
 from posh_reward.errors import InputError
-from posh_reward.study.rows.score_axes import EXPLAINED
+from posh_reward.study.rows.score_axes import EXPLANATION
 
 if TYPE_CHECKING:
     from posh_reward.study.pages.report_page import ReportContents
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.tables import Row
 
 
-MEANING = fill(EXPLAINED + ".", 100)
+MEANING = fill(EXPLANATION + ".", 100)
 REPORT = f"""\
 Writes one page that needs no network: distributions, a table to sort and search, and for each
 pair the generation with its mistakes and the reference with its omissions, marked by grade.
@@ -114,14 +114,14 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
     """Plots for a page about several models, if Matplotlib is there; and for a folder."""
-    from posh_reward.study.pages.model_plots import drawn, model_plots, save_plots
+    from posh_reward.study.pages.model_plots import draw, model_plots, save_plots
 
     several = len(tally.models) > 1 and find_spec("matplotlib") is not None
     plots = model_plots(tally) if several or folder else []
     if folder:
         for path in save_plots(plots, Path(folder)):
             print(f"wrote {str(path)!r}", file=sys.stderr)
-    return [(plot.what, drawn(plot, "svg")) for plot in plots] if several else []
+    return [(plot.what, draw(plot, "svg")) for plot in plots] if several else []
 
 
 def _write_page(page: bytes, output: str) -> None:

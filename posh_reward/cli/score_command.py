@@ -28,13 +28,13 @@ from posh_reward.cli.flags import (
     write_text,
 )
 from posh_reward.errors import InputError
-from posh_reward.study.rows.score_axes import EXPLAINED
+from posh_reward.study.rows.score_axes import EXPLANATION
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.rows.scorers import Metric
 
-MEANING = fill(EXPLAINED + ".", 100)
+MEANING = fill(EXPLANATION + ".", 100)
 SCORE = f"""\
 Scores each generation of a table against its reference. Writes one row for each pair: id, model and
 image if there are such columns, generation, reference, mistakes, omissions and overall, the number

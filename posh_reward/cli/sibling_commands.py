@@ -249,7 +249,7 @@ def _tuples(command: argparse.ArgumentParser) -> None:
 def make_questions(flags: argparse.Namespace) -> int:
     """Write verified questions."""
     from posh_reward.metrics.prove.pair_maker import PairMaker
-    from posh_reward.study.rows.prove_rows import made_summary, make_pairs
+    from posh_reward.study.rows.prove_rows import candidates_summary, make_pairs
 
     settings = table_settings(flags, _columns(flags, "caption"))
     taboo = _words(Path(flags.taboo)) if flags.taboo else []
@@ -260,7 +260,7 @@ def make_questions(flags: argparse.Namespace) -> int:
     with closing(maker):
         rows = make_pairs(maker, flags.input, flags.output, settings)
     if not flags.quiet:
-        print(f"{made_summary(rows)}\n{maker.signature}", file=sys.stderr)
+        print(f"{candidates_summary(rows)}\n{maker.signature}", file=sys.stderr)
     return INCOMPLETE if any(row["failure"] for row in rows) else OK
 
 

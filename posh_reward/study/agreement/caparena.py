@@ -146,11 +146,7 @@ class Arena:
 
 
 def read_arena(
-    rows: Sequence[Row],
-    name: str,
-    *,
-    images: Path | None = None,
-    procedure: Procedure = "authors",
+    rows: Sequence[Row], name: str, *, images: Path | None = None, procedure: Procedure = "authors"
 ) -> Arena:
     """The battles of CapArena's file.
 

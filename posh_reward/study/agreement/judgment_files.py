@@ -10,7 +10,14 @@ from pathlib import Path
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows.table_items import image_file
-from posh_reward.study.rows.tables import ENDINGS, STANDARD, Row, format_of, open_table, shown
+from posh_reward.study.rows.tables import (
+    ENDINGS,
+    STANDARD,
+    Row,
+    display_name,
+    format_of,
+    open_table,
+)
 
 TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
 """Endings of files of rows. Anything else, but for ``.json``, is a dataset."""
@@ -49,8 +56,8 @@ def read_rows(
     else:
         rows = _dataset(name, split, images)
     if not rows:
-        raise InputError(f"{shown(name)} has no rows")
-    return rows if unfold is None else list(_unfold(rows, unfold, shown(name)))
+        raise InputError(f"{display_name(name)} has no rows")
+    return rows if unfold is None else list(_unfold(rows, unfold, display_name(name)))
 
 
 def read_json(path: Path) -> object:

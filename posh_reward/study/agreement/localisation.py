@@ -35,13 +35,7 @@ from posh_reward.study.agreement.judgment_files import as_list, check_columns, i
 from posh_reward.study.agreement.metric_scores import TextPair, batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import (
-    Floats,
-    Ints,
-    estimate,
-    group_numbers,
-    resampled_rows,
-)
+from posh_reward.study.statistics import Floats, Ints, estimate, group_numbers, resampled_rows
 from posh_reward.types import Failure, Span
 
 AXES = ("mistakes", "omissions")
@@ -270,9 +264,7 @@ def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) 
 
 
 def localisation_lines(
-    groups: Sequence[Hashable],
-    localisations: Sequence[Localisation],
-    settings: AgreementSettings,
+    groups: Sequence[Hashable], localisations: Sequence[Localisation], settings: AgreementSettings
 ) -> list[MetricLine]:
     """One line of figures for each metric, with paired intervals and tests.
 

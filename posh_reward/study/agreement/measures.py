@@ -14,12 +14,7 @@ from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.study.agreement.localisation import Alerts
-from posh_reward.study.agreement.metric_scores import (
-    AxisScores,
-    ScoreColumn,
-    TextPair,
-    number_in,
-)
+from posh_reward.study.agreement.metric_scores import AxisScores, ScoreColumn, TextPair, number_in
 from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span

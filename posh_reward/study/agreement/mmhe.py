@@ -146,28 +146,28 @@ def read_mmhe(
         InputError: a column is missing, a cell cannot be used (the message has the row), or there
             is no pair of which one text was preferred.
     """
-    needed = {"--task": columns.task, "--candidate": columns.candidate, "--best": columns.best}
-    needed |= {f"--criterion {axis}=": column for axis, column in columns.criteria.items()}
-    check_columns(rows, needed, name)
-    read = [_row(r, columns, f"{name}, row {n}", images) for n, r in enumerate(rows, start=1)]
-    rated = [(place, person) for place, row in enumerate(read) for person in range(row.raters)]
-    pairs = _pairs(read, columns.pairs)
+    flags = {"--task": columns.task, "--candidate": columns.candidate, "--best": columns.best}
+    flags |= {f"--criterion {axis}=": column for axis, column in columns.criteria.items()}
+    check_columns(rows, flags, name)
+    table = [_row(r, columns, f"{name}, row {n}", images) for n, r in enumerate(rows, start=1)]
+    ratings = [(place, person) for place, row in enumerate(table) for person in range(row.raters)]
+    pairs = _pairs(table, columns.pairs)
     if not pairs:
         raise InputError(
             f"{name} has no two texts on one page of which one was preferred: name the column of "
             "images, which tells what was on one page, with --image"
         )
     people = {
-        axis: np.array([read[at].rating(axis, n) for at, n in rated] + [nan] * len(pairs))
+        axis: np.array([table[at].rating(axis, n) for at, n in ratings] + [nan] * len(pairs))
         for axis in columns.criteria
     }
-    people["overall"] = np.array([nan] * len(rated) + [1.0] * len(pairs))
+    people["overall"] = np.array([nan] * len(ratings) + [1.0] * len(pairs))
     return MmheJudgments(
         name,
-        [row.text for row in read],
-        [row.task for row in read],
-        [row.question for row in read],
-        np.array([(place, NOBODY) for place, _ in rated] + pairs, dtype=np.int64).reshape(-1, 2),
+        [row.text for row in table],
+        [row.task for row in table],
+        [row.question for row in table],
+        np.array([(place, NOBODY) for place, _ in ratings] + pairs, dtype=np.int64).reshape(-1, 2),
         people,
     )
 
@@ -183,8 +183,8 @@ def _row(row: Row, columns: MmheColumns, where: str, images: Path | None) -> _Mm
             f"{where}: task {task} needs a question in the column {columns.question!r}: name the "
             "right one with --question"
         )
-    listed = as_list(row.get(columns.references))
-    cells = [row.get(columns.references)] if listed is None else listed
+    texts = as_list(row.get(columns.references))
+    cells = [row.get(columns.references)] if texts is None else texts
     references = tuple(each for each in cells if isinstance(each, str)) or ("",)
     image_id, image = image_in(row, columns.image, images)
     candidate = text_in(row, columns.candidate, where)
@@ -222,11 +222,11 @@ def _pairs(rows: Sequence[_MmheRow], pairs: BestPairs) -> list[tuple[int, int]]:
 def _choice(rows: Sequence[_MmheRow], page: Sequence[int], pairs: BestPairs) -> list[int]:
     """The text of a page that most people, or all, chose as the best; none without agreement."""
     votes = {place: float(np.nansum(rows[place].votes)) for place in page}
-    needed = sum(votes.values()) * (1 if pairs == "unanimous" else 0.5)
+    least = sum(votes.values()) * (1 if pairs == "unanimous" else 0.5)
     return [
         place
         for place, each in votes.items()
-        if each > 0 and (each == needed if pairs == "unanimous" else each > needed)
+        if each > 0 and (each == least if pairs == "unanimous" else each > least)
     ]
 
 
@@ -234,9 +234,7 @@ def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
     """Accuracy on pairs of each task and their mean; tau_b on each criterion of each task."""
     present = [task for task in TASK if task in mmhe.tasks]
     rows = {t: np.array([mmhe.tasks[first] == t for first, _ in mmhe.texts_of]) for t in present}
-    figures = [
-        Figure("overall", t, _of_task(rows[t], share_ordered), percent=True) for t in present
-    ]
+    figures = [Figure("overall", t, _of_task(rows[t], order_share), percent=True) for t in present]
     if len(present) == len(TASK):
         figures.append(Figure("overall", MEAN, _mean_over(list(rows.values())), percent=True))
     return figures + [
@@ -247,7 +245,7 @@ def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
     ]
 
 
-def share_ordered(apart: Floats, people: Floats) -> float:
+def order_share(apart: Floats, people: Floats) -> float:
     """Share of pairs whose better text has the higher score; a tie is wrong. nan without."""
     return float(np.mean(apart > 0)) if len(apart) else nan
 
@@ -263,7 +261,7 @@ def _of_task(
 
 
 def _mean_over(tasks: Sequence[Ints]) -> Callable[[Floats, Floats, Ints], float]:
-    figures = [_of_task(task, share_ordered) for task in tasks]
+    figures = [_of_task(task, order_share) for task in tasks]
 
     def mean(scores: Floats, people: Floats, rows: Ints) -> float:
         return float(np.mean([figure(scores, people, rows) for figure in figures]))
@@ -282,13 +280,13 @@ def mmhe_report(
             the others by their overall score, as in the paper.
         tables: of the paper, to print with our figures.
     """
-    rated = mmhe.texts_of[:, 1] == NOBODY
+    alone = mmhe.texts_of[:, 1] == NOBODY
     notes = [
         "overall: of two texts of which people chose one as the best of three, how often it has "
         "the higher score; ties are wrong. The criteria: 100 tau_b. The count of rows is that of "
         "all tasks. The paper's accuracies follow from 108 pairs in REG and 68 in VQA; a page of "
         "three people has up to six pairs, or up to two with --pairs majority or unanimous.",
-        *unrated_note({a: mmhe.people[a][rated] for a in CRITERIA if a in mmhe.people}, "rating"),
+        *unrated_note({a: mmhe.people[a][alone] for a in CRITERIA if a in mmhe.people}, "rating"),
     ]
     if any(len(text.references) > 1 for text in mmhe.texts):
         notes.append(f"Several references: {COMBINE[settings.combine]}.")

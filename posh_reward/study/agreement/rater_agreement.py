@@ -34,11 +34,11 @@ class RatingCounts:
     counts: Floats
     """(units, values) how often each unit has each rating; every unit has two ratings or more."""
 
-    def alpha(self, drawn: Floats | None = None, level: Level = "ordinal") -> float:
+    def alpha(self, times: Floats | None = None, level: Level = "ordinal") -> float:
         """Krippendorff's alpha, at most 1; 0 is chance, higher is better.
 
         Args:
-            drawn: (units,) how often each unit counts; None: once.
+            times: (units,) how often each unit counts; None: once.
             level: nominal: ratings are equal or not. ordinal: their order counts, by how many
                 ratings lie between them. interval: their distance counts.
 
@@ -50,15 +50,16 @@ class RatingCounts:
         """
         # A unit of m ratings has m (m - 1) ordered pairs: by 1 / (m - 1) it counts m, as it ought.
         weights = 1 / (self.counts.sum(axis=1) - 1)  # (units,)
-        weighted = self.counts * (weights if drawn is None else weights * drawn)[:, None]
+        counts = self.counts * (weights if times is None else weights * times)[:, None]
         # (values, values); a rating is no pair with itself, so the diagonal loses its own.
-        coincidences = weighted.T @ self.counts - np.diag(weighted.sum(axis=0))
-        totals = coincidences.sum(axis=1)
+        coincidences = counts.T @ self.counts - np.diag(counts.sum(axis=0))
+        totals = coincidences.sum(axis=1)  # (values,)
         distances = _distances(self.values, totals, level)
-        expected = (np.outer(totals, totals) * distances).sum()
-        if not expected:
+        # A pair by chance is drawn without putting the first rating back: n_c n_k / (n - 1).
+        by_chance = (np.outer(totals, totals) * distances).sum()
+        if not by_chance:
             return nan
-        return float(1 - (totals.sum() - 1) * (coincidences * distances).sum() / expected)
+        return float(1 - (totals.sum() - 1) * (coincidences * distances).sum() / by_chance)
 
 
 def count_ratings(units: Sequence[Sequence[float | None]]) -> RatingCounts:
@@ -160,10 +161,10 @@ def span_matches(
         for spans in (first, second)
     )
 
-    def matching(some: list[frozenset[int]], others: list[frozenset[int]]) -> int:
+    def matches(some: list[frozenset[int]], others: list[frozenset[int]]) -> int:
         return sum(
             any(one & other and len(one & other) >= share * len(one) for other in others)
             for one in some
         )
 
-    return Matches(matching(ours, theirs), len(ours), matching(theirs, ours), len(theirs))
+    return Matches(matches(ours, theirs), len(ours), matches(theirs, ours), len(theirs))

@@ -37,12 +37,7 @@ from posh_reward.study.agreement.judgment_files import (
     text_in,
     texts_in,
 )
-from posh_reward.study.agreement.metric_scores import (
-    COMBINE,
-    CandidateText,
-    ScoreColumn,
-    number_in,
-)
+from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn, number_in
 from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, rows_by_group

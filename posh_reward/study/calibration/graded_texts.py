@@ -146,10 +146,7 @@ class GradeCache:
 
 
 def score_missing(
-    pairs: Sequence[TextPair],
-    cache: GradeCache,
-    metric: Callable[[], Metric],
-    quiet: bool = False,
+    pairs: Sequence[TextPair], cache: GradeCache, metric: Callable[[], Metric], quiet: bool = False
 ) -> list[Scores]:
     """Scores of all pairs, in order; those that the cache lacks are judged, and added to it.
 

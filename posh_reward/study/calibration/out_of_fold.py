@@ -75,7 +75,7 @@ class CalibrationResult:
         return self.agreement.value <= self.chance
 
     @property
-    def settled(self) -> bool:
+    def holds(self) -> bool:
         """True if scores agree with people, and the gain's interval lies above 0."""
         return self.images >= ENOUGH and self.agrees and self.gain.low > 0  # nan is not
 
@@ -99,13 +99,13 @@ def calibrate(
         _check(fit, settings)
         by_fold = fit.best(1.0 - folds(fit.images, settings))
     calibration = fit.best(np.ones((1, fit.images)))[0]
-    resampled = fit.best(_draws(fit.images, settings))
+    samples = fit.best(_draws(fit.images, settings))
     columns = _columns(fit, by_fold, scores, settings)
     measure = _measure(data)
     gain, agreement = _gain(data, measure, columns, settings)
     return CalibrationResult(
         calibration,
-        _ranges(resampled),
+        _ranges(samples),
         gain,
         agreement,
         CHANCE[measure],
@@ -148,10 +148,11 @@ def _draws(images: int, settings: CalibrationSettings) -> Floats:
     )
 
 
-def _ranges(resampled: Sequence[Calibration]) -> dict[str, tuple[float, float]]:
+def _ranges(samples: Sequence[Calibration]) -> dict[str, tuple[float, float]]:
     ranges = {}
-    for name in ("attribute", "relation", "balance") if resampled else ():
-        values = [getattr(each, name) for each in resampled]
+    for name in ("attribute", "relation", "balance") if samples else ():
+        values = [getattr(each, name) for each in samples]
+        # nearest: a mean of two points of the grid is not a point of it
         ends = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="nearest")
         ranges[name] = (float(ends[0]), float(ends[1]))
     return ranges
@@ -254,7 +255,7 @@ def verdict_lines(result: CalibrationResult) -> list[str]:
         why = "not settled, since the scores do not agree with people"
     elif isnan(result.gain.low):
         why = "it has no interval (too few images, or no resamples), so it is not settled"
-    elif result.settled:
+    elif result.holds:
         why = "its interval lies above 0: settled"
     elif result.gain.low > 0:
         why = f"not settled by so few images ({result.images}): {ENOUGH} or more are needed"

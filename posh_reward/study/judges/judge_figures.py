@@ -63,7 +63,7 @@ class JudgeComparison:
     largest: Sequence[QuestionDifference]
     pairs: Mapping[str, PairAgreement]
     """By axis."""
-    unscored: int
+    pair_failures: int
     """Pairs that one of the two could not score."""
     groups: Mapping[str, GroupAgreement]
     """By objective; empty if no reference has two texts."""
@@ -71,8 +71,8 @@ class JudgeComparison:
     @property
     def scored_share(self) -> float:
         """Share of the pairs that both could score."""
-        scored = self.pairs["f1"].count if self.pairs else 0
-        return scored / (scored + self.unscored) if scored else 0.0
+        count = self.pairs["f1"].count if self.pairs else 0
+        return count / (count + self.pair_failures) if count else 0.0
 
 
 def compare(
@@ -99,8 +99,13 @@ def compare(
     sound = ~np.isnan(grades).any(axis=1)
     keys = [key for key, is_sound in zip(both, sound.tolist(), strict=True) if is_sound]
     axes = {axis: _axis(first, other, axis) for axis in AXES}
-    scored: NDArray[np.bool_] = np.asarray(~np.isnan(axes["f1"]).any(axis=1), np.bool_)
+    usable: NDArray[np.bool_] = np.asarray(~np.isnan(axes["f1"]).any(axis=1), np.bool_)
     references = [pair.reference for pair in pairs]
+    usable_references = [references[i] for i in np.flatnonzero(usable)]
+    groups = {
+        name: group_agreement(np.stack([axes[a] for a in objectives]), references, resamples, seed)
+        for name, objectives in OBJECTIVES.items()
+    }
     return JudgeComparison(
         first,
         other,
@@ -110,29 +115,12 @@ def compare(
         calibration(grades[sound]),
         _largest(keys, grades[sound], first.questions | other.questions),
         {
-            axis: pair_agreement(
-                values[scored],
-                [
-                    reference
-                    for reference, has in zip(references, scored.tolist(), strict=True)
-                    if has
-                ],
-                resamples,
-                seed,
-            )
+            axis: pair_agreement(values[usable], usable_references, resamples, seed)
             for axis, values in axes.items()
-            if scored.any()
+            if usable.any()
         },
-        int((~scored).sum()),
-        {
-            name: found
-            for name, objectives in OBJECTIVES.items()
-            if (
-                found := group_agreement(
-                    np.stack([axes[each] for each in objectives]), references, resamples, seed
-                )
-            )
-        },
+        int((~usable).sum()),
+        {name: group for name, group in groups.items() if group},
     )
 
 
@@ -152,13 +140,13 @@ def _by_part(
     keys: Sequence[QuestionKey], grades: Floats, resamples: int, seed: int
 ) -> dict[str, QuestionAgreement]:
     references = [key.target if key.direction == "precision" else key.source for key in keys]
-    found = {}
+    by_part = {}
     for part in PARTS:
         rows = [i for i, key in enumerate(keys) if part in ("all", key.kind, key.direction)]
         if rows:
             some = [references[i] for i in rows]
-            found[part] = question_agreement(grades[rows], some, resamples, seed)
-    return found
+            by_part[part] = question_agreement(grades[rows], some, resamples, seed)
+    return by_part
 
 
 def _largest(

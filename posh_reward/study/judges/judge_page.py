@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import nan
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from posh_reward.study.judges.judge_report import (
     question_text,
 )
 from posh_reward.study.pages.html import render
-from posh_reward.study.pages.model_plots import COLORS, Plot, drawn, shortened, styled
+from posh_reward.study.pages.model_plots import COLORS, Plot, draw, plot_style, short_name
 from posh_reward.study.pages.run_plot import INK
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def judge_page(report: JudgeReport) -> str:
     Raises:
         MissingDependencyError: Matplotlib is not installed.
     """
-    with styled():
+    with plot_style():
         overview = _overview(report)
         lines = [_line(each, report) for each in report.comparisons]
     return render(
@@ -57,30 +56,26 @@ def judge_page(report: JudgeReport) -> str:
         first=report.first.label,
         overview={
             "rows": overview_rows(report),
-            "image": drawn(overview, "svg"),
+            "image": draw(overview, "svg"),
             "what": overview.what,
         },
         costs=cost_rows(report),
         lines=lines,
-        footer=[f"{run.label}: {run.signature}" for run in _runs(report)],
+        footer=[f"{run.label}: {run.signature}" for run in report.runs],
     )
-
-
-def _runs(report: JudgeReport) -> Iterable[Any]:
-    return (report.first, *(line.other for line in report.lines))
 
 
 def _line(line: JudgeComparison, report: JudgeReport) -> dict[str, Any]:
     plot = comparison_plot(line)
     missing = [
         f"{count:,} {what}"
-        for count, what in ((line.failures, "questions"), (line.unscored, "pairs"))
+        for count, what in ((line.failures, "questions"), (line.pair_failures, "pairs"))
         if count
     ]
     return {
         "name": line.other.label,
         "verdict": decision(line, report.floor).sentence,
-        "image": drawn(plot, "svg"),
+        "image": draw(plot, "svg"),
         "what": plot.what,
         "tables": [
             *([group_rows(line)] if line.groups else []), pair_rows(line), question_rows(line)
@@ -111,11 +106,11 @@ def _overview(report: JudgeReport) -> Plot:
         )  # fmt: skip
     axes.axvline(100 * ALIKE, color="#57606a", ls=":", lw=1)
     axes.set_yticks(
-        range(len(lines))[::-1], [shortened(line.other.label, LONGEST) for line in lines]
+        range(len(lines))[::-1], [short_name(line.other.label, LONGEST) for line in lines]
     )
     axes.set_ylim(-0.6, max(len(lines), 1) - 0.4)
     axes.set_xlabel(
-        f"siblings ordered as by {shortened(report.first.label, LONGEST)}, % with 95 % intervals"
+        f"siblings ordered as by {short_name(report.first.label, LONGEST)}, % with 95 % intervals"
     )
     _plain(axes)
     if lines:
@@ -130,7 +125,7 @@ def comparison_plot(line: JudgeComparison) -> Plot:
 
     figure = Figure(figsize=(11, 3.3), layout="constrained")
     calibrated, apart, scores, order = figure.subplots(1, 4)
-    first, other = (shortened(run.label, 24) for run in (line.first, line.other))
+    first, other = (short_name(run.label, 24) for run in (line.first, line.other))
     calibrated.plot([1, 5], [1, 5], color="#8c959f", lw=0.8, ls=":")
     calibrated.errorbar(
         [each.other for each in line.calibration], [each.first for each in line.calibration],
@@ -188,7 +183,7 @@ def _draw_order(axes: Axes, line: JudgeComparison) -> None:
         )  # fmt: skip
     axes.axhline(50, color="#8c959f", lw=0.8, ls=":")
     axes.set(
-        title="siblings ordered alike", xlabel=f"f1 apart by {shortened(line.first.label, 24)}",
+        title="siblings ordered alike", xlabel=f"f1 apart by {short_name(line.first.label, 24)}",
         ylabel="%", ylim=(40, 102),
     )  # fmt: skip
 

@@ -52,6 +52,11 @@ class JudgeReport:
         """All comparisons, the floor last."""
         return [*self.comparisons, *([self.floor] if self.floor else [])]
 
+    @property
+    def runs(self) -> list[JudgeRun]:
+        """All judges, the first one first."""
+        return [self.first, *(line.other for line in self.lines)]
+
 
 def judge_report(
     runs: Sequence[JudgeRun],
@@ -62,13 +67,13 @@ def judge_report(
     quiet: bool = True,
 ) -> JudgeReport:
     """Compare every run with the first; the last one may be the first judge, asked again."""
-    found = []
+    lines = []
     with progress_bar("comparing", len(runs) - 1, "judge", quiet) as bar:
         for run in runs[1:]:
-            found.append(compare(runs[0], run, pairs, resamples=resamples, seed=seed))
+            lines.append(compare(runs[0], run, pairs, resamples=resamples, seed=seed))
             bar.update()
-    floor = found.pop() if runs[-1].label == runs[0].label + AGAIN else None
-    return JudgeReport(runs[0], found, floor, len(pairs), len({pair.reference for pair in pairs}))
+    floor = lines.pop() if runs[-1].label == runs[0].label + AGAIN else None
+    return JudgeReport(runs[0], lines, floor, len(pairs), len({pair.reference for pair in pairs}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
     )
     if floor is not None and floor.groups:
         figures += f" (the same judge asked twice: {percent(floor.groups['f1'].alike)})"
-    if comparison.unscored:
+    if comparison.pair_failures:
         figures += f"; {1 - comparison.scored_share:.0%} of the pairs have no score from both"
     groups = comparison.groups["f1"].groups
     about = f"{other} may replace {first}"
@@ -132,9 +137,9 @@ def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
     """A figure with its interval."""
     if isnan(estimate.value):
         return "none"
-    shown = f"{estimate.value:{sign}.{digits}f}"
+    value = f"{estimate.value:{sign}.{digits}f}"
     ends = f" [{estimate.low:{sign}.{digits}f}, {estimate.high:{sign}.{digits}f}]"
-    return shown + ("" if isnan(estimate.low) else ends)
+    return value + ("" if isnan(estimate.low) else ends)
 
 
 def overview_rows(report: JudgeReport) -> list[list[str]]:
@@ -182,9 +187,9 @@ def question_rows(comparison: JudgeComparison) -> list[list[str]]:
     """A table of agreement per question, a line for each part."""
     heads = ["questions", "count", "grades apart", "bias", "present alike", "kappa"]
     rows = [
-        [part, f"{found.count:,}", spread(found.difference), spread(found.bias, sign="+"),
-         percent(found.present), spread(found.kappa)]
-        for part, found in comparison.questions.items()
+        [part, f"{it.count:,}", spread(it.difference), spread(it.bias, sign="+"),
+         percent(it.present), spread(it.kappa)]
+        for part, it in comparison.questions.items()
     ]  # fmt: skip
     return [heads, *rows]
 
@@ -193,23 +198,20 @@ def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
     """A table of agreement per pair, a line for each score."""
     heads = ["score", "pairs", "bias", "spread", "rank correlation"]
     rows = [
-        [axis, f"{found.count:,}", spread(found.bias, sign="+"), spread(found.spread),
-         spread(found.rank)]
+        [axis, f"{it.count:,}", spread(it.bias, sign="+"), spread(it.spread), spread(it.rank)]
         for axis in AXES
-        if (found := comparison.pairs.get(axis))
+        if (it := comparison.pairs.get(axis))
     ]  # fmt: skip
     return [heads, *rows]
 
 
 def cost_rows(report: JudgeReport) -> list[list[str]]:
     """A table of what each judge's own search cost."""
-    runs = [report.first, *(line.other for line in report.lines)]
-    rows = [[run.label, *(_cost(getattr(run.usage, name), name) for name in COSTS)] for run in runs]
+    rows = [
+        [run.label, *(f"{getattr(run.usage, name):,.{name == 'seconds':d}f}" for name in COSTS)]
+        for run in report.runs
+    ]
     return [["judge", *COSTS.values()], *rows]
-
-
-def _cost(amount: float, name: str) -> str:
-    return f"{amount:,.1f}" if name == "seconds" else f"{amount:,.0f}"
 
 
 def question_text(difference: QuestionDifference) -> str:
@@ -232,7 +234,7 @@ def terminal_text(report: JudgeReport) -> str:
         )
         parts.append(f"{line.other.label} against {line.first.label}")
         parts += [aligned(rows) for rows in tables]
-        parts += [f"{line.failures:,} questions and {line.unscored:,} pairs without an answer"]
+        parts += [f"{line.failures:,} questions and {line.pair_failures:,} pairs without an answer"]
     return "\n\n".join(parts)
 
 
@@ -241,15 +243,14 @@ def as_json(report: JudgeReport) -> dict[str, Any]:
     return {
         "pairs": report.pairs,
         "references": report.references,
-        "judges": [_judge_json(run) for run in _runs(report)],
+        "judges": [
+            {"judge": run.label, "signature": run.signature, "usage": asdict(run.usage)}
+            for run in report.runs
+        ],
         "comparisons": [_comparison_json(line, report.floor) for line in report.comparisons],
         "floor": _comparison_json(report.floor, None) if report.floor else None,
-        "rows": list(_score_rows(_runs(report))),
+        "rows": list(_score_rows(report.runs)),
     }
-
-
-def _runs(report: JudgeReport) -> list[JudgeRun]:
-    return [report.first, *(line.other for line in report.lines)]
 
 
 def _score_rows(runs: Sequence[JudgeRun]) -> Iterator[dict[str, Any]]:
@@ -263,10 +264,6 @@ def _score_rows(runs: Sequence[JudgeRun]) -> Iterator[dict[str, Any]]:
                 for run, scores in zip(runs, same_pair, strict=True)
             },
         }
-
-
-def _judge_json(run: JudgeRun) -> dict[str, Any]:
-    return {"judge": run.label, "signature": run.signature, "usage": asdict(run.usage)}
 
 
 def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> dict[str, Any]:
@@ -286,7 +283,7 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
             for each in line.largest
         ],
         "failed_questions": line.failures,
-        "unscored_pairs": line.unscored,
+        "unscored_pairs": line.pair_failures,
     }  # fmt: skip
 
 

@@ -120,8 +120,8 @@ def run_judges(
     if len(choices) < 2:
         raise InputError("one judge is not a comparison: name two or more")
     labels = [choice.label for choice in choices]
-    if repeated := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
-        raise InputError(f"{repeated[0]!r} is named twice: the floor shows a judge against itself")
+    if twins := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
+        raise InputError(f"{twins[0]!r} is named twice: the floor shows a judge against itself")
     readers = _readers(choices, pairs, settings)
     store = Store(settings.store) if settings.store else None
     metrics = [metric_of(choice, readers, store) for choice in choices]

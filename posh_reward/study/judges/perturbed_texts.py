@@ -78,7 +78,7 @@ class DonorWords:
         )
 
 
-def perturbed(
+def perturb(
     description: Description, stock: DonorWords, rng: random.Random, edits: int | None = None
 ) -> PerturbedText | None:
     """A copy of a text with mistakes and omissions; None if nothing in it could be changed.
@@ -89,22 +89,23 @@ def perturbed(
         rng: draws what is changed.
         edits: how many at most; by default drawn, from 1 to ``MOST``.
     """
-    chosen: list[_Change] = []
-    wanted = edits or rng.randint(1, MOST)
+    changes: list[_Change] = []
+    count = edits or rng.randint(1, MOST)
     for _ in range(TRIES):
-        if len(chosen) == wanted:
+        if len(changes) == count:
             break
+        # First the kind of edit, then the word: drawn from all words, most edits would be of nouns.
         change = rng.choice(EDITORS)(description, stock, rng)
-        if change is not None and not any(_touch(change, other) for other in chosen):
-            chosen.append(change)
-    chosen.sort(key=lambda change: change.start)
+        if change is not None and not any(_touch(change, other) for other in changes):
+            changes.append(change)
+    changes.sort(key=lambda change: change.start)
     text = description.text
-    for change in reversed(chosen):
+    for change in reversed(changes):  # from the end, so that the other places stay right
         text = text[: change.start] + change.new + text[change.end :]
     text = " ".join(text.split())
-    if not chosen or not text or text == description.text:
+    if not changes or not text or text == description.text:
         return None
-    return PerturbedText(text, tuple(change.edit for change in chosen))
+    return PerturbedText(text, tuple(change.edit for change in changes))
 
 
 def _touch(a: _Change, b: _Change) -> bool:
@@ -126,10 +127,9 @@ def sentences(description: Description) -> Iterator[tuple[str, int, int]]:
 
 
 def _pick(
-    description: Description, rng: random.Random, wanted: Callable[[Token], bool]
+    description: Description, rng: random.Random, fits: Callable[[Token], bool]
 ) -> int | None:
-    """Index of one of the tokens that are wanted; None if there is none."""
-    places = [i for i, token in enumerate(description.tokens) if wanted(token)]
+    places = [i for i, token in enumerate(description.tokens) if fits(token)]
     return rng.choice(places) if places else None
 
 
@@ -287,11 +287,11 @@ def add_attribute(
 ) -> _Change | None:
     """An adjective more: "a *wooden* cup"."""
     tokens = description.tokens
-    described = {token.head for token in tokens if token.dep in ("amod", "nummod", "compound")}
+    heads = {token.head for token in tokens if token.dep in ("amod", "nummod", "compound")}
     places = [
         i
         for i, token in enumerate(tokens)
-        if is_thing(token) and i and i not in described and tokens[i - 1].pos == "DET"
+        if is_thing(token) and i and i not in heads and tokens[i - 1].pos == "DET"
     ]
     present = set(description.text.lower().split())
     words = [word for word in stock.adjectives if word not in present]

@@ -28,7 +28,7 @@ from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
 from posh_reward.store import Store
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, ScoredPair, metric_of
-from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturbed
+from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
 from posh_reward.study.judges.question_log import QuestionLog
 from posh_reward.types import Description
 
@@ -127,29 +127,30 @@ def collect(
     metric = metric_of(choice, {PRESET[choice.preset].mended: reader}, store)
     log = metric.judge
     assert isinstance(log, QuestionLog), "made by metric_of"
-    found: dict[tuple[str, str], QuestionRow] = {}
-    failed = 0
+    rows_of: dict[tuple[str, str], QuestionRow] = {}
+    failures = 0
     with progress_bar("collecting", len(texts), "pair", settings.quiet) as bar:
         for start in range(0, len(texts), settings.batch):
             some = texts[start : start + settings.batch]
             metric.score([each.pair.generation for each in some],
                          [each.pair.reference for each in some])  # fmt: skip
-            failed += _take(log, {each.pair: each.origin for each in some}, choice.preset, found)
+            origins = {each.pair: each.origin for each in some}
+            failures += _take(log, origins, choice.preset, rows_of)
             bar.update(len(some))
     log.close()
-    kept = list(found.values())
+    answers = list(rows_of.values())
     summary = QuestionSet(
         version=VERSION,
         judge=choice.judge if isinstance(choice.judge, str) else choice.label,
         teacher=metric.signature,
         preset=choice.preset,
-        digest=digest_of(kept),
+        digest=digest_of(answers),
         texts=dict(Counter(each.origin for each in texts)),
-        rows=counts(kept),
-        failed=failed,
-        present_share=present_share(kept),
+        rows=counts(answers),
+        failed=failures,
+        present_share=present_share(answers),
     )
-    _write(folder, kept, texts, summary)
+    _write(folder, answers, texts, summary)
     return summary
 
 
@@ -162,20 +163,20 @@ def origin_texts(
 ) -> Iterator[OriginText]:
     """The pairs: policy texts of the table, each reference itself, and perturbed ones."""
     references = list(dict.fromkeys(reference for _, reference in rows))
-    described: list[Description] = []
+    descriptions: list[Description] = []
     for start in range(0, len(references), settings.batch):
-        read = reader.read(references[start : start + settings.batch], keep=True)
-        described += [each for each in read if isinstance(each, Description)]
-    stock = DonorWords(described)
+        batch = reader.read(references[start : start + settings.batch], keep=True)
+        descriptions += [each for each in batch if isinstance(each, Description)]
+    stock = DonorWords(descriptions)
     for generation, reference in dict.fromkeys(rows):
         if generation is not None:
             yield OriginText(ScoredPair(generation, reference), "policy")
-    for description in described:
+    for description in descriptions:
         reference = description.text
         yield OriginText(ScoredPair(reference, reference), "honest")
         for number in range(perturbations):
             rng = random.Random(f"{seed}/{number}/{reference}")
-            text = perturbed(description, stock, rng)
+            text = perturb(description, stock, rng)
             if text is not None:
                 yield OriginText(ScoredPair(text.text, reference), "perturbed", text)
 
@@ -184,38 +185,40 @@ def _take(
     log: QuestionLog,
     origins: Mapping[ScoredPair, Origin],
     preset: str,
-    found: dict[tuple[str, str], QuestionRow],
+    rows: dict[tuple[str, str], QuestionRow],
 ) -> int:
-    """Turn what a judge has noted into rows, and forget it; returns how many answers failed."""
-    failed = 0
-    stripped = {ScoredPair(*(text.strip() for text in pair)): o for pair, o in origins.items()}
+    """Turn a judge's log into rows, and clear it; returns how many answers failed."""
+    failures = 0
+    # POSH strips texts, so keys of questions have them without blanks around.
+    origin_of = {ScoredPair(*(text.strip() for text in pair)): o for pair, o in origins.items()}
     for key, verdict in log.verdicts.items():
-        asked = prompt(log.questions[key], preset)
+        ask = prompt(log.questions[key], preset)
         pair = ScoredPair(key.source, key.target)
         pair = pair if key.direction == "precision" else ScoredPair(*pair[::-1])
         if verdict.probabilities is None:
-            failed += 1
+            failures += 1
             continue
         digest = reference_digest(pair.reference)
         row = QuestionRow(
-            split_of(digest), "grade", asked.prefix, asked.suffix, list(verdict.probabilities),
-            None, key.kind, key.direction, stripped[pair], digest,
+            split_of(digest), "grade", ask.prefix, ask.suffix, list(verdict.probabilities),
+            None, key.kind, key.direction, origin_of[pair], digest,
         )  # fmt: skip
-        found.setdefault((row.prefix, row.suffix), row)
+        # The same prompt may come up for several texts: one row, or it would weigh more.
+        rows.setdefault((row.prefix, row.suffix), row)
     for phrase, reply in log.replies.items():
-        asked = rewrite_prompt(phrase, preset)
+        ask = rewrite_prompt(phrase, preset)
         if reply.text is None:
-            failed += 1
+            failures += 1
             continue
         # A phrase may come from many references, so its own words decide its split.
         row = QuestionRow(
-            split_of(reference_digest(phrase.text)), "rewrite", asked.prefix, asked.suffix, None,
+            split_of(reference_digest(phrase.text)), "rewrite", ask.prefix, ask.suffix, None,
             reply.text, phrase.kind, "", "", "",
         )  # fmt: skip
-        found.setdefault((row.prefix, row.suffix), row)
-    for noted in (log.questions, log.verdicts, log.replies):
-        noted.clear()
-    return failed
+        rows.setdefault((row.prefix, row.suffix), row)
+    for each in (log.questions, log.verdicts, log.replies):
+        each.clear()
+    return failures
 
 
 def reference_digest(text: str) -> str:
@@ -241,8 +244,8 @@ def _check_splits(references: Iterable[str]) -> None:
 
 def counts(rows: Iterable[QuestionRow]) -> dict[str, dict[str, int]]:
     """Rows by split, then by task."""
-    found = Counter((row.split, row.task) for row in rows)
-    return {split: {task: found[split, task] for task in ("grade", "rewrite")} for split in SPLITS}
+    count = Counter((row.split, row.task) for row in rows)
+    return {split: {task: count[split, task] for task in ("grade", "rewrite")} for split in SPLITS}
 
 
 def present_share(rows: Iterable[QuestionRow]) -> float:
@@ -310,8 +313,8 @@ def read_question_set(folder: Path) -> QuestionSet:
         ConfigError: there is none, or it is of another version.
     """
     try:
-        found: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
-        summary = QuestionSet(**found)
+        content: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
+        summary = QuestionSet(**content)
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(
             f"{str(folder)!r} is no question set ({error}): make one with "

@@ -17,7 +17,7 @@ from posh_reward.study.packets.study_records import (
     comparisons,
     unmarked_share,
 )
-from posh_reward.study.rows.tables import Row, guarded
+from posh_reward.study.rows.tables import Row, guard
 
 CODEBOOK = (
     ("packet", "text", "name of the packet", ""),
@@ -131,4 +131,4 @@ def _cell(value: object) -> object:
     if value is None:
         return "NA"
     # In one line, since R's readers count lines; and no cell may run as a spreadsheet's formula.
-    return guarded(" ".join(value.split())) if isinstance(value, str) else value
+    return guard(" ".join(value.split())) if isinstance(value, str) else value

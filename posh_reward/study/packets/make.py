@@ -28,12 +28,7 @@ from posh_reward.study.packets.rater_texts import (
 )
 from posh_reward.study.packets.study_images import Album
 from posh_reward.study.packets.study_items import StudyItems
-from posh_reward.study.packets.study_records import (
-    MANIFEST_FORMAT,
-    ItemTexts,
-    PacketKey,
-    StudyItem,
-)
+from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey, StudyItem
 
 GUIDE = """\
 {title}

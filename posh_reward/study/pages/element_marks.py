@@ -31,11 +31,11 @@ UNASKED = {
 FAILED = '"{text}" could not be judged: {failure}'
 NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
 """Blanks of a wording: of an element, and the grades of the reference and of the image."""
-SUPPORTED = 3.0
+SUPPORT = 3.0
 """The grade from which on a witness bears an element out, if the signature names none."""
-SHOWN = "In the image, not in the reference (reference {stated}, image {looked}). "
-NOT_SHOWN = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
-UNTOLD = "Not in the reference ({stated}), and the image does not tell. "
+IN_IMAGE = "In the image, not in the reference (reference {stated}, image {looked}). "
+IN_NEITHER = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
+UNCLEAR = "Not in the reference ({stated}), and the image does not tell. "
 """Beginnings of the sentence about an element that the witness graded."""
 
 
@@ -103,40 +103,40 @@ def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
         for start, end in element.spans:
             edges |= {start, end}
     cuts = sorted(edge for edge in edges if 0 <= edge <= len(text))
-    covering = _covering(elements, cuts)
+    elements_over = _elements_over(elements, cuts)
     pieces = [
-        Stretch(text[start:end], tuple(covering[index]))
+        Stretch(text[start:end], tuple(elements_over[index]))
         for index, (start, end) in enumerate(pairwise(cuts))
     ]
-    return _joined(pieces)
+    return _join(pieces)
 
 
-def _joined(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
+def _join(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
     """The pieces, those made one that only white space keeps apart."""
-    merged: list[Stretch] = []
+    runs: list[Stretch] = []
     for piece in pieces:
-        between = merged and not merged[-1].elements and not merged[-1].text.strip()
-        if between and len(merged) > 1 and piece.elements and merged[-2].elements == piece.elements:
-            first, space = merged[-2:]
-            merged[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
+        between = runs and not runs[-1].elements and not runs[-1].text.strip()
+        if between and len(runs) > 1 and piece.elements and runs[-2].elements == piece.elements:
+            first, space = runs[-2:]
+            runs[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
         else:
-            merged.append(piece)
-    return iter(merged)
+            runs.append(piece)
+    return iter(runs)
 
 
-def _covering(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
+def _elements_over(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
     """For each stretch between two cuts, the elements with a span over it."""
     position = {cut: index for index, cut in enumerate(cuts)}
-    covering: list[list[Element]] = [[] for _ in cuts]
+    elements_of: list[list[Element]] = [[] for _ in cuts]
     for element in elements:
         over = {
             index
             for start, end in element.spans
             for index in range(position.get(start, 0), position.get(end, 0))
         }
-        for index in sorted(over):
-            covering[index].append(element)
-    return covering
+        for index in over:
+            elements_of[index].append(element)
+    return elements_of
 
 
 def preset_of(signature: str) -> str:
@@ -145,12 +145,12 @@ def preset_of(signature: str) -> str:
     return preset if preset in PRESETS else PRESETS[0]
 
 
-def supported_of(signature: str) -> float:
+def support_of(signature: str) -> float:
     """The grade that a signature names as the one from which on a witness bears something out."""
     try:
-        return float(field_of(signature, "supported") or SUPPORTED)
+        return float(field_of(signature, "supported") or SUPPORT)
     except ValueError:
-        return SUPPORTED
+        return SUPPORT
 
 
 def wording(element: Element, signature: str = "") -> str:
@@ -159,17 +159,17 @@ def wording(element: Element, signature: str = "") -> str:
     if element.failure is not None:
         return FAILED
     if element.image_grade is not None:
-        verdict = _verdict(element.image_grade, supported_of(signature))
+        verdict = _verdict(element.image_grade, support_of(signature))
         return verdict + _question(element.kind, element.direction, preset)
     if not element.direct and element.kind in UNASKED:
         return UNASKED[element.kind]
     return _question(element.kind, element.direction, preset)
 
 
-def _verdict(image: ImageGrade, supported: float) -> str:
+def _verdict(image: ImageGrade, support: float) -> str:
     if image.grade is None:
-        return UNTOLD
-    return SHOWN if image.grade >= supported else NOT_SHOWN
+        return UNCLEAR
+    return IN_IMAGE if image.grade >= support else IN_NEITHER
 
 
 @cache
@@ -193,5 +193,5 @@ def names(element: Element) -> list[str | None]:
     failure = None if element.failure is None else str(element.failure)
     image = element.image_grade
     grades = (None, None) if image is None else (image.reference_grade, image.grade)
-    told = [None if grade is None else f"{grade:.1f}" for grade in grades]
-    return [element.text, element.identifier, element.other, failure, *told]
+    numbers = [None if grade is None else f"{grade:.1f}" for grade in grades]
+    return [element.text, element.identifier, element.other, failure, *numbers]

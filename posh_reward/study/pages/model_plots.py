@@ -32,7 +32,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 """Okabe and Ito's, which colour-blind readers can tell apart; without their yellow."""
 SHAPES = ("o", "s", "^", "D", "v", "p")
 """One fewer than colours, so that 42 models differ in one or the other."""
-AXES_SHOWN = (
+PLOT_AXES = (
     ("mistakes", "mistakes (precision)", MISTAKES, "o", 0.22),
     ("overall", "overall (f1)", INK, "D", 0.0),
     ("omissions", "omissions (recall)", OMISSIONS, "s", -0.22),
@@ -74,18 +74,18 @@ def require_matplotlib() -> None:
 
 def model_plots(tally: Tally) -> list[Plot]:
     """The plots of all models that have a score; none if there is no such model."""
-    ranked = [each for each in best_first(tally.standings()) if each.axes]
-    if not ranked:
+    table = [each for each in best_first(tally.standings()) if each.axes]
+    if not table:
         return []
-    names = ", ".join(on_one_line(each.model) for each in ranked)
-    with styled():
+    names = ", ".join(on_one_line(each.model) for each in table)
+    with plot_style():
         return [
-            Plot("leaderboard", f"Mean scores, best model first: {names}", _leaderboard(ranked)),
-            Plot("length", "Overall score against words", _length(ranked, tally.models)),
+            Plot("leaderboard", f"Mean scores, best model first: {names}", _leaderboard(table)),
+            Plot("length", "Overall score against words", _length(table, tally.models)),
             Plot(
                 "precision_recall",
                 "Mistakes (precision) against omissions (recall)",
-                _precision_recall(ranked, tally.models),
+                _precision_recall(table, tally.models),
             ),
         ]
 
@@ -93,16 +93,16 @@ def model_plots(tally: Tally) -> list[Plot]:
 def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
     """Write each plot as PNG and as SVG; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    paths = []
     for plot in plots:
         for ending in ("png", "svg"):
             path = folder / f"{plot.name}.{ending}"
-            path.write_bytes(drawn(plot, ending))
-            written.append(path)
-    return written
+            path.write_bytes(draw(plot, ending))
+            paths.append(path)
+    return paths
 
 
-def drawn(plot: Plot, ending: str) -> bytes:
+def draw(plot: Plot, ending: str) -> bytes:
     """A plot as a file's content.
 
     Args:
@@ -110,14 +110,14 @@ def drawn(plot: Plot, ending: str) -> bytes:
         ending: png or svg.
     """
     content = BytesIO()
-    undated = {"Date": None} if ending == "svg" else None
-    with styled():
-        plot.figure.savefig(content, format=ending, dpi=150, metadata=undated)
+    no_date = {"Date": None} if ending == "svg" else None
+    with plot_style():
+        plot.figure.savefig(content, format=ending, dpi=150, metadata=no_date)
     return content.getvalue()
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def plot_style() -> Iterator[None]:
     """Our style of plots, while the block lasts."""
     import matplotlib
 
@@ -126,22 +126,22 @@ def styled() -> Iterator[None]:
         yield
 
 
-def _leaderboard(ranked: Sequence[Standing]) -> Figure:
-    figure, axes = _canvas(9, 1.1 + 0.42 * len(ranked))
-    places = range(len(ranked))[::-1]
-    for axis, label, color, shape, off in AXES_SHOWN:
-        intervals = [standing.axes[axis] for standing in ranked]
+def _leaderboard(table: Sequence[Standing]) -> Figure:
+    figure, axes = _canvas(9, 1.1 + 0.42 * len(table))
+    places = range(len(table))[::-1]
+    for axis, label, color, shape, off in PLOT_AXES:
+        intervals = [each.axes[axis] for each in table]
         axes.errorbar(
             [it.mean for it in intervals], [place + off for place in places],
             xerr=_reach(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
             label=label,
         )  # fmt: skip
-    for place, standing in zip(places, ranked, strict=True):
-        text = f"{standing.axes['overall'].mean:.3f}"
+    for place, each in zip(places, table, strict=True):
+        text = f"{each.axes['overall'].mean:.3f}"
         axes.annotate(text, (1.01, place), xycoords=("axes fraction", "data"), va="center")
-    names = [shortened(each.model, LONGEST["leaderboard"]) for each in ranked]
+    names = [short_name(each.model, LONGEST["leaderboard"]) for each in table]
     axes.set_yticks(places, names)
-    axes.set_ylim(-0.6, len(ranked) - 0.4)
+    axes.set_ylim(-0.6, len(table) - 0.4)
     axes.grid(color="#eaeef2")
     axes.set_xlabel(f"{SCALE}: fewer mistakes, fewer omissions; means with 95 % intervals")
     axes.annotate("overall", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=8)
@@ -149,7 +149,7 @@ def _leaderboard(ranked: Sequence[Standing]) -> Figure:
     return figure
 
 
-def _length(ranked: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
+def _length(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
     clouds = [
         Cloud(
             each.model,
@@ -158,14 +158,14 @@ def _length(ranked: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
             bootstrap_mean(total.lengths),
             each.axes["overall"],
         )
-        for each in ranked
+        for each in table
     ]
     longest = max(float(np.quantile(cloud.x, FAR)) for cloud in clouds)
     reach = max(longest, *(cloud.mean_x.high for cloud in clouds))
     return _scatter(clouds, "words of a text", f"overall ({SCALE})", x_limits=(0, 1.05 * reach))
 
 
-def _precision_recall(ranked: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
+def _precision_recall(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
     clouds = [
         Cloud(
             each.model,
@@ -174,7 +174,7 @@ def _precision_recall(ranked: Sequence[Standing], totals: Mapping[str, Totals]) 
             each.axes["omissions"],
             each.axes["mistakes"],
         )
-        for each in ranked
+        for each in table
     ]
     recall, precision = (
         f"{axis.name} ({axis.field}): higher is better, fewer {axis.name}"
@@ -210,7 +210,7 @@ def _scatter(
             xerr=_reach([cloud.mean_x]), yerr=_reach([cloud.mean_y]),
             fmt=shape, color=color, markersize=7, markeredgecolor="white",
             markeredgewidth=0.6, linewidth=1.3, zorder=3,
-            label=f"{rank}  {shortened(cloud.model, LONGEST['legend'])}",
+            label=f"{rank}  {short_name(cloud.model, LONGEST['legend'])}",
         )  # fmt: skip
     axes.grid(color="#eaeef2")
     axes.set_xlabel(x)
@@ -229,14 +229,14 @@ def _number(figure: Figure, axes: Axes, points: Sequence[tuple[float, float]]) -
     from matplotlib.patheffects import withStroke
 
     figure.draw_without_rendering()  # the layout, and with it what a point's place on paper is
-    taken = [(float(x), float(y)) for x, y in axes.transData.transform(points) / PER_POINT]
-    for rank, (point, (x, y)) in enumerate(zip(points, list(taken), strict=True), start=1):
+    marks = [(float(x), float(y)) for x, y in axes.transData.transform(points) / PER_POINT]
+    for rank, (point, (x, y)) in enumerate(zip(points, list(marks), strict=True), start=1):
         room = {
-            (right, up): min(hypot(x + right - a, y + up - b) for a, b in taken)
+            (right, up): min(hypot(x + right - a, y + up - b) for a, b in marks)
             for right, up in AROUND
         }
         best = max(room, key=lambda offset: room[offset])
-        taken.append((x + best[0], y + best[1]))
+        marks.append((x + best[0], y + best[1]))
         axes.annotate(
             str(rank), point, best, textcoords="offset points", ha="center", va="center",
             color=_color(rank), fontsize=8, fontweight="bold", zorder=4,
@@ -264,7 +264,7 @@ def _reach(intervals: Sequence[Interval]) -> list[list[float]]:
     return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
 
 
-def shortened(name: str, most: int) -> str:
+def short_name(name: str, most: int) -> str:
     """A model's name, cut in its middle: names of runs differ at both ends."""
     name = on_one_line(name) or "(no model)"
     if len(name) <= most:

@@ -13,7 +13,7 @@ from typing import Any
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.element_marks import level_of, question_about, stretches, worst_first
 from posh_reward.study.pages.html import render
-from posh_reward.study.rows.score_axes import AXES, EXPLAINED, SCALE
+from posh_reward.study.rows.score_axes import AXES, EXPLANATION, SCALE
 from posh_reward.types import Direction, Scores
 
 LEAD = (
@@ -21,7 +21,7 @@ LEAD = (
     "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
     "rest on those words. A true detail that the reference leaves out is marked, too, unless a "
     "witness saw it. Point at a mark, or reach it with the Tab key, to see what the judge was "
-    f"asked. {EXPLAINED}."
+    f"asked. {EXPLANATION}."
 )
 TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
 NAMES = (
@@ -31,7 +31,7 @@ NAMES = (
 PAIR: dict[str, Any] = {
     "question_about": question_about,
     "axes": AXES,
-    "explained": EXPLAINED,
+    "explanation": EXPLANATION,
     "level_of": level_of,
     "scale": SCALE,
     "stretches": stretches,

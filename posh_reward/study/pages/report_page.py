@@ -20,7 +20,7 @@ from posh_reward.study.pages.pair_page import NAMES, TITLES, witnessed
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.posh_rows import elements_in, parse_cells, scores_of
-from posh_reward.study.rows.score_axes import AXES, EXPLAINED, SCALE
+from posh_reward.study.rows.score_axes import AXES, EXPLANATION, SCALE
 from posh_reward.study.rows.standings import (
     GAINS,
     Gain,
@@ -178,7 +178,7 @@ def report_page(
         base=base,
         standings=best_first(tally.standings()) if several else [],
         gains=contents.gains(base),
-        explained=GAINS,
+        explanation=GAINS,
         verdict=verdict,
         cards=[] if several else [axis_card(each, tally) for each in AXES],
         axes=AXES,
@@ -249,42 +249,39 @@ def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     elements = worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
     texts = [[_run(stretch, places) for stretch in stretches(scores, each)] for each in TITLES]
-    packed = [
+    rows = [
         _element(element, wordings.setdefault(wording(element, scores.signature), len(wordings)))
         for element in elements
     ]
-    return [*texts, packed, None if scores.failure is None else str(scores.failure)]
+    return [*texts, rows, None if scores.failure is None else str(scores.failure)]
 
 
 def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
     if not stretch.has_mark:
         return [stretch.text]
-    run = [
-        stretch.text,
-        _rounded(stretch.lowest),
-        sorted(places[id(element)] for element in stretch.elements),
-    ]
+    numbers = sorted(places[id(element)] for element in stretch.elements)
+    run = [stretch.text, _round(stretch.lowest), numbers]
     return [*run, 1] if stretch.level == "seen" else run
 
 
 def _element(element: Element, wording_place: int) -> list[Any]:
     direction = list(TITLES).index(element.direction)
     kind = KINDS.index(element.kind)
-    filling = names(element)
-    while filling and filling[-1] is None:
-        filling.pop()
-    return [wording_place, direction, kind, _rounded(element.grade), *filling]
+    blanks = names(element)
+    while blanks and blanks[-1] is None:
+        blanks.pop()
+    return [wording_place, direction, kind, _round(element.grade), *blanks]
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
 def _lead(contents: ReportContents) -> str:
-    pairs, failed = len(contents.pairs), sum(f.count for f in contents.tally.failures.values())
+    pairs, count = len(contents.pairs), sum(f.count for f in contents.tally.failures.values())
     lead = f"{pairs:,} pair{'s' * (pairs != 1)}"
-    lead += f", {failed:,} of them without a score. " if failed else ". "
-    lead += f"{EXPLAINED}. "
+    lead += f", {count:,} of them without a score. " if count else ". "
+    lead += f"{EXPLANATION}. "
     if contents.has_marks:
         lead += "Open a pair to see its mistakes and omissions in the texts."
     else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WATCHED = {
+SIGNS = {
     "posh/length_ratio": "words per word of the reference",
     "posh/repeated_share": "share of repeated phrases",
     "posh/coverage": "share of content words in elements",
@@ -55,7 +55,7 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     figure, (left, right) = _figure()
     lines = [line for line in history if line.get("reward") is not None]
     _reward(left, lines)
-    _watched(right, lines)
+    _signs(right, lines)
     content = BytesIO()
     figure.savefig(content, format="png", dpi=110)
     return content.getvalue()
@@ -69,9 +69,9 @@ def _points(
     return [(step, line[key]) for step, line in pairs if line.get(key) is not None]
 
 
-def _watched(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
+def _signs(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
     steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
-    for key, name in WATCHED.items():
+    for key, name in SIGNS.items():
         points = _points(key, steps, lines)
         if points:
             axes.plot(*zip(*points, strict=True), linewidth=1.4, label=name)
@@ -119,21 +119,21 @@ def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
-    standings = [standing for standing in standings if standing.axes]
-    for place, standing in enumerate(standings):
-        overall = standing.axes["overall"]
+    standings = [each for each in standings if each.axes]
+    for place, each in enumerate(standings):
+        overall = each.axes["overall"]
         spread = [[overall.mean - overall.low], [overall.high - overall.mean]]
         labels = ("overall, 95 %", "mistakes", "omissions") if place == 0 else (None,) * 3
         axes.bar(
             place, overall.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4,
             label=labels[0],
         )  # fmt: skip
-        mistakes, omissions = (standing.axes[name].mean for name in ("mistakes", "omissions"))
+        mistakes, omissions = (each.axes[name].mean for name in ("mistakes", "omissions"))
         axes.scatter(place - 0.12, mistakes, color=MISTAKES, zorder=3, s=22, label=labels[1])
         axes.scatter(place + 0.12, omissions, color=OMISSIONS, zorder=3, s=22, label=labels[2])
         axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
     many = len(standings) > 5
-    names = [fill(standing.model, 9 if many else 11) for standing in standings]
+    names = [fill(each.model, 9 if many else 11) for each in standings]
     axes.set_xticks(range(len(standings)), names, fontsize=7 if many else 8)
     axes.set_ylim(0, 1.15)  # room for the legend above the highest points
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])

@@ -20,7 +20,7 @@ from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.posh_rows import record_of
 from posh_reward.study.rows.prove_means import average_values
-from posh_reward.study.rows.scorers import HARMONIC_EXPLAINED
+from posh_reward.study.rows.scorers import HARMONIC_SCALE
 from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import bootstrap_mean
 
@@ -120,7 +120,7 @@ def sibling_page(
     return render(
         "sibling_page.html",
         title=title or kind.title,
-        lead=_lead(sheets, kind.explained, len(signatures)),
+        lead=_lead(sheets, kind.explanation, len(signatures)),
         items=items,
         copies=images.copies if images else [],
         means=_means(sheets, metric),
@@ -148,11 +148,11 @@ def _by_id(rows: Iterable[Row], metric: str, images: Thumbnails | None) -> list[
     return items
 
 
-def _lead(sheets: Sequence[SiblingSheet], explained: str, signatures: int) -> str:
-    failed = sum(sheet.failure is not None for sheet in sheets)
+def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> str:
+    count = sum(sheet.failure is not None for sheet in sheets)
     lead = f"{len(sheets):,} row{'s' * (len(sheets) != 1)}"
-    lead += f", {failed:,} of them without a score or without all. " if failed else ". "
-    lead += f"{explained}. What a model wrote, its reasons included, is shown as it was written."
+    lead += f", {count:,} of them without a score or without all. " if count else ". "
+    lead += f"{explanation}. What a model wrote, its reasons included, is shown as it was written."
     if signatures > 1:
         lead += f" These scores have {signatures} signatures: they are not comparable."
     return lead
@@ -188,7 +188,7 @@ def _no_bool(value: object) -> object:
 
 
 Number = Annotated[float | None, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
-Needed = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
+Bound = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
 Words = Annotated[str, BeforeValidator(lambda words: ", ".join(map(str, words or ())))]
 """A tuple of PROVE's, as people read it."""
 T = TypeVar("T")
@@ -204,7 +204,7 @@ def _list(value: object) -> object:
     return value or []
 
 
-Listed = Annotated[list[T], BeforeValidator(_list)]
+Items = Annotated[list[T], BeforeValidator(_list)]
 
 
 class Criterion(BaseModel):
@@ -223,7 +223,7 @@ class HarmonicRow(BaseModel):
     """A row of ``harmonic score``."""
 
     overall: Number = None
-    criteria: Listed[Criterion] = []
+    criteria: Items[Criterion] = []
 
     @property
     def groups(self) -> tuple[ScoreGroup, ...]:
@@ -249,8 +249,8 @@ class Points(BaseModel):
     metric: str
     title: str
     points: Number = None
-    lowest: Needed
-    highest: Needed
+    lowest: Bound
+    highest: Bound
     feedback: str | None = None
 
 
@@ -258,14 +258,14 @@ class RubricRow(BaseModel):
     """A row of ``rubric score``."""
 
     total: Number = None
-    given: Listed[Points] = []
+    points: Items[Points] = Field([], alias="given")
 
     @property
     def groups(self) -> tuple[ScoreGroup, ...]:
         """The total, then each metric's points."""
-        if not self.given:
+        if not self.points:
             return (ScoreGroup(()),)
-        points = [_points(each) for each in self.given]
+        points = [_points(each) for each in self.points]
         lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
         total = PageScore("total", self.total, lowest, highest, digits=0, first=True)
         return (ScoreGroup((total, *points)),)
@@ -296,8 +296,8 @@ class ProveRow(BaseModel):
     average: Number = None
     helpfulness: Number = None
     truthfulness: Number = None
-    wanted: Listed[Tuple] = []
-    claims: Listed[Tuple] = []
+    answer: Items[Tuple] = Field([], alias="wanted")
+    claims: Items[Tuple] = []
 
     @property
     def groups(self) -> tuple[ScoreGroup, ...]:
@@ -311,7 +311,7 @@ class ProveRow(BaseModel):
             PageScore(each.tuple, each.score, *PROVE,
                       detail=f"closest in the response: {each.closest}" if each.closest
                       else "not in the response")
-            for each in self.wanted
+            for each in self.answer
         )  # fmt: skip
         return (
             ScoreGroup(scores),
@@ -340,7 +340,7 @@ class Sibling:
     """One of POSH's siblings on a page."""
 
     title: str
-    explained: str
+    explanation: str
     """The range of its scores, and that higher is better."""
     groups: Callable[[Row], tuple[ScoreGroup, ...]]
     """The scores of a row first, then what they rest on."""
@@ -349,7 +349,7 @@ class Sibling:
 SIBLINGS = {
     "harmonic": Sibling(
         "HarmonicEval: five criteria of texts about images",
-        HARMONIC_EXPLAINED,
+        HARMONIC_SCALE,
         lambda row: record_of(HarmonicRow, row).groups,
     ),
     "rubric": Sibling(

@@ -47,7 +47,7 @@ def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int 
         worst: how many elements to list.
     """
     if scores.failure is not None and not scores.elements:  # neither text was looked at
-        return "\n".join(_line(pieces, color) for pieces in _wrapped(*_no_score(scores), width))
+        return "\n".join(_line(pieces, color) for pieces in _wrap(*_no_score(scores), width))
     sections = [
         _text(scores, "precision", "with its mistakes marked", color),
         _text(scores, "recall", "with its omissions marked", color),
@@ -58,14 +58,14 @@ def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int 
     return "\n".join(
         _line(pieces, color)
         for section in sections
-        for pieces in chain(*(_wrapped(*paragraph, width) for paragraph in section), [[]])
+        for pieces in chain(*(_wrap(*paragraph, width) for paragraph in section), [[]])
     )
 
 
 def _text(scores: Scores, direction: Direction, what: str, color: bool) -> list[Paragraph]:
-    marked = [piece for stretch in stretches(scores, direction) for piece in _mark(stretch, color)]
+    pieces = [piece for stretch in stretches(scores, direction) for piece in _mark(stretch, color)]
     lines: list[list[Piece]] = [[("  ", "")]]
-    for text, code in marked:
+    for text, code in pieces:
         first, *rest = text.split("\n")
         lines[-1].append((first, code))
         lines += [[("  ", ""), (line, code)] for line in rest]
@@ -121,18 +121,18 @@ def _no_score(scores: Scores) -> Paragraph:
     return 0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])]
 
 
-def _wrapped(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
+def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
     """Lines of at most ``width`` columns, broken at spaces, unless a word alone is longer."""
     hang = min(hang, width // 2)  # a narrow terminal still has room for words
     line: list[Piece] = []
-    used = 0
+    column = 0
     for word in _words(pieces):
         length = sum(len(text) for text, _ in word)
-        if used > hang and used + length > width and word[0][0].strip():
+        if column > hang and column + length > width and word[0][0].strip():
             yield line
-            line, used = [(" " * hang, "")], hang
+            line, column = [(" " * hang, "")], hang
         line += word
-        used += length
+        column += length
     yield line
 
 

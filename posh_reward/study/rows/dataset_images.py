@@ -18,7 +18,7 @@ OTHER_IMAGES = " (other images)"
 """Ends the name of a model that ``recipes/generate.py --shuffle_images`` showed other images."""
 DIGITS = 18
 """Of a row's number at most; Python refuses to read thousands of them."""
-SHOWN = 60
+QUOTED = 60
 """Characters of a reference that an error quotes."""
 
 
@@ -79,15 +79,15 @@ class DatasetImages:
         if not 0 <= number < len(self):
             self.beyond += 1
             return None
-        uuid, stated = str(self._uuids[number]), _words(self._references[number])
+        uuid, text = str(self._uuids[number]), _words(self._references[number])
         same_id = str(name) == uuid
-        same = stated == _words(reference) and (same_id or bool(stated))
-        counted = uuid.endswith(f"{number:05d}")
-        if not same and not (same_id and (reference is None or not counted)):
-            text = "a text" if name is None else repr(name)
+        same = text == _words(reference) and (same_id or bool(text))
+        is_count = uuid.endswith(f"{number:05d}")
+        if not same and not (same_id and (reference is None or not is_count)):
+            what = "a text" if name is None else repr(name)
             raise ConfigError(
-                f"{text} is not about image {number} of {self.name!r}, whose uuid is {uuid!r} "
-                f"and whose reference begins {stated[:SHOWN]!r}: name the dataset that the rows "
+                f"{what} is not about image {number} of {self.name!r}, whose uuid is {uuid!r} "
+                f"and whose reference begins {text[:QUOTED]!r}: name the dataset that the rows "
                 "were generated from, with all its options (--dataset, --split)"
             )
         return number
@@ -129,9 +129,9 @@ class MetricWithDataset:
             ConfigError: the dataset's image is of something else.
         """
         pairs = zip(images or [], references, strict=True)
-        return self.metric.score(generations, references, [self._shown(*pair) for pair in pairs])
+        return self.metric.score(generations, references, [self._image(*pair) for pair in pairs])
 
-    def _shown(self, image: object, reference: str | None) -> object:
+    def _image(self, image: object, reference: str | None) -> object:
         number = number_of(image)
         if number is None or not _words(reference):  # without a reference there is no score anyway
             return image

@@ -28,10 +28,10 @@ from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import (
     STANDARD,
     Row,
+    display_name,
+    first_line_delimiter,
     format_of,
     open_table,
-    shown,
-    stated_delimiter,
 )
 
 PATIENCE = 3
@@ -122,8 +122,8 @@ def go_through(
     """
     format = format_of(output)
     if format.kind == "csv":  # semicolons in, semicolons out
-        read = format_of(source, settings.format, settings.delimiter)
-        format = format_of(output, None, settings.delimiter or stated_delimiter(source, read))
+        own = format_of(source, settings.format, settings.delimiter)
+        format = format_of(output, None, settings.delimiter or first_line_delimiter(source, own))
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
@@ -153,9 +153,9 @@ def open_items(
     total = None
     if source != STANDARD:
         with open_table(source, format) as rows:
-            total = survey(rows, shown(source), columns)
+            total = survey(rows, display_name(source), columns)
     with open_table(source, format) as rows:
-        new = rows if total is not None else check_rows(rows, shown(source), columns)
+        new = rows if total is not None else check_rows(rows, display_name(source), columns)
         yield with_images(read_items(new, columns), settings.images or Path(source).parent), total
 
 
@@ -169,14 +169,14 @@ def fill(
     total: int | None = None,
 ) -> None:
     """Add the rows that ``out``, called ``name``, does not hold yet; count all of them."""
-    done = 0
-    for row in check_done(out.rows(), items, name, scorer):
+    count = 0
+    for row in check_earlier(out.rows(), items, name, scorer):
         counter.add(row)
-        done += 1
+        count += 1
     metric = scorer.signature.partition("|")[0]
-    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=done) as bar:
-        if done and not settings.quiet:
-            text = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
+    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=count) as bar:
+        if count and not settings.quiet:
+            text = f"{count:,} of {total or '?'} {scorer.unit}s were scored before"
             bar.write(text, file=sys.stderr)
         for batch in batches(scorer, items, settings.batch):
             out.append(batch)
@@ -185,8 +185,8 @@ def fill(
             bar.update(len(batch))
 
 
-def check_done(
-    done: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
+def check_earlier(
+    rows: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
 ) -> Iterator[Row]:
     """Pass on the rows of an earlier run, after checking that this run would begin with them.
 
@@ -195,7 +195,7 @@ def check_done(
     Raises:
         InputError: another signature, other rows or another choice of columns.
     """
-    for place, row in enumerate(done, start=1):
+    for place, row in enumerate(rows, start=1):
         try:
             scorer.check(row)
         except InputError as error:
@@ -206,10 +206,10 @@ def check_done(
             raise InputError(
                 f"{name!r} was scored as {row['signature']}, not as {scorer.signature}: {REMEDY}"
             )
-        for flag, wanted in scorer.optional.items():
-            if (flag in row) != wanted:
+        for flag, is_on in scorer.optional.items():
+            if (flag in row) != is_on:
                 raise InputError(
-                    f"{name!r} was written {'without' if wanted else 'with'} --{flag}: {REMEDY}"
+                    f"{name!r} was written {'without' if is_on else 'with'} --{flag}: {REMEDY}"
                 )
         item = next(items, None)
         if item is None or any(row.get(key) != value for key, value in item.head.items()):
@@ -223,29 +223,29 @@ def check_done(
 def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:
     """Result rows, a batch at a time.
 
-    If the judge fails at every row of a batch, the batch is kept back until the judge works again:
-    once written, its rows would count as done, and no later run would ask again.
-
     Raises:
         JudgeError: the judge cannot work at all, or not any more.
     """
-    kept_back: list[list[Row]] = []
-    failed = 0
+    # A batch at whose every row the judge fails waits until the judge works again: once written,
+    # its rows would count as done, and no later run would ask again. Rows without a question for
+    # the judge (an empty text) say nothing of the judge and neither start nor end such a run.
+    waiting: list[list[Row]] = []
+    failures = 0
     while chunk := list(islice(items, batch)):
         rows = scorer.rows(chunk)
-        kept_back.append(rows)
+        waiting.append(rows)
         reasons = [row["failure"] for row in rows if scorer.has_question(row)]
         if None in reasons:
-            failed = 0
+            failures = 0
         elif reasons:
-            failed += 1
-        if failed == PATIENCE:
+            failures += 1
+        if failures == PATIENCE:
             raise JudgeError(
                 f"it failed at every {scorer.unit} of {PATIENCE} batches in a row ({reasons[0]}), "
                 f"whose rows are not kept; if the {scorer.unit}s are at fault, a greater --batch "
                 "gets past them"
             )
-        if not failed:
-            yield from kept_back
-            kept_back.clear()
-    yield from kept_back
+        if not failures:
+            yield from waiting
+            waiting.clear()
+    yield from waiting

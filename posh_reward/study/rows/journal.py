@@ -101,11 +101,11 @@ class Journal:
             OSError: the disk is full, or gone.
         """
         self._file.truncate(self._whole)
-        written = b"".join(map(as_line, rows))
-        self._file.write(written)
+        lines = b"".join(map(as_line, rows))
+        self._file.write(lines)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._whole += len(written)
+        self._whole += len(lines)
 
     def clear(self) -> None:
         """Remove all rows."""

@@ -77,7 +77,7 @@ class ImageGradeRow(FailureColumns):
     """The column ``seen`` of an element: what the image says of it."""
 
     grade: Grade | None = None
-    stated: Grade
+    reference_grade: Grade = Field(alias="stated")
 
 
 class ElementRow(FailureColumns):
@@ -90,14 +90,14 @@ class ElementRow(FailureColumns):
     spans: Annotated[tuple[Span, ...], Strict(False)]
     identifier: str
     other: str | None = None
-    asked: bool | None = None
-    seen: ImageGradeRow | None = None
+    direct: bool | None = Field(None, alias="asked")
+    image_grade: ImageGradeRow | None = Field(None, alias="seen")
 
     @property
     def element(self) -> Element:
         """The element that the row was written from."""
-        seen = self.seen
-        image = None if seen is None else ImageGrade(seen.grade, seen.stated, seen.reason)
+        row = self.image_grade
+        image = None if row is None else ImageGrade(row.grade, row.reference_grade, row.reason)
         return Element(
             self.direction,
             self.kind,
@@ -106,7 +106,7 @@ class ElementRow(FailureColumns):
             self.spans,
             self.identifier,
             self.other,
-            direct=self.asked is not False,
+            direct=self.direct is not False,
             failure=self.reason,
             image_grade=image,
         )
@@ -158,8 +158,8 @@ def record_of(kind: type[Record], row: object) -> Record:
         return kind.model_validate(row)
     except ValidationError as error:
         problems = [(".".join(map(str, each["loc"])), each) for each in error.errors()]
-    if lacking := [place for place, each in problems if each["type"] == "missing"]:
-        raise InputError(f"it lacks {', '.join(lacking)}")
+    if missing := [place for place, each in problems if each["type"] == "missing"]:
+        raise InputError(f"it lacks {', '.join(missing)}")
     place, first = problems[0]
     why = WRONG.get(first["type"]) or first["msg"].replace("Input should", "it should")
     raise InputError(f"{place} is {short(first['input'])}, {why}")

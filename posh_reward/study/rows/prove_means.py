@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward.errors import on_one_line
-from posh_reward.study.rows.standings import Unscored, unscored_lines
+from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.tables import Row
 
 MOST_TYPES = 10
@@ -96,7 +96,7 @@ class Means:
     """
 
     def __init__(self, *, types: bool = False) -> None:
-        self.failures: dict[str, Unscored] = {}
+        self.failures: dict[str, ReasonCount] = {}
         """Reason -> the rows that lack a score for it."""
         self.models: dict[str | None, ProveTotals] = {}
         self.types: dict[str | None, dict[str, ProveTotals]] = {}
@@ -119,7 +119,7 @@ class Means:
                 f"{'' if model is None else f'{on_one_line(model)}: '}{totals}; higher is better"
             )
             lines += type_lines(self.types.get(model, {}))
-        return "\n".join([*lines, *unscored_lines(self.failures)])
+        return "\n".join([*lines, *reason_lines(self.failures)])
 
 
 def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
@@ -129,7 +129,7 @@ def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
     return [f"  {on_one_line(name) or '(no words)'}: {totals}" for name, totals in frequent]
 
 
-def note_failure(failures: dict[str, Unscored], row: Row) -> None:
+def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
     """Count a row that failed under its reason."""
     if row["failure"] is not None:
-        failures.setdefault(on_one_line(row["failure"]), Unscored()).add(row["id"])
+        failures.setdefault(on_one_line(row["failure"]), ReasonCount()).add(row["id"])

@@ -15,7 +15,7 @@ from posh_reward.study.rows.journal import check_apart, sink
 from posh_reward.study.rows.posh_rows import failure_columns
 from posh_reward.study.rows.prove_means import Means, note_failure
 from posh_reward.study.rows.scorers import SiblingRows, column
-from posh_reward.study.rows.standings import Unscored, unscored_lines
+from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import STANDARD, Row, format_of
@@ -36,68 +36,40 @@ GRAPH = "_graph"
 NAMES = ("helpfulness", "truthfulness", "average")
 
 
-class MadeRows(SiblingRows):
-    """Captions -> rows with all candidates for questions, kept and dropped.
-
-    Args:
-        maker: makes them.
-    """
+class CandidateRows(SiblingRows):
+    """Captions -> rows with all candidates for questions, kept and dropped."""
 
     unit = "caption"
 
     def __init__(self, maker: PairMaker) -> None:
-        super().__init__("pairs")
+        super().__init__(maker.signature, maker.entailment is not None, "pairs")
         self.maker = maker
-
-    @property
-    def signature(self) -> str:
-        """The maker's."""
-        return self.maker.signature
-
-    @property
-    def wants_images(self) -> bool:
-        """True if a judge of entailment looks at images."""
-        return self.maker.entailment is not None
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One row for each caption."""
         images = [item.content for item in items] if self.wants_images else None
         graphs = graphs_in(items).get("caption")
-        made = self.maker.make(column(items, "caption"), images, graphs)
-        return [self._row(item, each) for item, each in zip(items, made, strict=True)]
+        candidates = self.maker.make(column(items, "caption"), images, graphs)
+        return [self._row(item, each) for item, each in zip(items, candidates, strict=True)]
 
-    def _row(self, item: TableItem, made: CaptionQuestions) -> Row:
-        pairs = [asdict(pair) for pair in made.pairs]
+    def _row(self, item: TableItem, candidates: CaptionQuestions) -> Row:
+        pairs = [asdict(pair) for pair in candidates.pairs]
         return {
             **head(item),
-            **failure_columns(made.failure),
+            **failure_columns(candidates.failure),
             "pairs": pairs,
             "signature": self.signature,
         }
 
 
-class VerifiedRows(SiblingRows):
-    """Pairs -> rows with what their programs found, and the reason to drop them if there is one.
-
-    Args:
-        verifier: runs the programs.
-    """
+class ProgramRows(SiblingRows):
+    """Pairs -> rows with what their programs found, and the reason to drop them if there is one."""
 
     unit = "pair"
 
     def __init__(self, verifier: PairVerifier) -> None:
-        super().__init__("dropped")
+        super().__init__(verifier.signature, False, "dropped")
         self.verifier = verifier
-
-    @property
-    def signature(self) -> str:
-        """The verifier's."""
-        return self.verifier.signature
-
-    @property
-    def wants_images(self) -> bool:
-        """False: programs read graphs."""
-        return False
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One row for each pair."""
@@ -129,7 +101,7 @@ def head(item: TableItem) -> Row:
     }
 
 
-class ScoredRows(SiblingRows):
+class ResponseRows(SiblingRows):
     """Responses -> rows with PROVE's scores.
 
     Args:
@@ -140,19 +112,9 @@ class ScoredRows(SiblingRows):
     unit = "response"
 
     def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
-        super().__init__("claims", *NAMES)
+        signature = prove.signature_for(graphs)
+        super().__init__(signature, prove.entailment is not None, "claims", *NAMES)
         self.prove = prove
-        self.graphs = graphs
-
-    @property
-    def signature(self) -> str:
-        """The metric's."""
-        return self.prove.signature_for(self.graphs)
-
-    @property
-    def wants_images(self) -> bool:
-        """True if a judge of entailment looks at images."""
-        return self.prove.entailment is not None
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each response."""
@@ -185,7 +147,7 @@ def _without_failure(element: Row) -> Row:
     return element if failure is None else {**element, "failure": failure["detail"]}
 
 
-class _Rows:
+class _RowList:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
@@ -218,52 +180,50 @@ def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettin
     candidates = f"{output}.made.jsonl"
     if Path(output).exists() and not Path(candidates).exists() and not settings.overwrite:
         raise InputError(f"{output!r} is already there: {REMEDY}")
-    work, made = MadeRows(maker), _Rows()
+    work, counter = CandidateRows(maker), _RowList()
     with (
         open_items(source, settings, images=work.wants_images) as (items, total),
         sink(candidates, format_of(candidates), settings.overwrite) as out,
     ):
-        fill(out, work, items, candidates, settings, made, total)
-    write_table([pair for row in made.rows for pair in pair_rows(row)], Path(output), format)
-    return made.rows
+        fill(out, work, items, candidates, settings, counter, total)
+    write_table([pair for row in counter.rows for pair in pair_rows(row)], Path(output), format)
+    return counter.rows
 
 
 def pair_rows(row: Row) -> Iterator[Row]:
     """The kept pairs of one caption, as rows that a model under test is asked by."""
     head: Row = {key: row[key] for key in ("caption", "image") if key in row}
-    kept = [pair for pair in row["pairs"] if pair["dropped"] is None]
-    for number, pair in enumerate(kept, start=1):
-        asked: Row = {key: pair[key] for key in ("question", "answer", "program")}
-        yield {"id": f"{row['id']}/{number}", **head, **asked}
+    pairs = [pair for pair in row["pairs"] if pair["dropped"] is None]
+    for number, pair in enumerate(pairs, start=1):
+        task: Row = {key: pair[key] for key in ("question", "answer", "program")}
+        yield {"id": f"{row['id']}/{number}", **head, **task}
 
 
-def made_summary(rows: Iterable[Row]) -> str:
+def candidates_summary(rows: Iterable[Row]) -> str:
     """Counts of one run: captions, candidates, kept, and dropped by reason."""
     rows = list(rows)
     pairs = [pair for row in rows for pair in row["pairs"]]
-    dropped = Counter(pair["dropped"] for pair in pairs)
-    kept = dropped.pop(None, 0)
-    failed = sum(row["failure"] is not None for row in rows)
-    lines = [
-        f"{len(rows):,} captions ({failed:,} failed), {len(pairs):,} candidates, {kept:,} kept"
-    ]
-    lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in dropped.most_common()]
-    unjudged = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
+    drops = Counter(pair["dropped"] for pair in pairs)
+    good = drops.pop(None, 0)
+    count = sum(row["failure"] is not None for row in rows)
+    lines = [f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, {good:,} kept"]
+    lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in drops.most_common()]
+    doubts = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
     lines += [
         f"  unjudged, {count:,} of them: {on_one_line(str(why))}"
-        for why, count in unjudged.most_common(3)
+        for why, count in doubts.most_common(3)
     ]
-    failures: dict[str, Unscored] = {}
+    failures: dict[str, ReasonCount] = {}
     for row in rows:
         note_failure(failures, row)
-    return "\n".join([*lines, *unscored_lines(failures, "no pairs")])
+    return "\n".join([*lines, *reason_lines(failures, "no pairs")])
 
 
-class Verified:
+class PairCounts:
     """Counts of verified and dropped pairs."""
 
     def __init__(self) -> None:
-        self.failures: dict[str, Unscored] = {}
+        self.failures: dict[str, ReasonCount] = {}
         self.drops: Counter[str | None] = Counter()
         """Reason -> pairs; None: verified."""
 
@@ -281,12 +241,12 @@ class Verified:
             for reason, number in self.drops.most_common()
             if reason is not None
         ]
-        return "\n".join([*lines, *unscored_lines(self.failures, "not verified")])
+        return "\n".join([*lines, *reason_lines(self.failures, "not verified")])
 
 
 def verify_pairs(
     verifier: PairVerifier, source: str, output: str, settings: TableSettings
-) -> Verified:
+) -> PairCounts:
     """Verify a table of pairs once more by their programs.
 
     Args:
@@ -299,9 +259,9 @@ def verify_pairs(
         InputError: a file cannot be used, or the output holds something else.
         OSError: the output cannot be written.
     """
-    verified = Verified()
-    go_through(VerifiedRows(verifier), source, output, settings, verified)
-    return verified
+    counts = PairCounts()
+    go_through(ProgramRows(verifier), source, output, settings, counts)
+    return counts
 
 
 def score_responses(
@@ -324,5 +284,5 @@ def score_responses(
     """
     means = Means(types=types)
     graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
-    go_through(ScoredRows(prove, graphs), source, output, settings, means)
+    go_through(ResponseRows(prove, graphs), source, output, settings, means)
     return means

@@ -25,5 +25,5 @@ NAMES = tuple(axis.name for axis in AXES)
 SCALE = "0.2 to 1, higher is better"
 """Said wherever scores are shown: without it "mistakes 0.95" reads as many mistakes."""
 MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES)
-EXPLAINED = f"Scores are {SCALE}; {MEANINGS}"
+EXPLANATION = f"Scores are {SCALE}; {MEANINGS}"
 """Said once on each page and under each table: 1 in mistakes means that there are none."""

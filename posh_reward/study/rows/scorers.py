@@ -18,11 +18,7 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.harmonic.harmonic_eval import (
-        CriterionScore,
-        HarmonicEval,
-        HarmonicScores,
-    )
+    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
     from posh_reward.metrics.rubric.points import MetricPoints, RubricScores
     from posh_reward.metrics.rubric.rubric import RubricMetric
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
@@ -149,6 +145,8 @@ class SiblingRows(ABC):
     """Rows of any of the siblings.
 
     Args:
+        signature: the metric's.
+        wants_images: True if its judge looks at images.
         details: the column with what the result rests on.
         names: columns with scores.
     """
@@ -156,18 +154,10 @@ class SiblingRows(ABC):
     unit = "text"
     optional: Mapping[str, bool] = {}
 
-    def __init__(self, details: str, *names: str) -> None:
-        self._needed = ("signature", *names, "failure_kind", "failure", details)
-
-    @property
-    @abstractmethod
-    def signature(self) -> str:
-        """The metric's."""
-
-    @property
-    @abstractmethod
-    def wants_images(self) -> bool:
-        """True if the judge looks at images."""
+    def __init__(self, signature: str, wants_images: bool, details: str, *names: str) -> None:
+        self.signature = signature
+        self.wants_images = wants_images
+        self._columns = ("signature", *names, "failure_kind", "failure", details)
 
     @abstractmethod
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -179,14 +169,12 @@ class SiblingRows(ABC):
 
     def check(self, row: Row) -> None:
         """Raise ``InputError`` if it is not a row of this metric."""
-        lacking = [name for name in self._needed if name not in row]
-        if lacking:
-            raise InputError(f"it lacks {', '.join(lacking)}")
+        missing = [name for name in self._columns if name not in row]
+        if missing:
+            raise InputError(f"it lacks {', '.join(missing)}")
 
 
-HARMONIC_EXPLAINED = (
-    "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
-)
+HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
 
 
 class HarmonicRows(SiblingRows):
@@ -202,21 +190,12 @@ class HarmonicRows(SiblingRows):
 
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
         names = ("overall", *metric.criteria)
-        super().__init__("criteria", *names)
-        self.board = Board(names, "overall", HARMONIC_EXPLAINED, self.unit, doubtful_criteria)
+        looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
+        super().__init__(metric.signature_for(task), looks, "criteria", *names)
+        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
         self.metric = metric
         self.task = task
         self.texts = harmonic_texts(task)
-
-    @property
-    def signature(self) -> str:
-        """The metric's, for this task."""
-        return self.metric.signature_for(self.task)
-
-    @property
-    def wants_images(self) -> bool:
-        """True if any criterion is about the image."""
-        return any(each in IMAGE_CRITERIA for each in self.metric.criteria)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each text."""
@@ -231,7 +210,9 @@ class HarmonicRows(SiblingRows):
             "overall": scores.overall,
             **{name: scores.means.get(name) for name in self.metric.criteria},
             **failure_columns(scores.failure),
-            "criteria": [_criterion(each) for each in scores.criteria],
+            "criteria": [
+                {**asdict(each), **failure_columns(each.failure)} for each in scores.criteria
+            ],
             "signature": scores.signature,
         }
 
@@ -265,27 +246,20 @@ class RubricRows(SiblingRows):
 
     def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
         metrics = judge.rubric.metrics
-        taken = [metric.name for metric in metrics if metric.name in RESERVED]
-        if taken:
-            raise InputError(f"rows have a column {taken[0]!r} anyway: rename the rubric's metric")
+        clashes = [metric.name for metric in metrics if metric.name in RESERVED]
+        if clashes:
+            raise InputError(
+                f"rows have a column {clashes[0]!r} anyway: rename the rubric's metric"
+            )
         ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
         whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
         names = ("total", *(metric.name for metric in metrics))
-        super().__init__("given", *names)
-        explained = f"Scores are points, higher is better: {whole}, {ranges}"
-        self.board = Board(names, "total", explained, self.unit)
+        # No images: the reference says what is in them.
+        super().__init__(judge.signature, False, "given", *names)
+        explanation = f"Scores are points, higher is better: {whole}, {ranges}"
+        self.board = Board(names, "total", explanation, self.unit)
         self.judge = judge
         self.questions = questions
-
-    @property
-    def signature(self) -> str:
-        """The judge's."""
-        return self.judge.signature
-
-    @property
-    def wants_images(self) -> bool:
-        """False: the reference says what is in the image."""
-        return False
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One scored row for each text."""
@@ -328,10 +302,6 @@ def score_others(
 def column(items: Sequence[TableItem], name: str) -> list[Any]:
     """One text of each item."""
     return [item.texts[name] for item in items]
-
-
-def _criterion(score: CriterionScore) -> Row:
-    return {**asdict(score), **failure_columns(score.failure)}
 
 
 def _points_row(metric: RubricMetric, points: MetricPoints) -> Row:

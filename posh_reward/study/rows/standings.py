@@ -12,13 +12,13 @@ from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
-from posh_reward.study.rows.score_axes import EXPLAINED, NAMES
+from posh_reward.study.rows.score_axes import EXPLANATION, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
-NAMED = 3
-"""Rows that a summary names for each reason."""
+LISTED = 3
+"""Rows that a summary lists for each reason."""
 NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
 NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
 NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
@@ -37,7 +37,7 @@ class Board:
     """Columns with scores, higher is better in all of them; all are there if the leading one is."""
     leading: str
     """The one by which models are ranked; one of ``names``."""
-    explained: str
+    explanation: str
     """The range of the scores, and that higher is better."""
     unit: str = "text"
     """Noun for a row."""
@@ -56,7 +56,7 @@ def _doubt(row: Mapping[str, Any]) -> str | None:
     return None if is_english(row.get("reference") or "") else NOT_ENGLISH
 
 
-POSH = Board(NAMES, "overall", EXPLAINED, "pair", _doubt)
+POSH = Board(NAMES, "overall", EXPLANATION, "pair", _doubt)
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Totals:
 
 
 @dataclass(slots=True)
-class Unscored:
+class ReasonCount:
     """Rows that have no score, or a doubtful one, for one reason."""
 
     count: int = 0
@@ -82,25 +82,20 @@ class Unscored:
     def add(self, name: str | int) -> None:
         """Count one more row."""
         self.count += 1
-        if self.count <= NAMED:
+        if self.count <= LISTED:
             self.ids.append(name)
 
     def __str__(self) -> str:
-        listed = ", ".join(map(repr, self.ids))
+        names = ", ".join(map(repr, self.ids))
         more = ", ..." if self.count > len(self.ids) else ""
-        return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {listed}{more})"
+        return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {names}{more})"
 
 
-def unscored_lines(failures: Mapping[str, Unscored], lacking: str = "no score") -> list[str]:
-    """Return a summary's lines about rows without a score, the most frequent reason first.
-
-    Args:
-        failures: reason -> its rows.
-        lacking: what the rows do not have.
-    """
-    ranked = sorted(failures.items(), key=lambda each: -each[1].count)
-    lines = [f"{lacking} for {unscored}: {reason}" for reason, unscored in ranked[:REASONS]]
-    others = len(ranked) - REASONS
+def reason_lines(failures: Mapping[str, ReasonCount], lack: str = "no score") -> list[str]:
+    """A summary's lines about rows that lack something, the most frequent reason first."""
+    reasons = sorted(failures.items(), key=lambda each: -each[1].count)
+    lines = [f"{lack} for {rows}: {reason}" for reason, rows in reasons[:REASONS]]
+    others = len(reasons) - REASONS
     return [*lines, f"and {others} other reasons"] if others > 0 else lines
 
 
@@ -111,9 +106,9 @@ class Tally:
     board: Board = field(default=POSH)
     models: dict[str, Totals] = field(default_factory=dict)
     """By model; "" where rows do not name one."""
-    failures: dict[str, Unscored] = field(default_factory=dict)
+    failures: dict[str, ReasonCount] = field(default_factory=dict)
     """By reason."""
-    doubts: dict[str, Unscored] = field(default_factory=dict)
+    doubts: dict[str, ReasonCount] = field(default_factory=dict)
     """Rows that have a score which says little, by reason."""
 
     @property
@@ -128,10 +123,10 @@ class Tally:
         words = len((row["generation"] or "").split())
         model.words += words
         if row[self.board.leading] is None:
-            self.failures.setdefault(row["failure"], Unscored()).add(row["id"])
+            self.failures.setdefault(row["failure"], ReasonCount()).add(row["id"])
             return
         if doubt := self.board.doubt(row):
-            self.doubts.setdefault(doubt, Unscored()).add(row["id"])
+            self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
         model.lengths.append(words)
         for name, values in model.scores.items():
             values.append(row[name])
@@ -143,21 +138,27 @@ class Tally:
 
     def standings(self) -> list[Standing]:
         """The models, in the order in which they came up."""
-        leading = self.board.leading
-        return [_standing(name, totals, leading) for name, totals in self.models.items()]
+        table = []
+        for name, totals in self.models.items():
+            count = len(totals.scores[self.board.leading])
+            axes = {axis: bootstrap_mean(each) for axis, each in totals.scores.items() if len(each)}
+            words = totals.words / max(totals.rows, 1)
+            table.append(Standing(name, count, totals.rows - count, axes, words))
+        return table
 
     def __str__(self) -> str:
-        done = sum(len(model.scores[self.board.leading]) for model in self.models.values())
-        said = f"scored {done:,} of {self.rows:,} {self.board.unit}s"
+        count = sum(len(model.scores[self.board.leading]) for model in self.models.values())
+        lines = [f"scored {count:,} of {self.rows:,} {self.board.unit}s"]
         if len(self.models) > 1:
-            said += f"\n{leaderboard(best_first(self.standings(), self.board.leading), self.board)}"
-        elif done:
+            lines += [leaderboard(best_first(self.standings(), self.board.leading), self.board)]
+        elif count:
             [model] = self.models.values()
             means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
-            said += f"; means: {', '.join(means)}\n{fill(self.board.explained, WIDTH)}"
-        said += "".join(f"\n{line}" for line in unscored_lines(self.failures))
-        return said + "".join(
-            f"\ndo not rely on {rows}: {why}" for why, rows in self.doubts.items()
+            lines[0] += f"; means: {', '.join(means)}"
+            lines += [fill(self.board.explanation, WIDTH)]
+        lines += reason_lines(self.failures)
+        return "\n".join(
+            [*lines, *(f"do not rely on {rows}: {why}" for why, rows in self.doubts.items())]
         )
 
 
@@ -166,23 +167,13 @@ class Standing:
     """One model's means over its rows; higher is better on every axis."""
 
     model: str
-    scored: int
-    failed: int
+    count: int
+    """Rows with scores."""
+    failures: int
     axes: dict[str, Interval]
     """By axis, with 95 % bootstrap intervals over rows; empty if none was scored."""
     words: float
     """Mean words of a generation."""
-
-
-def _standing(model: str, totals: Totals, leading: str) -> Standing:
-    scored = len(totals.scores[leading])
-    return Standing(
-        model,
-        scored,
-        totals.rows - scored,
-        {axis: bootstrap_mean(values) for axis, values in totals.scores.items() if len(values)},
-        totals.words / max(totals.rows, 1),
-    )
 
 
 def standings(rows: Iterable[Row]) -> list[Standing]:
@@ -211,25 +202,25 @@ def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall
 
 
 def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
-    """A table in plain text, in the order given."""
+    """A table in plain text, in the order of ``standings``."""
     names = [on_one_line(s.model) for s in standings]
     width = max(len("model"), *map(len, names))
     others = [name for name in board.names if name != board.leading]
     lines = [
-        fill(board.explained, WIDTH),
+        fill(board.explanation, WIDTH),
         f"{'model':<{width}}  {f'{board.leading} [95 %]':>20}  {'  '.join(others)}  "
         "words  scored  failed",
     ]
     for name, s in zip(names, standings, strict=True):
         if not s.axes:
-            lines.append(f"{name:<{width}}  none of its {s.failed} generations was scored")
+            lines.append(f"{name:<{width}}  none of its {s.failures} generations was scored")
             continue
         lead = s.axes[board.leading]
         interval = f"{lead.mean:.3f} [{lead.low:.3f}, {lead.high:.3f}]"
         means = "  ".join(f"{s.axes[each].mean:>{len(each)}.3f}" for each in others)
         lines.append(
             f"{name:<{width}}  {interval:>20}  {means}  {s.words:>5.1f}  "
-            f"{s.scored:>6}  {s.failed:>6}"
+            f"{s.count:>6}  {s.failures:>6}"
         )
     return "\n".join(lines)
 
@@ -259,18 +250,18 @@ class Gain:
         return next((interval.count for interval in self.axes.values()), 0)
 
 
-def baseline_of(models: Sequence[str], wanted: str | None = None) -> str:
-    """The model that the others are compared with: the first, unless another is wanted.
+def baseline_of(models: Sequence[str], name: str | None = None) -> str:
+    """The model that the others are compared with; None: the first.
 
     Raises:
         InputError: there is no such model.
     """
-    if wanted is None:
+    if name is None:
         return models[0]
-    if wanted not in models:
+    if name not in models:
         there = ", ".join(map(repr, models))
-        raise InputError(f"no row is of the model {wanted!r}: choose the baseline from {there}")
-    return wanted
+        raise InputError(f"no row is of the model {name!r}: choose the baseline from {there}")
+    return name
 
 
 def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> list[Gain]:

@@ -50,15 +50,15 @@ class TableItem:
     @property
     def head(self) -> Row:
         """The part that a scored row repeats; ``model`` and ``image`` only if there are any."""
-        carried = {"model": self.model, "image": self.image}
+        names = {"model": self.model, "image": self.image}
         return {
             "id": self.id,
-            **{key: value for key, value in carried.items() if value is not None},
-            **{key: _written(text) for key, text in self.texts.items()},
+            **{key: value for key, value in names.items() if value is not None},
+            **{key: _one_text(text) for key, text in self.texts.items()},
         }
 
 
-def _written(value: object) -> str | None:
+def _one_text(value: object) -> str | None:
     """A text as a scored row repeats it; several references are one text there."""
     if isinstance(value, list) and value and {str} == set(map(type, value)):
         return joined_references(value)
@@ -89,7 +89,7 @@ def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
     """
     count = 0
     present: dict[str, None] = {}
-    for row in _identified(rows, name, columns):
+    for row in _check_ids(rows, name, columns):
         count += 1
         present.update(dict.fromkeys(row))
     if not count:
@@ -105,7 +105,7 @@ def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row
         InputError: as ``survey``, but the columns have to be in the first row.
     """
     empty = True
-    for row in _identified(rows, name, columns):
+    for row in _check_ids(rows, name, columns):
         if empty:
             _check_columns(row, name, columns)
         empty = False
@@ -123,15 +123,16 @@ def _check_columns(present: Mapping[str, object], name: str, columns: Columns) -
 def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
     """Raise ``InputError`` if there is no such column; None is one that is not asked for."""
     if column is not None and column not in present:
-        listed, flag = brief_list(present), flag.replace("_", "-")
+        names, flag = brief_list(present), flag.replace("_", "-")
         raise InputError(
-            f"{name} has no column {brief(column)}, but {listed}: name the right one with --{flag}"
+            f"{name} has no column {brief(column)}, but {names}: name the right one with --{flag}"
             + (", or the --delimiter" if len(present) == 1 else "")
         )
 
 
-def _identified(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
+def _check_ids(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
     """Pass rows on, once it is clear that their ids and models can be used."""
+    # Digests, not names: 16 bytes for each row, whatever the ids of a table of millions are.
     digests: set[bytes] = set()
     for number, row in enumerate(rows, start=1):
         if number == 1:
@@ -201,8 +202,8 @@ def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]
     """Yield the items, each with its image's path from here or, if it is there, from a folder."""
     for item in items:
         path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
-        stored = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
-        if not stored and isinstance(path, str) and path and not path_exists(path):
+        has_bytes = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
+        if not has_bytes and isinstance(path, str) and path and not path_exists(path):
             item = replace(item, content=image_file(folder, path) or path)
         yield item
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.rows.journal import as_line
-from posh_reward.study.rows.tables import Format, Row, guarded
+from posh_reward.study.rows.tables import Format, Row, guard
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,7 +32,7 @@ def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -
     Raises:
         OSError: the file cannot be written.
     """
-    with whole_file(path) as file, _packed(file, format.gzipped) as target:
+    with whole_file(path) as file, _compress(file, format.gzip) as target:
         if format.kind == "parquet":
             _write_parquet(rows, target)
         elif format.kind == "jsonl":
@@ -63,10 +63,10 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _packed(file: IO[bytes], gzipped: bool) -> Iterator[IO[bytes] | GzipFile]:
-    if gzipped:
-        with GzipFile("", "wb", fileobj=file, mtime=0) as zipped:  # equal rows, equal bytes
-            yield zipped
+def _compress(file: IO[bytes], gzip: bool) -> Iterator[IO[bytes] | GzipFile]:
+    if gzip:
+        with GzipFile("", "wb", fileobj=file, mtime=0) as target:  # equal rows, equal bytes
+            yield target
     else:
         yield file
 
@@ -84,7 +84,7 @@ def _write_csv(
     for row in rows:
         if not columns:
             columns = list(row)
-            writer.writerow(map(guarded, columns))
+            writer.writerow(map(guard, columns))
         writer.writerow([_cell(row.get(column)) for column in columns])
     text.detach()
 
@@ -94,7 +94,7 @@ def _cell(value: object) -> object:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):
         return round(value, DECIMALS)
-    return guarded(value) if isinstance(value, str) else value
+    return guard(value) if isinstance(value, str) else value
 
 
 def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile) -> None:
@@ -150,9 +150,9 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
         "feedback": text,
     }  # fmt: skip
     words = pa.list_(text)
-    wanted = {"tuple": words, "score": real, "closest": words}
+    answer = {"tuple": words, "score": real, "closest": words}
     claim = {
-        **wanted, "witness": text, "caption": real, "picture": real, "failure": text,
+        **answer, "witness": text, "caption": real, "picture": real, "failure": text,
     }  # fmt: skip
     types = {
         "id": text, "model": text, "image": text, "generation": text, "reference": text,
@@ -161,14 +161,14 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
         "signature": text, "elements": pa.list_(pa.struct(list(element.items()))),
         "question": text, "criteria": pa.list_(pa.struct(list(criterion.items()))),
         "given": pa.list_(pa.struct(list(points.items()))),
-        "wanted": pa.list_(pa.struct(list(wanted.items()))),
+        "wanted": pa.list_(pa.struct(list(answer.items()))),
         "claims": pa.list_(pa.struct(list(claim.items()))),
     }  # fmt: skip
     if str(rows[0].get("signature")).startswith("prove"):
         types |= dict.fromkeys(("answer", "caption", "program", "value", "dropped", "why"), text)
-    inferred = pa.Table.from_pylist(rows).schema
+    guess = pa.Table.from_pylist(rows).schema
     return pa.schema(
-        [(name, types.get(name) or _type_of(inferred.field(name).type)) for name in rows[0]]
+        [(name, types.get(name) or _type_of(guess.field(name).type)) for name in rows[0]]
     )
 
 

@@ -36,12 +36,12 @@ class Format:
     kind: Literal["jsonl", "csv", "parquet"]
     delimiter: str = ","
     """Between the cells of CSV."""
-    gzipped: bool = False
+    gzip: bool = False
 
     @property
     def appendable(self) -> bool:
         """True if rows can be added to a file without touching the others."""
-        return self.kind == "jsonl" and not self.gzipped
+        return self.kind == "jsonl" and not self.gzip
 
 
 FORMATS = {
@@ -66,27 +66,27 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
         MissingDependencyError: the format needs a package that is not installed.
     """
     path = Path(name)
-    gzipped = path.suffix.lower() == GZIP
-    ending = (path.with_suffix("") if gzipped else path).suffix.lower()
-    chosen = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
-    if chosen is None:
+    gzip = path.suffix.lower() == GZIP
+    ending = (path.with_suffix("") if gzip else path).suffix.lower()
+    format_name = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
+    if format_name is None:
         raise InputError(
             f"{path.name or name!r} does not end in {', '.join(ENDINGS)} (the text formats also "
             f"with {GZIP}): rename it, or name the format of an input with --format"
         )
-    format = FORMATS[chosen]
+    format = FORMATS[format_name]
     if format.kind == "parquet":
-        if gzipped:
+        if gzip:
             raise InputError(f"{path.name!r}: Parquet is compressed in itself; leave out {GZIP}")
         require_parquet()
     if delimiter is None:
-        return replace(format, gzipped=gzipped)
+        return replace(format, gzip=gzip)
     if format.kind != "csv":
-        raise InputError(f"{name!r} is {chosen}, which has no delimiter")
-    return replace(format, gzipped=gzipped, delimiter=_checked(delimiter))
+        raise InputError(f"{name!r} is {format_name}, which has no delimiter")
+    return replace(format, gzip=gzip, delimiter=_check(delimiter))
 
 
-def _checked(delimiter: str) -> str:
+def _check(delimiter: str) -> str:
     delimiter = TAB if delimiter == r"\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(
@@ -116,8 +116,8 @@ LIKE_A_FORMULA = re.compile(
 )
 
 
-def guarded(text: str) -> str:
-    """A text as a cell that no spreadsheet runs; ``bared`` gives the text back."""
+def guard(text: str) -> str:
+    """A text as a cell that no spreadsheet runs; ``bare`` gives the text back."""
     return "'" + text if LIKE_A_FORMULA.match(text) else text
 
 
@@ -133,7 +133,7 @@ def cell_number(cell: str) -> float:
     return float(cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell)
 
 
-def bared(cell: str) -> str:
+def bare(cell: str) -> str:
     """A cell as the text that it was written from."""
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
 
@@ -161,13 +161,13 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
         InputError: it cannot be read, or is not of that format; the message has the line.
     """
     try:
-        opened = BufferedReader(GzipFile(fileobj=source)) if format.gzipped else source
+        file = BufferedReader(GzipFile(fileobj=source)) if format.gzip else source
         if format.kind == "jsonl":
-            yield from _read_jsonl(opened, name)
+            yield from _read_jsonl(file, name)
         elif format.kind == "csv":
-            yield from _read_csv(opened, name, format.delimiter)
+            yield from _read_csv(file, name, format.delimiter)
         else:
-            yield from _read_parquet(opened, name)
+            yield from _read_parquet(file, name)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {name}: {error}") from None
 
@@ -196,8 +196,8 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     try:
         lines = _lines(text, name)
         first = next(lines, "")
-        if stated := SEPARATOR_LINE.fullmatch(first):
-            delimiter = stated[1]
+        if match := SEPARATOR_LINE.fullmatch(first):
+            delimiter = match[1]
         else:
             lines = chain([first], lines)
         yield from _csv_rows(lines, name, delimiter)
@@ -208,24 +208,24 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # whoever opened the file closes it
 
 
-def stated_delimiter(name: str, format: Format) -> str | None:
+def first_line_delimiter(name: str, format: Format) -> str | None:
     """The delimiter that a CSV file names in its first line; None if it names none."""
     if format.kind != "csv" or name == STANDARD:
         return None
     try:
         with Path(name).open("rb") as file:
-            start = (GzipFile(fileobj=file) if format.gzipped else file).read(64)
+            start = (GzipFile(fileobj=file) if format.gzip else file).read(64)
     except (OSError, EOFError, zlib.error):
         return None  # whoever reads the table says why
     encoding = "utf-16" if start[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
-    stated = SEPARATOR_LINE.match(start.decode(encoding, "ignore"))
-    return stated[1] if stated else None
+    match = SEPARATOR_LINE.match(start.decode(encoding, "ignore"))
+    return match[1] if match else None
 
 
 def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
-        columns = [bared(column) for column in next(reader, [])]
+        columns = [bare(column) for column in next(reader, [])]
         _check_delimiter(columns, name)
         check_distinct(columns, name)
         for cells in reader:
@@ -235,7 +235,7 @@ def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
                     f"columns: put texts that contain {delimiter!r} in quotes"
                 )
             if cells:
-                values = [None if cell in MISSING else bared(cell) for cell in cells]
+                values = [None if cell in MISSING else bare(cell) for cell in cells]
                 absent = [None] * (len(columns) - len(cells))
                 yield dict(zip(columns, [*values, *absent], strict=True))
     except csv.Error as error:
@@ -363,7 +363,7 @@ def _unpacked_size(column: Any) -> int:
     return int(column.nbytes)
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """Name of an input or an output in messages."""
     return "standard input" if name == STANDARD else repr(name)
 
@@ -376,7 +376,7 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
         InputError: there is no such file, or it is not of that format.
     """
     if name == STANDARD:
-        yield read_table(standard_input(), shown(name), format)
+        yield read_table(standard_input(), display_name(name), format)
         return
     path = Path(name)
     try:
@@ -384,7 +384,7 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
     except OSError as error:
         raise InputError(f"cannot read {name!r}: {error.strerror}") from None
     with file:
-        yield read_table(file, shown(name), format)
+        yield read_table(file, display_name(name), format)
 
 
 def standard_input() -> BinaryIO:

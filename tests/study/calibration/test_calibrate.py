@@ -65,7 +65,7 @@ def test_peoples_weights_are_found_again() -> None:
     found = calibrate(judged(rows), scores, QUICK)
     for name, (low, high) in found.ranges.items():
         assert low <= getattr(PEOPLE, name) <= high, name
-    assert found.settled
+    assert found.holds
     assert found.gain.value > 0.05
     assert "settled" in verdict_lines(found)[1]
     assert {line.name for line in found.report.lines} == {"equal weights", "calibrated"}
@@ -95,7 +95,7 @@ def test_ratings_that_are_all_the_same_leave_weights_equal() -> None:
 def test_people_who_weigh_all_alike_settle_nothing() -> None:
     rows, scores = simulated(40, EQUAL, noise=0.15)
     found = calibrate(judged(rows), scores, QUICK)
-    assert not found.settled
+    assert not found.holds
     assert "not settled" in verdict_lines(found)[1] or "below 0" in verdict_lines(found)[1]
 
 
@@ -173,7 +173,7 @@ def test_one_text_of_a_pair_without_a_score_leaves_the_pair_out() -> None:
     assert found.report.lines[0].failures == {"no label": 1}
     assert found.report.lines[1].cells["overall rho"].rows == 79
     assert isnan(found.gain.low)
-    assert not found.settled
+    assert not found.holds
 
 
 def test_folds_need_images() -> None:
@@ -200,7 +200,7 @@ def test_scores_that_run_against_people_settle_nothing_however_much_weights_gain
     inverted = [row | {axis: 1 - row[axis] for axis in AXES} for row in rows]
     found = calibrate(judged(inverted), scores, QUICK)
     assert found.agreement.high < 0 < found.gain.low
-    assert not found.settled
+    assert not found.holds
     assert "runs against these judgments: is their scale inverted?" in verdict_lines(found)[-1]
 
 

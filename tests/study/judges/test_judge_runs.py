@@ -146,7 +146,7 @@ def test_failed_answers_are_counted_and_spoil_nothing(monkeypatch: pytest.Monkey
     runs = run_judges([judge_choice("fake"), judge_choice("b")], PAIRS, QUIET)
     [line] = judge_report(runs, PAIRS, resamples=20).comparisons
     assert line.failures >= len(COLORS)
-    assert line.unscored == len(COLORS), "those that name a boat"
+    assert line.pair_failures == len(COLORS), "those that name a boat"
     assert line.groups["f1"].completions == 2 * len(COLORS)
     assert "null" not in json.dumps(as_json(judge_report(runs, PAIRS, resamples=20))["judges"])
 
@@ -176,7 +176,7 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     sure = with_low(report.comparisons[0], 0.96)
     assert decision(sure).verdict == "yes"
     assert "embedded@prefix-first may replace embedded for training" in decision(sure).sentence
-    lossy = replace(sure, unscored=1)
+    lossy = replace(sure, pair_failures=1)
     assert "Not settled" in decision(lossy).sentence, "what has no score may be what differs"
     assert "of the pairs have no score from both" in decision(lossy).sentence
     assert contrary.verdict == "no"

@@ -10,7 +10,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
 from posh_reward.study.judges import perturbed_texts
-from posh_reward.study.judges.perturbed_texts import DonorWords, perturbed, sentences
+from posh_reward.study.judges.perturbed_texts import DonorWords, perturb, sentences
 from posh_reward.types import Description
 
 TEXTS = [
@@ -37,7 +37,7 @@ def test_each_edit_is_in_the_text_and_what_it_replaces_is_not(
     kinds: Counter[tuple[str, str]] = Counter()
     for seed in range(300):
         original = described[seed % len(described)]
-        found = perturbed(original, stock, random.Random(seed), edits=1)
+        found = perturb(original, stock, random.Random(seed), edits=1)
         assert found is not None
         [edit] = found.edits
         kinds[edit.kind, edit.action] += 1
@@ -50,13 +50,13 @@ def test_each_edit_is_in_the_text_and_what_it_replaces_is_not(
 
 
 def test_equal_seeds_make_equal_texts(described: list[Description], stock: DonorWords) -> None:
-    twice = [perturbed(described[0], stock, random.Random(7)) for _ in range(2)]
+    twice = [perturb(described[0], stock, random.Random(7)) for _ in range(2)]
     assert twice[0] == twice[1]
 
 
 def test_the_article_goes_with_the_word(described: list[Description], stock: DonorWords) -> None:
     for seed in range(300):
-        found = perturbed(described[1], stock, random.Random(seed)) or described[1]
+        found = perturb(described[1], stock, random.Random(seed)) or described[1]
         for word, after in zip(found.text.split(), found.text.split()[1:], strict=False):
             if word.lower() in ("a", "an"):
                 assert (word.lower() == "an") is (after[0].lower() in "aeiou"), found.text
@@ -79,7 +79,7 @@ def test_mistakes_lower_precision_and_omissions_recall(
         (found.text, original.text, found.edits[0].action)
         for original in described
         for seed in range(20)
-        if (found := perturbed(original, stock, random.Random(seed), edits=1))
+        if (found := perturb(original, stock, random.Random(seed), edits=1))
     ]
     scores = PoSh().score([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     means = {
@@ -102,5 +102,5 @@ def test_a_text_in_which_nothing_can_change_is_left_alone(stock: DonorWords) -> 
     [bare] = Reader().read(["Nobody"])
     assert isinstance(bare, Description)
     assert [text for text, _, _ in sentences(bare)] == ["Nobody"]
-    found = perturbed(bare, stock, random.Random(0), edits=1)
+    found = perturb(bare, stock, random.Random(0), edits=1)
     assert found is None or found.edits[0].action == "added"

@@ -13,10 +13,10 @@ pytest.importorskip("matplotlib")
 
 from posh_reward.study.pages.model_plots import (  # after the check above
     Plot,
-    drawn,
+    draw,
     model_plots,
     save_plots,
-    shortened,
+    short_name,
 )
 
 NAMES = [
@@ -90,10 +90,10 @@ def test_one_text_of_one_model_is_drawn_and_none_is_not(tmp_path: Path) -> None:
 
 
 def test_equal_scores_make_equal_files() -> None:
-    one, other = (drawn(model_plots(tally(["a", "b"], 4))[1], "svg") for _ in range(2))
+    one, other = (draw(model_plots(tally(["a", "b"], 4))[1], "svg") for _ in range(2))
     assert one == other
 
 
 def test_long_names_are_cut_in_their_middle() -> None:
-    assert shortened("runs/dapo/checkpoint-100", 15) == "runs/\u2026point-100"
-    assert shortened("", 15) == "(no model)"
+    assert short_name("runs/dapo/checkpoint-100", 15) == "runs/\u2026point-100"
+    assert short_name("", 15) == "(no model)"

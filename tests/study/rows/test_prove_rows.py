@@ -21,7 +21,7 @@ from posh_reward.study.rows.prove_means import Means, average_values
 from posh_reward.study.rows.prove_rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
-    made_summary,
+    candidates_summary,
     make_pairs,
     score_responses,
     verify_pairs,
@@ -128,7 +128,9 @@ def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
         "program": GOOD["program"].strip("\n")
     }
     assert read(tmp_path / "out.jsonl.made.jsonl") == rows
-    assert made_summary(rows) == ("3 captions (0 failed), 6 candidates, 3 kept\n  mismatch: 3")
+    assert candidates_summary(rows) == (
+        "3 captions (0 failed), 6 candidates, 3 kept\n  mismatch: 3"
+    )
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:

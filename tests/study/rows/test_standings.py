@@ -111,7 +111,7 @@ def rows(*overall: float | None) -> list[dict[str, object]]:
 
 def test_failed_rows_are_counted_and_left_out() -> None:
     [it] = standings(rows(0.5, None, 0.7))
-    assert (it.model, it.scored, it.failed) == ("sft", 2, 1)
+    assert (it.model, it.count, it.failures) == ("sft", 2, 1)
     assert it.axes["overall"].mean == pytest.approx(0.6)
     assert "none of its 1 generations was scored" in leaderboard(standings(rows(None)))
     assert "higher is better" in leaderboard([it])

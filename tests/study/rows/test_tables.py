@@ -172,7 +172,7 @@ def test_duplicate_columns_of_parquet_are_named(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet")
 
 
-@pytest.mark.parametrize("format", [Format("jsonl", gzipped=True), Format("csv", gzipped=True)])
+@pytest.mark.parametrize("format", [Format("jsonl", gzip=True), Format("csv", gzip=True)])
 def test_a_line_without_end_is_refused(format: Format) -> None:
     bomb = BytesIO()
     with gzip.GzipFile(fileobj=bomb, mode="wb", compresslevel=1) as file:
