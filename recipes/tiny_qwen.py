@@ -49,8 +49,8 @@ SPECIAL = (
 PROBES: dict[str, tuple[object, ...]] = {
     "noun": (None, *subjects.PEOPLE, *subjects.THINGS),
     "color": (None, *subjects.COLORS),
-    "item": (None, *subjects.HANDHELD),
-    "item_color": (None, *subjects.COLORS),
+    "held": (None, *subjects.HANDHELD),
+    "held_color": (None, *subjects.COLORS),
     "size": (None, *subjects.SIZES),
     "count": (None, *range(1, subjects.MAX_BIRDS + 1)),
 }

@@ -25,7 +25,7 @@ TEXTS = 6  # about each image, with 0 to 5 false details
 LEFT_OUT = (0.0, 0.25, 0.5)  # shares of the details that may be left out that a text leaves out
 OPTIONAL: tuple[Mapping[str, None], ...] = (
     {"hat": None},
-    {"item": None, "item_color": None},
+    {"held": None, "held_color": None},
     {"size": None},
     {"behind": None, "behind_color": None},
 )
@@ -93,8 +93,8 @@ def choices(subject: Subject) -> dict[str, Sequence[Any]]:
         skirted = subject.noun in ("woman", "girl")
         alike = [each for each in GARMENTS if (each in ("woman", "girl")) == skirted]
         return {
-            "noun": alike, "color": COLORS, "pose": POSES, "hat": COLORS, "item": HANDHELD,
-            "item_color": COLORS, "behind": BACKDROPS, "behind_color": COLORS,
+            "noun": alike, "color": COLORS, "pose": POSES, "hat": COLORS, "held": HANDHELD,
+            "held_color": COLORS, "behind": BACKDROPS, "behind_color": COLORS,
         }  # fmt: skip
     if subject.noun == "bird":
         return {"color": COLORS, "count": range(1, MAX_BIRDS + 1)}

@@ -12,7 +12,7 @@ from research.witness_study.__main__ import NEVER, at_bar, images, oracle, preci
 from research.witness_study.erring_witness import ErringWitness
 from research.witness_study.scene_texts import TEXTS, scene_texts, texts_of, truth
 
-WOMAN = Subject("woman", "red", pose="stands", item="fan", item_color="blue")
+WOMAN = Subject("woman", "red", pose="stands", held="fan", held_color="blue")
 
 
 def test_the_truth_of_a_text_is_the_share_of_its_details_that_are_drawn() -> None:

@@ -89,8 +89,8 @@ def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Ra
     if subject.person:
         _person(brush, subject)
         hand = Brush(image, scale, x + 13, y - 20 * max(size, 0.7), 1.0)
-        if subject.item is not None and subject.item_color is not None:
-            _belonging(hand, subject.item, PAINT[subject.item_color])
+        if subject.held is not None and subject.held_color is not None:
+            _belonging(hand, subject.held, PAINT[subject.held_color])
     else:
         _THINGS[subject.noun](brush, subject)
 

@@ -48,8 +48,8 @@ def _person(rng: random.Random, plain: bool) -> Subject:
         color=color,
         pose=None if plain else rng.choice(POSES),
         hat=rng.choice(others) if hatted else None,
-        item=item,
-        item_color=rng.choice(others) if item else None,
+        held=item,
+        held_color=rng.choice(others) if item else None,
         behind=behind,
         behind_color=rng.choice(THINGS[behind]) if behind else None,
     )

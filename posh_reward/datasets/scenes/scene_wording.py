@@ -82,9 +82,9 @@ def _person(subject: Subject, article: str, rng: random.Random, keep: Keep) -> s
     if subject.behind and keep():
         backdrop = _phrase(subject.behind_color, subject.behind, keep)
         return f"{person} {subject.pose if posed else 'is'} in front of {backdrop}."
-    if not (subject.item and keep()):
+    if not (subject.held and keep()):
         return f"{person} {subject.pose}." if posed else f"there is {person}."
-    item = _phrase(subject.item_color, subject.item, keep)
+    item = _phrase(subject.held_color, subject.held, keep)
     if not posed:
         return f"{person} holds {item}."
     if new_sentence:

@@ -37,8 +37,8 @@ class Subject:
     color: str  # of the garment, for a person
     pose: str | None = None  # people only; None in plain scenes
     hat: str | None = None  # colour of the hat; people only
-    item: str | None = None
-    item_color: str | None = None
+    held: str | None = None
+    held_color: str | None = None
     size: str | None = None  # things other than birds
     count: int = 1  # more than one for birds only
     behind: str | None = None  # the thing that a person is in front of; never in plain scenes
@@ -113,8 +113,8 @@ def _with_belongings(person: Subject, slot: int, owner: int) -> Iterator[Thing]:
     yield Thing(GARMENTS[person.noun], "worn", slot, person.color, owner=owner)
     if person.hat:
         yield Thing("hat", "worn", slot, person.hat, owner=owner)
-    if person.item:
-        yield Thing(person.item, "held", slot, person.item_color, owner=owner)
+    if person.held:
+        yield Thing(person.held, "held", slot, person.held_color, owner=owner)
     if person.behind:
         yield Thing(person.behind, "backdrop", slot, person.behind_color,
                     posture=POSTURES[person.behind], owner=owner)  # fmt: skip

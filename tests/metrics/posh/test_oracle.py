@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.judges.oracle.grounding import ground
 from posh_reward.metrics.posh.judges.oracle.oracle import Oracle, is_true
 from posh_reward.types import Description, Question, SceneGraph
 
-WOMAN = Subject("woman", "red", pose="stands", hat="white", item="fan", item_color="blue")
+WOMAN = Subject("woman", "red", pose="stands", hat="white", held="fan", held_color="blue")
 MAN = Subject("man", "green", pose="sits", behind="house", behind_color="yellow")
 SHOWN = Scene("test", (WOMAN, MAN, Subject("bird", "black", count=2)))
 DRAWN = "scenes:train=0:heldout=12:seed=5"

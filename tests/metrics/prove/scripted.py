@@ -52,7 +52,7 @@ def questions(scene: Scene) -> Iterator[Question]:
 
 
 def _nouns(subject: Subject) -> list[str]:
-    return [noun for noun in (subject.noun, subject.item, subject.behind) if noun]
+    return [noun for noun in (subject.noun, subject.held, subject.behind) if noun]
 
 
 def _about(subject: Subject) -> Iterator[Question]:
