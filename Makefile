@@ -30,9 +30,10 @@ lint: .venv/dev.stamp
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-# build/site/index.html, with an API reference. A broken link or a missing docstring is an error.
+# build/site/index.html, with an API reference. A broken link or a missing docstring is an error
+# (not with --quiet, which hides warnings from `strict`, too).
 docs: .venv/docs.stamp
-	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
 
 .venv/train.stamp: pyproject.toml
 	@$(PYTHON) tools/install.py .venv train,study
