@@ -64,11 +64,7 @@ class CrossedDesign:
         self._weights = 1 / (self._sizes[item_of] * self._count)  # (answers,) share in the mean
 
     def moments(self, values: Floats) -> tuple[Floats, MeanVariances]:
-        """Means (studies,) and their variances; with one rater, over new items alone.
-
-        Args:
-            values: (studies, answers)
-        """
+        """Means (studies,) of values (studies, answers), and their variances."""
         per_item = _sums(values, self._by_item) / self._sizes  # (studies, items)
         # Equal texts are data, too: leaving them out would overstate every difference.
         all_items = np.hstack([per_item, np.zeros((len(values), self.ties))])
@@ -168,9 +164,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def significant(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list[bool]:
     """Statements that hold together at 5 %, after Holm's correction and one for several looks.
 
-    Args:
-        p_values: of the statements.
-        shares: of the study's answers at each look so far, rising to at most 1.
+    ``shares`` are those of the study's answers at each look so far, rising to at most 1.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     holds = [False] * len(p_values)

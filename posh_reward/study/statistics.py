@@ -37,10 +37,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """True if the sign of the mean is settled; never by fewer than ``FEWEST`` values.
-
-        Resampling few values draws them again and again: the interval of one has no width.
-        """
+        """True if the sign of the mean is settled; never by fewer than ``FEWEST`` values."""
         return self.count >= FEWEST and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
@@ -137,11 +134,9 @@ def bootstrap(
 ) -> list[Estimate]:
     """Intervals of several figures at once, resampling groups such as images.
 
-    Intervals of differences are paired if ``measure`` returns a, b and a - b.
-
     Args:
-        measure: row indices -> figures, always as many; nan where one is not defined. It is called
-            once with all rows, and once for each resample.
+        measure: row indices -> figures, always as many; nan where one is not defined. Intervals of
+            differences are paired if it returns a, b and a - b.
         groups: the group of each row. A group's rows are drawn together, as often as the group is.
         level: of the intervals.
         resamples: how many; 0 leaves out intervals and p-values (nan), as a single group does.
@@ -167,10 +162,8 @@ def bootstrap(
 
 
 def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0) -> Iterator[Ints]:
-    """Row indices of each resample: as many groups as there are, drawn with replacement.
-
-    None from a single group: all of its resamples would be the same.
-    """
+    """Row indices of each resample of groups, drawn with replacement; none of a single group."""
+    # All resamples of a single group would be the same, and an interval from them of width 0.
     members = rows_by_group(groups)
     alone = len(members) == len(groups)
     rng = np.random.default_rng(seed)
@@ -214,10 +207,7 @@ def estimate(
 
 
 def sign_test(values: Sequence[float]) -> float:
-    """Exact two-sided p-value of positive and negative values being equally likely.
-
-    Zeros are left out, as usual; 1 if nothing else is there.
-    """
+    """Exact two-sided p-value of as many positive as negative values; zeros are left out."""
     from scipy.stats import binomtest
 
     above, below = sum(value > 0 for value in values), sum(value < 0 for value in values)

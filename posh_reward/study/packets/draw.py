@@ -39,7 +39,6 @@ class Design:
     """Raters of earlier packets who get nothing more: names go on after theirs."""
 
     def __post_init__(self) -> None:
-        """Raise ``InputError`` if no study can be laid out like this."""
         sizes = self.coarse, self.ranking, self.granular
         if min(sizes) < 0 or not any(sizes):
             raise InputError("a study needs raters: coarse, ranking or granular ones")

@@ -129,11 +129,7 @@ def texts_of(data: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def preferences(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, int]:
-    """By axis, the choices in an annotation; an axis without one is missing.
-
-    Raises:
-        ValueError: a choice is not one of ours.
-    """
+    """By axis, the choices in an annotation, if any; raises ``ValueError`` for one that is not ours."""
     choices: dict[str, int] = {}
     for each in result:
         axis = each.get("from_name")

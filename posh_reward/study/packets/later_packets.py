@@ -17,8 +17,7 @@ def join_keys(keys: Sequence[PacketKey]) -> PacketKey:
     """One key for all packets of a study, in the order in which they were made.
 
     Raises:
-        InputError: they are not of one study: other models, other texts of one id, raters who did
-            another kind of task, or only some with correct descriptions.
+        InputError: they are not of one study.
     """
     first, *others = keys
     if not others:
@@ -72,13 +71,7 @@ def _check_form(before: Mapping[str, Rater], name: str, rater: Rater) -> None:
 
 
 def later_items(items: StudyItems, earlier: PacketKey, *, new_raters: bool) -> StudyItems:
-    """Items of a further packet.
-
-    Args:
-        items: of the input, which may have those of earlier packets, too.
-        earlier: key of the study so far.
-        new_raters: for people who have seen nothing yet, who get all of them; otherwise for the
-            same people, who get what is new.
+    """Items of a further packet: new ones for the same raters, or all for ``new_raters``.
 
     Raises:
         InputError: the models are others, a text has changed, or nothing is new.

@@ -94,8 +94,7 @@ def make_packet(
         with_potato: add a project for Potato for each rater.
 
     Raises:
-        InputError: too few raters, an image is missing, marks are to be suggested in Potato, or
-            other than three models are to be ranked.
+        InputError: too few raters, an image is missing, or there is no such form of the study.
     """
     by_id = {item.id: item for item in items.items}
     suggested = any(item.suggested for item in items.items) and design.granular > 0
@@ -241,7 +240,7 @@ def write_packet(packet: Packet, folder: Path, key: Path) -> None:
 
 @contextmanager
 def _claim(path: Path, data: bytes) -> Iterator[None]:
-    """A new file while the block lasts and, unless it raises, from then on."""
+    # "x" makes the file or fails: a check before opening would leave a gap for another process.
     try:
         file = path.open("xb")
     except FileExistsError:
@@ -269,11 +268,7 @@ def _there_already(path: Path) -> InputError:
 
 
 def read_key(path: Path, folder: Path | None = None) -> PacketKey:
-    """The key of a packet.
-
-    Args:
-        path: of the key.
-        folder: what was handed over, to see that the key is the one that was sealed with it.
+    """The key of a packet; a ``folder`` shows whether it was sealed with this key.
 
     Raises:
         InputError: it is not a key, or not the one of this folder.

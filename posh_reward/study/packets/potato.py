@@ -150,11 +150,7 @@ def task_ids(content: Mapping[str, Any]) -> list[str]:
 
 
 def preferences(content: Mapping[str, Any], task: str, texts: RaterTexts) -> dict[str, int]:
-    """By axis, the choices in a task; an axis without one is missing.
-
-    Raises:
-        ValueError: a choice is not one of ours.
-    """
+    """By axis, the choices in a task, if any; raises ``ValueError`` for one that is not ours."""
     values = texts.values
     choices: dict[str, int] = {}
     for schema, label in _choices(content, task):
@@ -176,10 +172,7 @@ def marks(
 ) -> dict[str, list[Span] | None]:
     """By side, the marked spans of a task; None where it was neither marked nor denied.
 
-    Args:
-        content: what Potato saved.
-        task: one that was answered.
-        texts: by side, the text in which it is marked, as it was before it was shown.
+    ``texts`` has, by side, the text in which it is marked, as it was before it was shown.
 
     Raises:
         InputError: a mark is not in the text.

@@ -45,11 +45,7 @@ class Ranking:
 def rankings(
     answers: Sequence[RaterAnswer], key: PacketKey, axes: Sequence[str]
 ) -> tuple[Ranking, ...]:
-    """One ranking for each axis.
-
-    Raises:
-        MissingDependencyError: choix is not installed.
-    """
+    """One ranking for each axis."""
     return tuple(_ranking(answers, key, axis) for axis in axes)
 
 

@@ -47,7 +47,6 @@ class Opinions:
     """Added by all raters for the text shown as #1."""
 
     def __post_init__(self) -> None:
-        """Raise ``InputError`` if the shares are not shares."""
         if not (0 <= self.shared <= 1 and self.equal > 0 and 0 < self.much < 1 - self.equal):
             raise InputError(
                 f"equal is {self.equal} and much {self.much}: both above 0, together below 1"
@@ -83,11 +82,7 @@ class Opinions:
         return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in self.cuts)
 
     def shift(self, mean: float) -> float:
-        """The shift that makes a mean answer.
-
-        Raises:
-            InputError: no shift gives it.
-        """
+        """The shift that makes a mean answer; ``InputError`` if none does."""
         if not abs(mean) < VALUES[-1]:
             raise InputError(f"the mean preference {mean} is not between -2 and 2")
         from scipy.optimize import brentq
@@ -116,11 +111,7 @@ class Opinions:
 def opinions_with(
     alpha: float, equal: float = 0.2, much: float = 0.3, lean: float = 0.0, side: float = 0.0
 ) -> Opinions:
-    """Raters who agree that far.
-
-    Raises:
-        InputError: ``alpha`` is not from 0 to below 1, or they cannot lean so much.
-    """
+    """Raters who agree as far as ``alpha``, 0 to below 1."""
     if not 0 <= alpha < 1:
         raise InputError(f"alpha is {alpha}: raters who agree have one from 0 to below 1")
     # Alpha has no inverse in closed form; it rises with what raters share.

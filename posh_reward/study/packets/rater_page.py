@@ -26,13 +26,9 @@ HERE = "posh_reward.study.packets"
 def rater_page(
     name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> str:
-    """One HTML document for one rater.
+    """One HTML document for one rater; it holds nothing of the key that tells a side.
 
-    Args:
-        name: the rater's.
-        key: of the packet; the page holds nothing of it that tells a side.
-        items: by id.
-        images: data URIs by the item's id; empty for a study without images.
+    ``images`` are data URIs by the item's id; none in a study without images.
     """
     rater, texts = key.raters[name], key.texts
     suggested = any(items[task.item].suggested for task in rater.tasks)
@@ -50,11 +46,7 @@ def rater_page(
 
 
 def page_to_serve(page: str) -> str:
-    """A page that sends its answers to the address from which it came (``packets serve``).
-
-    Raises:
-        InputError: it is not a page of this version.
-    """
+    """A page that sends its answers to the address from which it came (``packets serve``)."""
     for before, after in (
         ("<html ", "<html data-served "),
         ("default-src 'none';", "default-src 'none'; connect-src 'self';"),

@@ -97,11 +97,7 @@ class RaterTexts:
 
 
 def texts_source(language: str = "en") -> str:
-    """The file of a language, to edit.
-
-    Raises:
-        InputError: there is none.
-    """
+    """The file of a language, to edit."""
     if language not in LANGUAGES:
         raise InputError(f"there are no texts in {language!r}, but in {', '.join(LANGUAGES)}")
     path = resources.files("posh_reward.study.packets") / "texts" / f"{language}.yaml"
@@ -119,7 +115,7 @@ def read_texts(own: str, language: str | None = None) -> RaterTexts:
 
     Args:
         own: YAML with some or all of the names in ``texts/en.yaml``.
-        language: of what it leaves out; the one that it names, or English, by default.
+        language: of what it leaves out; None: the one that it names, or English.
 
     Raises:
         InputError: the file is not YAML, has an unknown name, or a text lost its {words}.

@@ -36,10 +36,7 @@ from posh_reward.study.statistics import (
 
 @dataclass(frozen=True, slots=True)
 class AxisPreference:
-    """Preference for the later of two models, on one axis.
-
-    Preferences run from -2 to 2; above 0 the later model is better.
-    """
+    """Preference for the later of two models, on one axis: -2 to 2, above 0 the later is better."""
 
     axis: str
     mean: Interval
@@ -299,10 +296,7 @@ def _side_bias(answers: Sequence[RaterAnswer]) -> tuple[SideBias, ...]:
 
 
 def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
-    """Krippendorff's ordinal alpha with each pair of models in both orders.
-
-    ``units`` has, by item, the answers of its raters, two or more.
-    """
+    """Krippendorff's ordinal alpha of the answers to each item, with each pair in both orders."""
     if not units:
         return None
     # Expected disagreement comes from how often each answer is given. If all raters prefer the

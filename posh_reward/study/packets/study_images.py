@@ -22,9 +22,6 @@ class Album:
         folders: where relative paths may begin.
         dataset: whose rows ``image`` may number, as ``recipes/generate.py`` writes it.
         side: pixels of a copy's longer side.
-
-    Raises:
-        MissingDependencyError: Pillow is not installed.
     """
 
     def __init__(

@@ -38,8 +38,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
         suggest: take the spans of absent elements along, to be shown to raters.
 
     Raises:
-        InputError: fewer than two models; rows that lack something, or are there twice; or rows of
-            one id that differ in their reference or their image. It lists all faults.
+        InputError: fewer than two models, or rows that cannot be used. It lists all faults.
     """
     groups: dict[str, dict[str, StudyItem]] = {}
     models: dict[str, None] = {}
@@ -92,7 +91,7 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
 
 
 def _whole(text: str) -> str:
-    """The text without half surrogate pairs, which neither a page nor the key can express."""
+    # Half surrogate pairs can be expressed neither in a page nor in the key.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -46,7 +46,6 @@ class PlanSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ``InputError`` if a value is out of its range."""
         if not 0 < self.difference < 2:
             raise InputError(f"the difference {self.difference} is not above 0 and below 2")
         if self.pairs < 2 or not 0 < self.power < 1 or min(self.team, self.statements) < 1:
@@ -81,10 +80,7 @@ def plans(
 ) -> list[AxisPlan]:
     """One plan for each axis and number of raters for a pair.
 
-    Args:
-        settings: of the study.
-        raters: for each pair, to compare.
-        alphas: how far raters agree, by axis; the paper's if there are none.
+    ``alphas`` say how far raters agree, by axis; the paper's if there are none.
 
     Raises:
         InputError: more raters for a pair than there are, or none; or an alpha is out of range.
@@ -137,11 +133,7 @@ def _design(
 def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int = STUDIES) -> float:
     """Chance that the interval of ``packets read`` lies on the right side of 0.
 
-    Args:
-        opinions: of the raters.
-        settings: equal seeds simulate the same people.
-        raters: of each pair.
-        studies: to simulate.
+    ``raters`` is the number for each pair. Equal seeds simulate the same people.
     """
     if settings.pairs < FEWEST:
         return 0.0
