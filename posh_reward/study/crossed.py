@@ -14,8 +14,7 @@ from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers
 
 NORMAL = NormalDist()
 LEVEL = 0.95
-LEAST = 1e-12
-"""No p-value is smaller."""
+LEAST = 1e-12  # no p-value is smaller
 WALKS = 200_000
 """Simulated studies from which the level of a look is taken: a level of 5 % is good to 0.05."""
 

@@ -14,12 +14,9 @@ from posh_reward.errors import InputError
 
 MANY = 20_000
 """Values from which the interval of a mean is the normal one, which resampling comes to anyway."""
-FEW = 30
-"""The resampling interval of fewer values than this is too narrow, and is widened."""
-FEWEST = 6
-"""Values that can settle a sign: five that all agree come by chance in one of 16 cases."""
-AT_ONCE = 1_000_000
-"""Values that are drawn in one call, which bounds the memory."""
+FEW = 30  # the resampling interval of fewer values than this is too narrow, and is widened
+FEWEST = 6  # values that can settle a sign: five that all agree come by chance in one of 16 cases
+AT_ONCE = 1_000_000  # values that are drawn in one call, which bounds the memory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

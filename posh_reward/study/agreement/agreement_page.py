@@ -20,8 +20,7 @@ from posh_reward.study.agreement.compare import Figure, MetricLine
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH = 100
-"""Columns of notes in a terminal."""
+WIDTH = 100  # columns of notes in a terminal
 IMAGES = (".png", ".svg", ".pdf")
 INK, GRID = "#1f2328", "#eaeef2"
 

@@ -26,12 +26,9 @@ from posh_reward.study.agreement.metric_scores import (
 from posh_reward.study.statistics import Estimate, Floats
 
 LEVEL = "95 %"
-WIDEST = 5
-"""Figures that stand next to each other."""
-SURE = 0.05
-"""A correlation with a p-value from here on gets a question mark."""
-ENOUGH = 10
-"""Groups to resample: with 8 of them, intervals of 95 % hold the truth in 86 % of cases."""
+WIDEST = 5  # figures that stand next to each other
+SURE = 0.05  # a correlation with a p-value from here on gets a question mark
+ENOUGH = 10  # groups to resample: with 8 of them, intervals of 95 % hold the truth in 86 % of cases
 NO_IMAGE = (
     "{} looks at images, and no row has one: name the column that has them with --image, or the "
     "folder that their names are relative to with --images"

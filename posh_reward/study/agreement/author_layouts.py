@@ -127,5 +127,4 @@ LAYOUTS: Mapping[str, Callable[[Path, Path | None], list[Row]]] = {
     "caparena-auto": caparena_auto,
 }
 """Name for ``--layout`` -> reader of (file, file of references)."""
-AXIS_RATINGS = ("thumb",)
-"""Layouts with a rating of its own for each axis."""
+AXIS_RATINGS = ("thumb",)  # layouts with a rating of its own for each axis

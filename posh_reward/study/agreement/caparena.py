@@ -36,19 +36,16 @@ from posh_reward.study.agreement.preferences import (
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
-K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0
-"""Of Elo, as CapArena has it."""
+K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0  # of Elo, as CapArena has it
 DRAWS, SEED = 1000, 42
-NONE = -1
-"""In an order of battles: none at this place."""
+NONE = -1  # in an order of battles: none at this place
 
 HUMAN = "human"
 TIES = ("skip", "bad", "equal")
 AXIS = "overall"
 COLUMNS = ("img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster")
 """Of ``caparena_annots_eval.json``."""
-VERDICT = "judge"
-"""Column of a judge's verdicts in CapArena's files."""
+VERDICT = "judge"  # column of a judge's verdicts in CapArena's files
 VERDICTS = {"caption 1 is better": 1.0, "caption 2 is better": -1.0, "tie": 0.0}
 
 

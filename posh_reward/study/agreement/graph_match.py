@@ -32,8 +32,7 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, bootstrap
 from posh_reward.types import Failure, SceneGraph, Span
 
-Tokens = frozenset[int]
-"""Indices of tokens."""
+Tokens = frozenset[int]  # indices of tokens
 KINDS = {
     "entities": ("precision", "recall", "f1", "coref"),
     "attributes": ("precision", "recall", "f1", "head"),

@@ -30,8 +30,7 @@ from posh_reward.study.statistics import Floats, Ints, bootstrap
 
 DIRECTIONS = {"precision": "mistakes", "recall": "omissions"}
 """Name of a direction in scored rows -> the paper's axis; both are read."""
-CLASSES = ("f1", "f1 absent", "f1 macro")
-"""Of present elements, of absent ones, and their mean."""
+CLASSES = ("f1", "f1 absent", "f1 macro")  # of present elements, of absent ones, and their mean
 KEYS = tuple(f"{axis} {name}" for axis in NAMES for name in CLASSES)
 TRUE, FALSE = ("true", "yes", "1", "1.0", "present"), ("false", "no", "0", "0.0", "absent")
 

@@ -40,8 +40,7 @@ from posh_reward.types import Failure, Span
 
 AXES = ("mistakes", "omissions")
 KINDS = ("best", "fixed", "held out")
-AT_ONCE = 50
-"""Resamples that are summed at a time: bounds memory."""
+AT_ONCE = 50  # resamples that are summed at a time: bounds memory
 
 Alerts = Mapping[str, Sequence[tuple[Span, float]]]
 """Axis -> spans with scores, the lower the likelier an error. Spans of mistakes point into the

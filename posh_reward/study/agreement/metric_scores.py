@@ -17,8 +17,7 @@ from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure
 
-AT_ONCE = 128
-"""Pairs that a metric scores at a time."""
+AT_ONCE = 128  # pairs that a metric scores at a time
 NO_SCORE = Failure("text", "the table has no score here")
 
 Combine = Literal["native", "join", "best", "mean"]
@@ -31,8 +30,7 @@ COMBINE: dict[Combine, str] = {
 }
 """Treatment of several references -> how notes describe it."""
 
-Progress = Callable[[int], object]
-"""Receives the number of further pairs that are done."""
+Progress = Callable[[int], object]  # receives the number of further pairs that are done
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,9 @@ from posh_reward.study.statistics import Floats, Ints
 
 TASK: dict[str, Task] = {"REG": "reg", "VQA": "vqa", "VDU": "vdu", "IC": "captioning"}
 """The paper's name of a task -> HarmonicEval's."""
-MEAN = "Avg."
-"""The mean over the tasks, as in the paper's Table 2."""
-NOBODY = -1
-"""Instead of a second text, in rows that rate one."""
-FOLDER = "harmonic"
-"""Of the tables of HarmonicEval's paper."""
+MEAN = "Avg."  # the mean over the tasks, as in the paper's Table 2
+NOBODY = -1  # instead of a second text, in rows that rate one
+FOLDER = "harmonic"  # of the tables of HarmonicEval's paper
 TABLES = (2, 3, 4, 5, 6, 7, 8)
 """2, 4, 5, 6: accuracies. 3, 7: tau on each criterion. 8: captions of Flickr8k."""
 

@@ -45,8 +45,7 @@ LABELS = {
 Procedure = Literal["authors", "strict"]
 """``authors``: equal scores are a win for the first text where the threshold is 0, and medians of
 Elo are whole points, as in the authors' programs. ``strict``: equal scores are always a tie."""
-DECIMALS = 12
-"""Of differences: 0.9 - 0.8 and 0.8 - 0.7 are the same one, though not in binary."""
+DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 are the same one, though not in binary
 TINY = float(np.finfo(np.float64).tiny)
 STRICT_NOTE = "Equal scores are a tie under any threshold."
 AUTHORS_NOTE = (

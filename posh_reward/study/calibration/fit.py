@@ -28,12 +28,9 @@ from posh_reward.study.statistics import Floats, Ints, group_numbers
 
 FACTORS: Floats = np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])
 """Values of a weight or the balance: 1/4 to 4 in steps of about the square root of 2."""
-PRIOR = 1.0
-"""Standard deviation of the prior, in factors of two."""
-ROUNDING = 1e-14
-"""Relative differences between people's numbers that are errors of rounding."""
-AT_ONCE = 100
-"""Resamples that are fitted at a time: bounds memory."""
+PRIOR = 1.0  # standard deviation of the prior, in factors of two
+ROUNDING = 1e-14  # relative differences between people's numbers that are errors of rounding
+AT_ONCE = 100  # resamples that are fitted at a time: bounds memory
 
 KIND_GRID: Floats = np.array([(1.0, a, r) for a in FACTORS for r in FACTORS])
 """(kind points, kinds) weights of entity, attribute and relation."""

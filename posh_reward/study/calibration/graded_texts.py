@@ -25,8 +25,7 @@ from posh_reward.types import HIGHEST_GRADE, Direction, Kind, Scores
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
-BATCH = 32
-"""Pairs that are scored and stored at a time."""
+BATCH = 32  # pairs that are scored and stored at a time
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from posh_reward.study.calibration.fit import Calibration
 from posh_reward.study.rows.table_writer import whole_file
 
 YAML = ENDINGS[:2]
-REWARD = "posh_reward.reward.instance.posh"
-"""The reward on TRL's command line."""
+REWARD = "posh_reward.reward.instance.posh"  # the reward on TRL's command line
 
 
 def check_output(path: Path, overwrite: bool = False) -> None:

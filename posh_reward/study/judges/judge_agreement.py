@@ -18,15 +18,12 @@ from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, grou
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 LABELS = int(HIGHEST_GRADE)
-EPSILON = 1e-4
-"""Addend to the spread of a group (GRPOTrainer of TRL 1.16)."""
+EPSILON = 1e-4  # addend to the spread of a group (GRPOTrainer of TRL 1.16)
 FLAT = 1e-3
 """An advantage nearer to 0 has no sign, and two that are nearer to each other are a tie: rounding
 of rewards makes as much of a group of equal texts."""
-Z95 = 1.959964
-"""Standard deviations of a normal distribution that hold 95 % of it."""
-BIN = 0.5
-"""Width of the calibration curve's bins, in grades."""
+Z95 = 1.959964  # standard deviations of a normal distribution that hold 95 % of it
+BIN = 0.5  # width of the calibration curve's bins, in grades
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from posh_reward.study.judges.question_log import QuestionKey
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Question
 
-LARGEST = 20
-"""Questions that are listed because they differ most."""
+LARGEST = 20  # questions that are listed because they differ most
 AXES = ("precision", "recall", "f1")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "f1": ("f1",),

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 HERE = "posh_reward.study.judges"
 GRID = "#eaeef2"
-EQUAL = 1e-6
-"""Scores that differ by less are a tie."""
-LONGEST = 40
-"""Characters of a judge's name in a plot."""
+EQUAL = 1e-6  # scores that differ by less are a tie
+LONGEST = 40  # characters of a judge's name in a plot
 
 
 def judge_page(report: JudgeReport) -> str:

@@ -20,10 +20,8 @@ from posh_reward.study.judges.judge_figures import (
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, ScoredPair
 from posh_reward.study.statistics import Estimate
 
-ALIKE = 0.95
-"""Least share of siblings in the same order for a judge that may take another's place."""
-FEW = 6
-"""References below which an interval says nothing: resampling draws the same few again."""
+ALIKE = 0.95  # least share of siblings in the same order for a judge that may take another's place
+FEW = 6  # references below which an interval says nothing: resampling draws the same few again
 COSTS = {
     "requests": "questions",
     "rewrites": "rewrites",

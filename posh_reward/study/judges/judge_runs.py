@@ -23,10 +23,8 @@ from posh_reward.store import Store
 from posh_reward.study.judges.question_log import QuestionKey, QuestionLog
 from posh_reward.types import Question, Scores, Usage, Verdict
 
-AT_ONCE = 1024
-"""Questions of other judges' searches that are put in one call."""
-AGAIN = " again"
-"""After the name of the judge that is asked twice."""
+AT_ONCE = 1024  # questions of other judges' searches that are put in one call
+AGAIN = " again"  # after the name of the judge that is asked twice
 
 
 class ScoredPair(NamedTuple):

@@ -22,8 +22,7 @@ PLACES = ("beside", "behind", "above", "under", "near", "against")
 UNLIKE = 0.3
 """A swapped word is less like the old one than this: no synonym, no kind of the same thing."""
 TRIES = 30
-MOST = 3
-"""Edits of one text."""
+MOST = 3  # edits of one text
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,7 @@ Origin = Literal["honest", "perturbed", "policy"]
 of the table."""
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-HELD_OUT = 0.1
-"""Share of the references in each of validation and test."""
+HELD_OUT = 0.1  # share of the references in each of validation and test
 SUMMARY = "question_set.json"
 VERSION = 1
 

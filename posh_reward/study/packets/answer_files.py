@@ -14,12 +14,9 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
-LARGEST = 1_000_000_000
-"""Bytes of a file that is read: a Label Studio export repeats the images."""
-LONGEST_REASON = 300
-"""Characters of the reason why a file does not count."""
-LISTED = 5
-"""Unfinished tasks that a reason names."""
+LARGEST = 1_000_000_000  # bytes of a file that is read: a Label Studio export repeats the images
+LONGEST_REASON = 300  # characters of the reason why a file does not count
+LISTED = 5  # unfinished tasks that a reason names
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.rater_texts import Form
 from posh_reward.study.packets.study_records import Rater, RaterTask, StudyItem
 
-TRIES = 500
-"""Ways to hand out one item's tasks before there are taken to be too few raters."""
+TRIES = 500  # ways to hand out one item's tasks before there are taken to be too few raters
 T = TypeVar("T")
 Models = tuple[str, ...]
 

@@ -129,7 +129,7 @@ def texts_of(data: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def preferences(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, int]:
-    """By axis, the choices in an annotation, if any; raises ``ValueError`` for one that is not ours."""
+    """By axis, the choices in an annotation, if any; ``ValueError`` for one that is not ours."""
     choices: dict[str, int] = {}
     for each in result:
         axis = each.get("from_name")

@@ -15,10 +15,8 @@ from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.statistics import Floats, Interval
 
-SHRINKAGE = 0.5
-"""Wins of each model over each other that are added to those counted."""
-FARTHEST = 10.0
-"""Logits: no strength is further from the mean."""
+SHRINKAGE = 0.5  # wins of each model over each other that are added to those counted
+FARTHEST = 10.0  # logits: no strength is further from the mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from posh_reward.study.statistics import Floats
 
 VALUES = tuple(sorted(rater_texts.VALUES))
 NORMAL = NormalDist()
-NODES = 64
-"""Points of the quadrature over what raters share."""
+NODES = 64  # points of the quadrature over what raters share
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,9 @@ from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.rater_texts import Form, RaterTexts
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
-FASTEST = 10
-"""Words a second that nobody reads; people read about 4, and skim 8."""
-RUSHED = 0.25
-"""Share of tasks answered faster than that from which a rater is named."""
-ENOUGH = 6
-"""Tasks from which on it is hardly chance to answer them all alike."""
+FASTEST = 10  # words a second that nobody reads; people read about 4, and skim 8
+RUSHED = 0.25  # share of tasks answered faster than that from which a rater is named
+ENOUGH = 6  # tasks from which on it is hardly chance to answer them all alike
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from posh_reward.errors import InputError
 
 Form = Literal["coarse", "ranking", "granular"]
 FORMS: tuple[Form, ...] = ("coarse", "ranking", "granular")
-RANKED = 3
-"""Models in a ranking."""
+RANKED = 3  # models in a ranking
 LANGUAGES = ("en", "nl", "de", "fr", "es")
 AXES = ("mistakes", "omissions", "overall")
 SIDES = ("mistakes", "omissions")

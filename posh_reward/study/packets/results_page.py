@@ -8,8 +8,7 @@ from posh_reward.study.pages.html import render
 from posh_reward.study.statistics import Interval
 
 HERE = "posh_reward.study.packets"
-FEW = 6
-"""Raters below which a page says how few they are."""
+FEW = 6  # raters below which a page says how few they are
 SUGGESTED = (
     "Raters were shown marks that a program suggested. That pulls their marks towards its own: "
     "these figures cannot be used to say how good that program is."

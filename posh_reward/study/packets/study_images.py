@@ -11,8 +11,7 @@ from posh_reward.study.pages.html import image_uri
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
-SIDE = 1024
-"""Pixels of an image's longer side: 100 to 250 kB each."""
+SIDE = 1024  # pixels of an image's longer side: 100 to 250 kB each
 
 
 class Album:

@@ -15,8 +15,7 @@ from posh_reward.types import Direction, Scores, Span
 
 ABSENT = 2.0
 """Elements graded lower than this are suggested: the paper's threshold of presence (section 5)."""
-LISTED = 50
-"""Faulty rows that a message lists."""
+LISTED = 50  # faulty rows that a message lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,9 @@ from posh_reward.study.statistics import FEWEST
 
 PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""
-STUDIES = 1000
-"""Simulated for each figure: a power of 80 % is then good to 2.5 points."""
-MOST = 2000
-"""Pairs that a plan goes up to."""
-MINUTES = 5
-"""For one comparison (paper, section 4)."""
+STUDIES = 1000  # simulated for each figure: a power of 80 % is then good to 2.5 points
+MOST = 2000  # pairs that a plan goes up to
+MINUTES = 5  # for one comparison (paper, section 4)
 
 
 @dataclass(frozen=True, slots=True)

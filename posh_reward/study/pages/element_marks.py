@@ -31,8 +31,7 @@ UNASKED = {
 FAILED = '"{text}" could not be judged: {failure}'
 NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
 """Blanks of a wording: of an element, and the grades of the reference and of the image."""
-SUPPORT = 3.0
-"""The grade from which on a witness bears an element out, if the signature names none."""
+SUPPORT = 3.0  # the grade from which on a witness bears an element out, if the signature names none
 IN_IMAGE = "In the image, not in the reference (reference {stated}, image {looked}). "
 IN_NEITHER = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
 UNCLEAR = "Not in the reference ({stated}), and the image does not tell. "

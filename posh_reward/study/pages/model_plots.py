@@ -43,8 +43,7 @@ LONGEST = {"leaderboard": 44, "legend": 30}
 FAR = 0.99
 """Share of the texts that a plot of lengths reaches to: a runaway one would leave it empty."""
 MISTAKES_AXIS, OMISSIONS_AXIS, _ = AXES
-PER_POINT = 2
-"""Pixels for each point (1/72 inch) while a figure is laid out."""
+PER_POINT = 2  # pixels for each point (1/72 inch) while a figure is laid out
 AROUND = [(10, 0), (-10, 0), (0, 10), (0, -10), (8, 8), (-8, 8), (8, -8), (-8, -8)]
 """Places of a point's number around it, in points (1/72 inch)."""
 STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}

@@ -36,13 +36,10 @@ from posh_reward.study.statistics import Interval, bootstrap_mean
 from posh_reward.types import Element, Scores
 
 TITLE = "POSH: mistakes and omissions"
-START = 160
-"""Characters of a generation that the table shows; CSS cuts them to what fits."""
+START = 160  # characters of a generation that the table shows; CSS cuts them to what fits
 KINDS = ("entity", "attribute", "relation")
-LOW, HIGH, BINS = 0.2, 1.0, 16
-"""The range that scores lie in, cut into bins of 0.05."""
-ENOUGH = 10
-"""Fewer values than this get no interval."""
+LOW, HIGH, BINS = 0.2, 1.0, 16  # the range that scores lie in, cut into bins of 0.05
+ENOUGH = 10  # fewer values than this get no interval
 
 
 @dataclass(slots=True)

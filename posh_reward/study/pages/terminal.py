@@ -31,8 +31,7 @@ COLORS = {
 """ANSI codes. Each mark also carries its grade, for those who do not see the colour."""
 BOLD, DIM, UNDERLINED = "1", "2", "4"
 RAISED = str.maketrans("123", "¹²³")
-Piece = tuple[str, str]
-"""Characters, and the ANSI code that they are shown in: empty for none."""
+Piece = tuple[str, str]  # characters, and the ANSI code that they are shown in: empty for none
 Paragraph = tuple[int, list[Piece]]
 """By how much its lines are indented after the first, and what it says."""
 

@@ -14,12 +14,9 @@ from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 if TYPE_CHECKING:
     from PIL import Image
 
-SIDE = 360
-"""Pixels of a copy's longer side: 20 to 40 kB each."""
-MOST = 500
-"""Images on one page."""
-LARGEST = 100_000_000
-"""Bytes of a file that is opened."""
+SIDE = 360  # pixels of a copy's longer side: 20 to 40 kB each
+MOST = 500  # images on one page
+LARGEST = 100_000_000  # bytes of a file that is opened
 
 
 class Thumbnails:

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 OTHER_IMAGES = " (other images)"
 """Ends the name of a model that ``recipes/generate.py --shuffle_images`` showed other images."""
-DIGITS = 18
-"""Of a row's number at most; Python refuses to read thousands of them."""
-QUOTED = 60
-"""Characters of a reference that an error quotes."""
+DIGITS = 18  # of a row's number at most; Python refuses to read thousands of them
+QUOTED = 60  # characters of a reference that an error quotes
 
 
 def number_of(image: object) -> int | None:

@@ -36,8 +36,7 @@ from posh_reward.study.rows.tables import (
 
 PATIENCE = 3
 """Batches in a row in which the judge failed at every row, after which it counts as gone."""
-SEVERAL = "|references:joined"
-"""Part of the signature of a row with several references."""
+SEVERAL = "|references:joined"  # part of the signature of a row with several references
 REMEDY = "write elsewhere, or start over with --overwrite"
 
 

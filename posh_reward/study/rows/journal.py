@@ -12,8 +12,7 @@ from typing import IO, Any, Protocol
 from posh_reward.errors import InputError
 from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
 
-BEGINS = b'{"id": '
-"""First bytes of each of our lines."""
+BEGINS = b'{"id": '  # first bytes of each of our lines
 
 
 class Sink(Protocol):

@@ -14,8 +14,7 @@ from posh_reward.errors import on_one_line
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.tables import Row
 
-MOST_TYPES = 10
-"""Types of questions in a summary, as in the paper's Fig. 7."""
+MOST_TYPES = 10  # types of questions in a summary, as in the paper's Fig. 7
 
 
 @dataclass(slots=True)

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.prove.sifting import CaptionQuestions, QuestionPair
 
-RESPONSE_TEXTS = ("response", "answer", "question", "caption")
-"""Columns of texts that are scored."""
-PAIR_TEXTS = ("question", "answer", "program", "caption")
-"""Columns of pairs that are verified."""
+RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of texts that are scored
+PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs that are verified
 GRAPH = "_graph"
 """Ends the name of a column with graphs that stand for a text, such as the authors' own."""
 NAMES = ("helpfulness", "truthfulness", "average")

@@ -16,8 +16,7 @@ from posh_reward.types import Scores
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
-_posh: PoSh | None = None
-"""The metric of a worker process."""
+_posh: PoSh | None = None  # the metric of a worker process
 
 
 class ScoringPool:

@@ -17,16 +17,14 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
-LISTED = 3
-"""Rows that a summary lists for each reason."""
+LISTED = 3  # rows that a summary lists for each reason
 NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
 NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
 NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
 NO_DIGITS = "the judge answered without a digit, which counts as the lowest grade"
 LOWEST = LOWEST_GRADE / HIGHEST_GRADE + 1e-9
 """The lowest score; a harmonic mean may be rounded upwards."""
-REASONS = 5
-"""Reasons that a summary lists."""
+REASONS = 5  # reasons that a summary lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +226,7 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
 IdScores = Mapping[str, Sequence[float | None]]
 """Scores of one id by model, in the order of ``NAMES``."""
 OVERALL = NAMES.index("overall")
-WIDTH = 90
-"""Columns of a terminal that explanations fill."""
+WIDTH = 90  # columns of a terminal that explanations fill
 GAINS = (
     "over the ids that both have, with 95 % intervals; above 0 is better, in mistakes and "
     f"omissions too. Not settled: the interval includes 0; fewer than {FEWEST} ids settle nothing"

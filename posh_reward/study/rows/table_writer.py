@@ -20,10 +20,8 @@ from posh_reward.study.rows.tables import Format, Row, guard
 if TYPE_CHECKING:
     import pyarrow
 
-AT_ONCE = 1000
-"""Rows that are turned into Parquet at a time."""
-DECIMALS = 6
-"""Of numbers in CSV, which people read; the other formats have them in full."""
+AT_ONCE = 1000  # rows that are turned into Parquet at a time
+DECIMALS = 6  # of numbers in CSV, which people read; the other formats have them in full
 
 
 def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:

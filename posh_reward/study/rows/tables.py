@@ -21,10 +21,8 @@ from typing import IO, Any, BinaryIO, Literal
 from posh_reward.errors import InputError, MissingDependencyError, shortened
 from posh_reward.settings import brief
 
-Row = dict[str, Any]
-"""A row of any table, by column."""
-STANDARD = "-"
-"""The name of standard input or output."""
+Row = dict[str, Any]  # a row of any table, by column
+STANDARD = "-"  # the name of standard input or output
 GZIP = ".gz"
 TAB = "\t"
 
@@ -145,8 +143,7 @@ SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n?")
 """First line of a CSV file by which spreadsheets tell its delimiter."""
 MISSING = ("NaN", "nan", "N/A", "#N/A")
 """Cells of CSV that are no texts: data frames and spreadsheets write them for a missing value."""
-AT_ONCE = 64
-"""Rows of Parquet that are read at a time. They may hold images."""
+AT_ONCE = 64  # rows of Parquet that are read at a time. They may hold images
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
@@ -320,8 +317,7 @@ def _check_lists(metadata: Any, name: str) -> None:
                 )
 
 
-TOO_LONG = object()
-"""In place of a value that would take more than ``LONGEST`` bytes."""
+TOO_LONG = object()  # in place of a value that would take more than ``LONGEST`` bytes
 
 
 def _parquet_values(column: Any) -> Iterator[Any]:

@@ -19,14 +19,12 @@ from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Description, Failure, Span
 
-Piece = tuple[str, tuple[Span, ...]]
-"""Text to embed, and its places."""
+Piece = tuple[str, tuple[Span, ...]]  # text to embed, and its places
 
 WORD = re.compile(r"\S+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 GRAM = 4
-GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8
-"""The paper's, below which a piece is an error."""
+GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8  # the paper's, below which a piece is an error
 
 
 class EmbeddingAlerts:
