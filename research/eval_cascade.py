@@ -120,10 +120,7 @@ def agreement(questions: Sequence[GradedQuestion], low: float, high: float) -> A
 
 
 def choose(questions: Sequence[GradedQuestion]) -> tuple[float, float]:
-    """The thresholds that save most among those that agree well enough.
-
-    What is settled as absent and what as explicit have to agree each for themselves.
-    """
+    """The thresholds that save most where both absent and explicit agree well enough."""
     never = (LOW[0], HIGH[-1])
     low = max(each for each in LOW if agreement(questions, each, never[1]).agreed >= AGREED)
     high = min(each for each in HIGH if agreement(questions, never[0], each).agreed >= AGREED)

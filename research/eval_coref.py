@@ -103,10 +103,7 @@ def read_conll(text: str) -> tuple[list[str], list[bool], list[list[tuple[int, i
 
 
 def head_of(doc: Doc, span: tuple[int, int]) -> int:
-    """The token that stands for a mention: the end of its first noun run, or a pronoun.
-
-    "the father's chair" is its chair; "one of the awnings" is the one.
-    """
+    """The token that stands for a mention: the end of its first noun run, or a pronoun."""
     first, last = span
     if first + 1 < last and doc[first + 1].text == "of":
         return first

@@ -136,10 +136,7 @@ def _fail(why: str, status: int) -> int:
 
 
 def _discard_output() -> None:
-    """Keep the interpreter from flushing once more what cannot be written.
-
-    The file that could not be written may be another: then standard output stays the caller's.
-    """
+    """Keep the interpreter from flushing once more what cannot be written to standard output."""
     if sys.stdout is None:
         return
     try:

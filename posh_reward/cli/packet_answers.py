@@ -107,7 +107,9 @@ def collect_answers(
 
     keys = [read_key(Path(flags.key), folder), *(read_key(Path(name)) for name in flags.join)]
     key = join_keys(keys)
-    _check_raters(flags.leave_out, key)
+    unknown = [name for name in flags.leave_out if name not in key.raters]
+    if unknown:
+        raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")
     collection = collect(answer_files(flags.answers), *keys, partial=flags.partial)
     if notes := files_that_do_not_count(
         [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
@@ -119,12 +121,6 @@ def collect_answers(
 def _looks_beside(key: Path) -> Path:
     """The file that counts how often the answers were looked at."""
     return key.with_name(key.name.removesuffix(".key.json") + ".looks.jsonl")
-
-
-def _check_raters(names: list[str], key: PacketKey) -> None:
-    unknown = [name for name in names if name not in key.raters]
-    if unknown:
-        raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")
 
 
 def answer_files(names: list[str]) -> list[Path]:

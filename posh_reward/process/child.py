@@ -130,10 +130,7 @@ class ChildProcess:
 
 
 def kill(keeper: subprocess.Popen[str]) -> int:
-    """End a child with everything that it has started; return its exit status.
-
-    When this returns, the child's memory, on a card too, is free.
-    """
+    """End a child with all that it started, so that its memory is free; return its exit status."""
     keeper.terminate()
     try:
         return keeper.wait(GRACE)

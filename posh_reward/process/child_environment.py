@@ -53,7 +53,9 @@ def child_variables(
         hub: whether the child may download from the hub, and so needs the key to it.
         also: starts of the names of more variables that it needs.
     """
-    families = (*FAMILIES, *also, *(("PYTHON",) if same_python(python) else ()))
+    # The same interpreter by its path, not its target: links are environments.
+    same = os.path.abspath(python) == os.path.abspath(sys.executable)
+    families = (*FAMILIES, *also, *(("PYTHON",) if same else ()))
     exceptions = (*LAUNCHER, *(() if hub else HUB_TOKENS))
     return {
         name: value
@@ -90,11 +92,6 @@ def place_of_card(base: Mapping[str, str]) -> int:
     """The number of that card among those that this process sees."""
     only = "," not in base.get("CUDA_VISIBLE_DEVICES", ",")
     return 0 if only else int(base.get("LOCAL_RANK") or 0)
-
-
-def same_python(python: str) -> bool:
-    """True for the interpreter that runs this, by its path: links are environments."""
-    return os.path.abspath(python) == os.path.abspath(sys.executable)
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:

@@ -224,10 +224,7 @@ class ObjectiveReward:
         return self.scoring.take(self.objective, batch, log_metric=log_metric, log_extra=log_extra)
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
-        """Refuse a trainer that sums the axes, or weights them differently.
-
-        Nothing would show it: rewards and metrics look the same.
-        """
+        """Refuse a trainer that sums the axes, or weights them otherwise: no figure shows it."""
         functions = getattr(trainer, "reward_funcs", None)
         if functions is None:
             return

@@ -159,10 +159,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
 
 
 def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
-    """Say what would be described, without loading weights.
-
-    Returns:
-        Lines, and an exit status: 3 if something is not here.
+    """Say what would be described, without loading weights: lines, and 3 if something is not here.
 
     Raises:
         ConfigError: the dataset cannot be loaded.

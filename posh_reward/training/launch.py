@@ -246,16 +246,10 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
             )
         self.current_step = 0
 
-    def on_prediction_step(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
         """Show the evaluation's bar, on a terminal."""
         if on_terminal():
-            super().on_prediction_step(args, state, control, **kwargs)
+            super().on_prediction_step(*args, **kwargs)
 
     def on_log(
         self,

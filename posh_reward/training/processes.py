@@ -36,7 +36,7 @@ class Processes:
     def of_this_run(cls, args: Any) -> Processes:
         """Return the processes that the training settings found when they were made."""
         processes = args.world_size
-        machines = max(processes // max(_local_world_size(), 1), 1)
+        machines = max(processes // max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1), 1)
         plugin = getattr(args, "deepspeed_plugin", None)
         return cls(processes, machines) if plugin is None else _sharded(processes, machines, plugin)
 
@@ -102,7 +102,3 @@ def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
         offloads_parameters=plugin.offload_param_device not in (None, "none"),
         gathers_on_save=stage < 3 or bool(plugin.zero3_save_16bit_model),
     )
-
-
-def _local_world_size() -> int:
-    return int(os.environ.get("LOCAL_WORLD_SIZE") or 1)

@@ -62,7 +62,9 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     # here.
     saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
     model.load_state_dict(saved.state_dict())
-    logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+    logging.getLogger("transformers.trainer").addFilter(
+        lambda record: "keys in the checkpoint model loaded" not in record.getMessage()
+    )
 
 
 def _incomplete(checkpoint: Path, there: Processes) -> str | None:
@@ -84,10 +86,6 @@ def is_whole_model(checkpoint: str) -> bool:
     """True if a checkpoint has all of a model's weights, not just adapters or a partition."""
     folder = Path(checkpoint)
     return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
-
-
-def _is_not_about_names(record: logging.LogRecord) -> bool:
-    return "keys in the checkpoint model loaded" not in record.getMessage()
 
 
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]

@@ -157,7 +157,8 @@ def check_name(what: str, name: str | None) -> None:
 def check_lines(result: RunCheck) -> Iterator[str]:
     """Describe what would run, line by line."""
     args, there = result.args, result.there
-    yield f"processes: {there.processes} on {there.machines} machine(s), {_sharding(there)}"
+    sharding = f"ZeRO-{there.zero_stage}" if there.zero_stage else "no DeepSpeed"
+    yield f"processes: {there.processes} on {there.machines} machine(s), {sharding}"
     if result.launcher is not None:
         yield f"  from {result.launcher}"
     yield f"model: {result.model.model_name_or_path}, {_trained(result)}"
@@ -181,10 +182,6 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     else:
         yield from report(result.run)
         yield from assumptions()
-
-
-def _sharding(there: Processes) -> str:
-    return f"ZeRO-{there.zero_stage}" if there.zero_stage else "no DeepSpeed"
 
 
 def _trained(result: RunCheck) -> str:
@@ -243,10 +240,7 @@ def _metric(script: Any) -> dict[str, object]:
 
 
 def _unasked_witness(script: Any, metric: Mapping[str, Any]) -> Iterator[str]:
-    """Make the metric, so that its settings are checked; say if a witness could not be asked.
-
-    What is not installed is left out: ``missing_packages`` names it.
-    """
+    """Check the metric's settings by making it, if it can be, and that its witness can be asked."""
     if not hasattr(script, "metric"):
         return
     settings = {name: value for name, value in metric.items() if name != "witness"}

@@ -23,10 +23,7 @@ Row = Mapping[str, Any]
 
 
 class CompletionPages:
-    """Pages about every so many batches that a trainer reports.
-
-    A page that cannot be written is a warning: it must not end a run.
-    """
+    """Pages about every so many batches that a trainer reports; a failure to write is a warning."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self.folder = folder

@@ -102,7 +102,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         if len(signatures) > 1:
             raise JudgeError(f"the ranks do not judge alike: {' and '.join(signatures)}")
         self.deadline.begin()
-        if any_rank(self.deadline.seconds_left <= 0):
+        if any(of_all_ranks(self.deadline.seconds_left <= 0)):
             raise ConfigError(
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes that are kept for saving"
@@ -181,11 +181,6 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         if self.signals.first is not None:
             return f"{self.signals.first} asked for it"
         return "the job's time is nearly up" if self.deadline.reached else None
-
-
-def any_rank(flag: bool) -> bool:
-    """True on all ranks if ``flag`` is on one."""
-    return any(of_all_ranks(flag))
 
 
 def of_all_ranks(value: T) -> list[T]:

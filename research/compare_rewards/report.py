@@ -146,10 +146,7 @@ def by_spread(rows: Iterable[Row]) -> Table:
 
 
 def plot_spreads(rows: Iterable[Row], path: Path) -> None:
-    """Spread among siblings on each axis, step by step: a panel a reward, means over seeds.
-
-    Of the rewards as they are, without fields of ``Shaping``.
-    """
+    """Unshaped spread among siblings by axis and step: a panel a reward, means over seeds."""
     from matplotlib.figure import Figure
 
     arms_ = [arm for arm in arms(rows) if ":" not in arm.reward]

@@ -14,10 +14,7 @@ from research.train_parser.conllu import ROOT, Word
 
 
 def aligned(words: Sequence[Word], tokens: Sequence[tuple[str, bool]]) -> list[Word] | None:
-    """The tree over ``tokens`` (text, space after) of the same text; None if they overlap.
-
-    Example: ``15 - year`` over the token ``15-year`` gives one word with *year*'s head.
-    """
+    """The tree over ``tokens`` (text, space after) of the same text; None if they overlap."""
     groups = _groups([word.form for word in words], [text for text, _ in tokens])
     if groups is None:
         return None

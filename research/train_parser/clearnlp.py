@@ -254,10 +254,7 @@ def labels(tree: Tree) -> None:
 
 
 def punctuation(tree: Tree) -> None:
-    """*red, white*: a mark hangs on the head of the smallest arc that spans it, else the root.
-
-    Treebanks differ most here and nothing rests on it; this way it follows from the rest.
-    """
+    """*red, white*: a mark hangs on the head of the smallest arc that spans it, else the root."""
     root = next(i for i, word in enumerate(tree) if word.head == ROOT)
     marks = [
         i for i, word in enumerate(tree)

@@ -65,10 +65,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
-    """Score one golden pair once, from its parses: milliseconds, without the judge's answers.
-
-    "rest" is questions, elements, scores, and the bookkeeping between them.
-    """
+    """Score one golden pair once, from its parses: milliseconds, without the judge's answers."""
     reader = ParsedReader(lambda text: describe(*parses[text]))
     judge, whole = PromptingJudge(ReplayJudge(golden)), Watch()
     posh = metric(reader, judge)

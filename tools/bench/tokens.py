@@ -211,10 +211,7 @@ def references(goldens: Sequence[Golden]) -> list[Golden]:
 
 
 def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
-    """New texts for one reference: as many sentences as a golden generation has.
-
-    Most are from the golden's own two texts, some from a neighbour's.
-    """
+    """New texts for one reference, as long as a golden generation, mostly of its own two texts."""
     own, other = goldens[index], goldens[(index + 1) % len(goldens)]
     right = SENTENCE_END.split(own["generation"] + " " + own["reference"])
     wrong = SENTENCE_END.split(other["generation"])

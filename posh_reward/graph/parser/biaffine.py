@@ -400,10 +400,7 @@ class BiaffineParser:
 
 
 def sentences(doc: Doc) -> list[list[int]]:
-    """Return the token indices of each sentence, without white space.
-
-    A blank line also ends a sentence, and so does its ``LONGEST``-th word.
-    """
+    """Return each sentence's tokens but blanks; blank lines and ``LONGEST`` words end one, too."""
     spans: list[list[int]] = []
     starts = True
     for token in doc:

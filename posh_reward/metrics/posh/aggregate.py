@@ -52,10 +52,7 @@ def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
 
 
 def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float | None:
-    """Weighted mean grade / 5: 0.2 to 1; None if one of the judgments failed.
-
-    With nothing to find, nothing is missing: 1.0, as in the release.
-    """
+    """Weighted mean grade / 5, 0.2 to 1; 1 of nothing, as released; None if a judgment failed."""
     total = 0.0
     weight = 0.0
     for element in elements:

@@ -81,10 +81,7 @@ def run_together(
     rewriter: Rewrites,
     witness: Witness | None = None,
 ) -> list[Examination]:
-    """Run all examinations, all at their beginning, with one call per turn for all that are at it.
-
-    Returns their results in order. The witness is needed only if there are images.
-    """
+    """Run examinations side by side, one call a turn; results in order. Images need a witness."""
     results: dict[int, Examination] = {}
     waiting: dict[int, Ask] = {}
     for index, steps in enumerate(examinations):

@@ -162,11 +162,7 @@ def check_room(
 
 @contextmanager
 def whole_weights() -> Iterator[None]:
-    """Load whole models in this context, however the trainer divides its own.
-
-    Otherwise transformers would divide every model that is loaded under ZeRO-3, and leave it
-    empty on all ranks but one under FSDP.
-    """
+    """Load whole models in this context, which ZeRO-3 and FSDP would divide among ranks."""
     from transformers.integrations import deepspeed
 
     reference = getattr(deepspeed, "_hf_deepspeed_config_weak_ref", None)

@@ -42,10 +42,7 @@ class TextTokens:
 
 
 class Slots:
-    """Free slots, the number of users of each, and a cache of prefixes.
-
-    When slots run out, prefixes are given up, least recently used first.
-    """
+    """Free slots, users of each, and a cache of prefixes: the least recently used make room."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

@@ -307,10 +307,7 @@ def likeliest(logits: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def float32_head(model: PreTrainedModel) -> Iterator[None]:
-    """Compute logits in float32 in this context, whatever the weights are stored in.
-
-    In bfloat16 a logit between 16 and 32 is a multiple of 1/8: too coarse for a mean of five.
-    """
+    """Compute logits in float32 in this context: bfloat16 would round them to multiples of 1/8."""
     head = model.get_output_embeddings()
     if not isinstance(head, torch.nn.Linear) or head.weight.dtype == torch.float32:
         yield

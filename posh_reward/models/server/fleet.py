@@ -98,10 +98,7 @@ class Fleet:
         self._homes: dict[int, int] = {}
 
     def home(self, start: Hashable) -> int:
-        """Index of the server for prompts with this start, such as a prefix: always the same.
-
-        New ones are dealt in turn.
-        """
+        """Index of the server for prompts with this start; it stays, and new starts take turns."""
         if len(self._homes) >= REMEMBERED:
             self._homes.clear()
         return self._homes.setdefault(hash(start), len(self._homes) % len(self.servers))

@@ -172,10 +172,7 @@ class VllmEngine:
 
 
 def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
-    """A prompt for vLLM: each image has one placeholder, which vLLM expands itself.
-
-    With expanded ones it would expand the first of them again.
-    """
+    """A prompt for vLLM, with one placeholder an image: it would expand expanded ones again."""
     if not prompt.images:
         return {"prompt_token_ids": ids}
     return {

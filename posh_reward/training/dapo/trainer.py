@@ -98,7 +98,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             check_rollouts_are_the_models(self)
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
-        self._sources = [scored_by] if scored_by is not None else score_sources(self.reward_funcs)
+        self._sources = [f for f in self.reward_funcs if hasattr(f, "observer")]
+        if scored_by is not None:
+            self._sources = [scored_by]
         if span_credit:
             credit.check_credit(self, self._sources)
 
@@ -218,7 +220,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             self._metrics["train"][name].append(value)
         rows = rows_of(groups, group)
         own = rows[self.accelerator.process_index].tolist()
-        self._keep_extras(own, last)
+        for column, values in self._pending_extra_logs.items():
+            if len(values) == last:  # what rewards log for each completion, cut to TRL's own rows
+                self._pending_extra_logs[column] = select(values, own)
         self._making.scores = select(scores, own)
         self._making.replay = Replay(
             prompts=select(prompts, own),
@@ -236,12 +240,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
         )
         return spread.view(rewards.shape[0], -1)
-
-    def _keep_extras(self, own: Sequence[int], rows: int) -> None:
-        """Cut the columns that rewards log for each completion to TRL's own rows."""
-        for column, values in self._pending_extra_logs.items():
-            if len(values) == rows:
-                self._pending_extra_logs[column] = select(values, own)
 
     # Span credit.
 
@@ -311,10 +309,7 @@ def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:
 
 
 def conversations(inputs: Sequence[Row]) -> list[Any]:
-    """Return the prompts of some rows with their images, as TRL makes them.
-
-    ``DapoTrainer._generate`` checks that TRL's are the same.
-    """
+    """Return rows' prompts with their images as TRL makes them, which ``_generate`` checks."""
     prompts = [row["prompt"] for row in inputs]
     if "images" in inputs[0]:
         images = [row.get("images") for row in inputs]
@@ -345,11 +340,6 @@ def joined(parts: Sequence[Any]) -> Any:
 def select(values: Any, rows: Sequence[int]) -> Any:
     """Return some rows of a list; an empty one, or None, stays as it is."""
     return [values[row] for row in rows] if values else values
-
-
-def score_sources(functions: Sequence[Any]) -> list[Any]:
-    """Return the reward functions that tell the scores behind their rewards."""
-    return [function for function in functions if hasattr(function, "observer")]
 
 
 @contextmanager

@@ -112,10 +112,7 @@ def training(run: TrainingRun) -> list[MemoryPart]:
 
 
 def activations(run: TrainingRun) -> float:
-    """Bytes that a backward pass needs.
-
-    With checkpointing each layer's input is held, and one layer is computed again at a time.
-    """
+    """Bytes that a backward pass needs; with checkpointing one layer is recomputed at a time."""
     shape, size = run.shape, min(size_of(run), 2)
     tokens = run.batch * run.length
     patches = run.batch * run.image * PATCHES

@@ -72,10 +72,7 @@ def stages(judge: Judge) -> list[Judge]:
 
 
 def sound_grade(verdict: object) -> Verdict:
-    """A verdict over POSH's five labels: ``verdict``, or a failure in its place.
-
-    Checked wherever a judge's answer enters the metric: see ``sound_verdict``.
-    """
+    """The verdict if it is one over POSH's five labels, else a failure (``sound_verdict``)."""
     return sound_verdict(verdict, len(LABELS))
 
 

@@ -76,17 +76,17 @@ def _encoded(
     parts: list[Floats] = []
     for (start, _), sentence in zip(places, encoded, strict=True):
         vectors = np.asarray(sentence.vectors, dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(sentence.spans) or not _finite(vectors):
+        if (
+            vectors.ndim != 2
+            or len(vectors) != len(sentence.spans)
+            or not np.isfinite(vectors).all()
+        ):
             raise ValueError(f"the encoder gave no finite vector for each of {sentence.spans}")
         if len(vectors):
             spans += [(start + a, start + b) for a, b in sentence.spans]
             parts.append(vectors)
     means = [part.mean(axis=0) for part in parts]
     return spans, np.concatenate(parts or [np.zeros((0, 1), np.float32)]), means
-
-
-def _finite(vectors: Floats) -> bool:
-    return bool(np.isfinite(vectors).all())
 
 
 def _elements(description: Description) -> list[tuple[Key, set[int], tuple[Span, ...]]]:

@@ -82,10 +82,7 @@ def joined(matching: Matching, a: int, words: list[str], b: int) -> Joint:
 
 
 def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
-    """True if the target joins the two, but the other way round.
-
-    "Held by" turns a verb round; without it, the target says the converse.
-    """
+    """True if the target joins the two the other way round; "held by" turns a verb round."""
     theirs = matching.target.partners[a].get(b)
     if not theirs or (a, b) in matching.target.directed:
         return False
@@ -157,10 +154,7 @@ def opposed(matching: Matching, a: int, words: list[str], b: int) -> bool:
 
 
 def rivalled(matching: Matching, ends: Players, words: list[str], others: Players) -> bool:
-    """True if in the target something else of the same sort stands at this end.
-
-    ``the angel's shoulders`` where the target has Mary's.
-    """
+    """True if another of its sort is at this end in the target: the angel's, Mary's shoulders."""
     possible = {thing for thing, _ in ends}
     end, other = ends[0][0], others[0][0]
     return any(

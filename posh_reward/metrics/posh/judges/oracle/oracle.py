@@ -132,7 +132,9 @@ def is_true(drawing: Grounding, question: Question) -> bool | None:
     if question.kind == "entity":
         return _there(drawing, question.entity)
     if question.kind == "attribute":
-        return _property(drawing, question.entity, question.text or "")
+        if question.entity in drawing.of and drawing.nouns[question.entity] != FRONT:
+            return has(drawing.things[drawing.of[question.entity]], question.text or "")
+        return None
     assert question.other_entity is not None, "a relation has two ends"
     return _relation(drawing, question.entity, question.text or "", question.other_entity)
 
@@ -144,12 +146,6 @@ def _there(drawing: Grounding, entity: int) -> bool | None:
     if entity in drawing.of:
         return True
     return False if noun in NOUNS else None
-
-
-def _property(drawing: Grounding, entity: int, text: str) -> bool | None:
-    if entity in drawing.of and drawing.nouns[entity] != FRONT:
-        return has(drawing.things[drawing.of[entity]], text)
-    return None
 
 
 def _relation(drawing: Grounding, first: int, text: str, second: int) -> bool | None:
