@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -31,7 +31,8 @@ from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, extras
 from posh_reward.serve.client import MetricInfo, fields_of, record_class, records_adapter
-from posh_reward.serve.gate import Gate, refusal
+from posh_reward.serve.gate import Gate
+from posh_reward.serve.refusals import Code, RequestError, refusal, refusal_responses
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
 
@@ -141,14 +142,10 @@ def create_app(
     )
     record: Any = record_class(metric.name)
     reply = create_model("ScoreReply", signature=(str, ...), scores=(list[record], ...))
-    refused = {
-        status: {"description": why, "model": Refusal}
-        for status, why in REFUSALS.items()
-        if key is not None or status != 401
-    }
+    refusals = refusal_responses(key is not None)
     bearer = [Depends(HTTPBearer(auto_error=False))] if key is not None else []
-    post: dict[str, Any] = {"methods": ["POST"], "responses": refused, "dependencies": bearer}
-    get: dict[str, Any] = {"methods": ["GET"]}
+    post: dict[str, Any] = {"methods": ["POST"], "responses": refusals, "dependencies": bearer}
+    get: dict[str, Any] = {"methods": ["GET"], "responses": refusals}
     route = app.add_api_route
     route("/v1/score", service.score, summary="Score rows", response_model=reply, **post)
     route(
@@ -159,8 +156,7 @@ def create_app(
               response_model=OpenRlhfReply, **post)  # fmt: skip
         route("/v1/slime", service.slime, summary="Reward a sample of slime's",
               response_model=dict[str, float], **post)  # fmt: skip
-    route("/health", service.health, summary="Tell if the judge works",
-          responses={503: refused[503]}, **get)  # fmt: skip
+    route("/health", service.health, summary="Tell if the judge works", **get)
     route("/metrics", service.metrics, include_in_schema=False, **get)
     route("/", lambda: RedirectResponse("/docs"), include_in_schema=False, **get)
     for kind in (PoshError, RequestValidationError, HTTPException, Exception):
@@ -169,21 +165,6 @@ def create_app(
         Gate, key=key, largest=LARGEST_BODY, together=ALL_BODIES, observe=service.observe
     )
     return app
-
-
-class Refusal(BaseModel):
-    """Reason for a missing result."""
-
-    error: str
-
-
-REFUSALS = {
-    401: "the key is missing or wrong",
-    413: "the body is too large",
-    422: "the request cannot be used",
-    429: "too many texts wait already; Retry-After says when to come again",
-    503: "the judge cannot work now, or memory is full; Retry-After says when to come again",
-}
 
 
 class Service:
@@ -239,14 +220,18 @@ class Service:
     async def openrlhf(self, body: OpenRlhfRequest, request: Request) -> Response:
         """Reward queries as OpenRLHF's trainer sends them (`--reward.remote_url`)."""
         if not len(body.query) == len(body.prompts) == len(body.labels):
-            raise InputError("query, prompts and labels differ in length: send one of each")
+            sizes = [len(each) for each in (body.query, body.prompts, body.labels)]
+            why = "query, prompts and labels differ in length: send one of each"
+            raise RequestError("invalid", why, field="query, prompts, labels", value=sizes)
         completions = list(map(completion_of, body.query, body.prompts))
-        rewards, logs = await self._rewards(completions, body.labels, request)
+        fields = ("query.{}", "labels.{}")
+        rewards, logs = await self._rewards(completions, body.labels, fields, request)
         return _json({"rewards": rewards, "scores": rewards, "extra_logs": logs})
 
     async def slime(self, body: SlimeRequest, request: Request) -> Response:
         """Reward a sample as slime's `remote_rm` sends it (`--reward-key reward`)."""
-        rewards, logs = await self._rewards([body.response], [body.label], request)
+        fields = ("response", "label")
+        rewards, logs = await self._rewards([body.response], [body.label], fields, request)
         return _json({"reward": rewards[0], **{name: each[0] for name, each in logs.items()}})
 
     async def metric_info(self) -> MetricInfo:
@@ -267,24 +252,35 @@ class Service:
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
     async def _rewards(
-        self, completions: Sequence[object], references: Sequence[object], request: Request
+        self,
+        completions: Sequence[object],
+        references: Sequence[object],
+        fields: tuple[str, str],
+        request: Request,
     ) -> tuple[list[float], dict[str, list[float]]]:
         """The rewards of completions, and their sub-scores by the names that TRL's log has.
 
         Raises:
-            HTTPException: one could not be judged, and no number is declared for that.
+            RequestError: one could not be judged, and no number is declared for that. It names the
+                place, of the two ``fields``, of a reference that is no text, or of the completion.
         """
         assert self.reward is not None
         column = self.reward.reference_column
         batch = self.reward.batch(completions, {column: references})
         scores = await self._scores(self.metric.submit(*batch), request)
         [rewards] = self.reward.rewards_of(scores).values()
-        failure = next((score.failure for score in scores if score.failure is not None), None)
+        failures = [each.failure for each in scores]
+        at, failure = next(((i, each) for i, each in enumerate(failures) if each), (0, None))
         if failure is not None:
             logger.warning("a completion could not be judged: %s", failure)
             if self._fallback is None:
-                status = 503 if failure.passing else 422
-                raise HTTPException(status, f"no reward: {failure}")
+                without = not isinstance(references[at], str)
+                raise RequestError(
+                    "judge" if failure.passing else "not_scored",
+                    f"no reward: {failure}",
+                    field=fields[without].format(at),
+                    value=references[at] if without else completions[at],
+                )
         figures = extras(self.reward.metric, scores)
         del figures[f"{self.metric.name}_failure"]
         figures["failed"] = [reward is None for reward in rewards]
@@ -325,23 +321,48 @@ class Service:
         known = path if path in ("/v1/score", "/v1/openrlhf", "/v1/slime") else "other"
         self._requests.labels(known, status).observe(seconds)
 
-    async def refuse(self, request: Request, error: Exception) -> JSONResponse:
-        """The answer to a request that has no result: a status, and one line of reason."""
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """The answer to a request that has no result."""
+        why = str(error)
+        if isinstance(error, RequestError):
+            after = 2 if error.code == "judge" else None
+            return refusal(error.code, why, field=error.field, value=error.value, after=after)
         if isinstance(error, BusyError):
             wait = math.ceil(self._seconds * len(self.metric.window))
-            return refusal(429, str(error), min(max(wait, 1), LONGEST_PAUSE))
+            return refusal("busy", why, field="rows", after=min(max(wait, 1), LONGEST_PAUSE))
         if isinstance(error, JudgeError):
-            self.trouble = str(error)
-            return refusal(503, str(error), 2)
+            self.trouble = why
+            return refusal("judge", why, after=2)
+        if isinstance(error, InputError):
+            return refusal("invalid", why, field="body")
         if isinstance(error, RequestValidationError):
-            first = error.errors()[0]
-            place = ".".join(str(each) for each in first["loc"] if each != "body")
-            return refusal(422, f"{place or 'the body'}: {first['msg']}")
-        if isinstance(error, HTTPException):
-            return refusal(error.status_code, error.detail, 2 if error.status_code == 503 else None)
-        if isinstance(error, PoshError):
-            return refusal(422, str(error))
-        return refusal(500, f"{type(error).__name__}: see the server's log")
+            return _invalid(error.errors()[0])
+        if isinstance(error, HTTPException) and error.status_code in HTTP_CODES:
+            code, field = HTTP_CODES[error.status_code]
+            value = {"path": request.url.path, "method": request.method}.get(field)
+            return refusal(code, error.detail, field=field, value=value)
+        logger.error("no answer to a request at %s", request.url.path, exc_info=error)
+        return refusal("internal", why if isinstance(error, PoshError) else type(error).__name__)
+
+
+HTTP_CODES: dict[int, tuple[Code, str]] = {
+    400: ("invalid", "body"),
+    404: ("not_found", "path"),
+    405: ("method_not_allowed", "method"),
+}
+"""Status of the framework's own refusals -> code and field."""
+
+
+def _invalid(error: dict[str, Any]) -> Response:
+    """The refusal for the first fault that pydantic saw."""
+    place = [str(each) for each in error["loc"] if each != "body"]
+    why, value = error["msg"], error.get("input")
+    if error["type"] == "json_invalid":  # its place is a character's
+        why = f"{why} at character {' '.join(place)}: {error['ctx']['error']}"
+    if error["type"] in ("json_invalid", "missing"):  # its value is what is around the place
+        value = None
+    field = ".".join(place) if place and error["type"] != "json_invalid" else "body"
+    return refusal("invalid", f"{field}: {why}", field=field, value=value)
 
 
 def _json(content: object) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from base64 import b64encode
@@ -15,7 +16,7 @@ from inspect import Parameter, signature
 from io import BytesIO
 from typing import Any, TypeVar
 
-from posh_reward.errors import InputError, JudgeError, MissingDependencyError
+from posh_reward.errors import InputError, JudgeError, MissingDependencyError, PoshError
 from posh_reward.metrics.metric import check_lists, check_sizes
 from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.server_http import (
@@ -23,6 +24,7 @@ from posh_reward.models.server.server_http import (
     ExchangeError,
     ServerClient,
     TransientError,
+    clean,
     read_key,
     run_apart,
     server_client,
@@ -157,9 +159,11 @@ class RemoteMetric:
                 if isinstance(reply, Failure):
                     raise JudgeError(str(reply))
                 self._info = MetricInfo(**reply)
-            except (ExchangeError, TypeError) as error:
-                hint = f": is the key in {self._key_env}?" if "(401)" in str(error) else ""
-                raise JudgeError(f"{url} describes no metric: {error}{hint}") from None
+            except TypeError as error:
+                raise JudgeError(f"{url} describes no metric: {error}") from None
+            except ExchangeError as error:
+                hint = f": is the key in {self._key_env}?" if error.status == 401 else ""
+                raise JudgeError(f"no metric at {self._reason(error)[1]}{hint}") from None
         return self._info
 
     @property
@@ -185,8 +189,8 @@ class RemoteMetric:
             named: likewise, by the name of the row's field: ``image=...``.
 
         Raises:
-            InputError: lists differ in length, or are too few or too many.
-            JudgeError: the server refuses the request or the key, or has another metric by now.
+            InputError: lists differ in length, or are too few or too many; the server refuses rows.
+            JudgeError: the server refuses the key or fails, or has another metric by now.
         """
         info = self.info
         values = dict(zip(info.fields, columns, strict=False)) | named
@@ -224,7 +228,7 @@ class RemoteMetric:
                 reply = await self._patiently(lambda: client.post(f"{self.url}/score", body))
         except ExchangeError as error:
             if error.status != 413 and error.reason != TOO_BIG:
-                raise JudgeError(f"{self.url}: {error}") from None
+                raise self._refusal(error) from None
             if len(rows) > 1:
                 middle = len(rows) // 2
                 halves = [
@@ -269,9 +273,30 @@ class RemoteMetric:
             except TransientError as error:
                 wait = max(pause * random.uniform(0.5, 1), error.after)  # not all at once
                 if time.monotonic() + wait > until:
-                    return Failure("engine", f"{self.url}: {error.reason}")
+                    return Failure("engine", self._reason(error)[1])
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _refusal(self, error: ExchangeError) -> PoshError:
+        """The error that a refusal is here: of the caller's rows, or of the server."""
+        code, why = self._reason(error)
+        return InputError(why) if code in ("invalid", "too_large") else JudgeError(why)
+
+    def _reason(self, error: ExchangeError) -> tuple[str, str]:
+        """Code and reason of a refusal in the form that the server publishes, or of another."""
+        try:
+            body = json.loads(error.body)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict) or error.status in (401, 403):  # words may hold the key
+            return "", f"{self.url}: {error.reason if error.kind == 'engine' else error}"
+        key = read_key(self._key_env)
+        code, why, field, value, remedy = (
+            clean(str(body.get(name) or ""), key)
+            for name in ("code", "error", "field", "value", "remedy")
+        )
+        place = f" ({field}{value and f': {value}'})" if field else ""
+        return code, f"{self.url}: {error.reason}: {why}{place}. {remedy}"
 
     def _failed(self, why: Failure) -> Any:
         """The scores of a text that has none."""

@@ -11,28 +11,17 @@ from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from posh_reward.errors import on_one_line
+from posh_reward.serve.refusals import refusal
 
 GUARDED = ("/v1", "/metrics")
 """Beginnings of the paths that need the key; the others tell nothing."""
 BODY_SECONDS = 60.0
 """A request whose body takes longer is given up."""
-LONGEST_REASON = 300
-"""Characters."""
-
 Observer = Callable[[str, int, float], None]
 """Receives the path, the status and the seconds of each request."""
-
-
-def refusal(status: int, why: str, after: int | None = None) -> JSONResponse:
-    """An answer without a result: one line of reason, and when to come again."""
-    headers = {} if after is None else {"Retry-After": str(after)}
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({"error": on_one_line(why)[:LONGEST_REASON]}, status, headers)
 
 
 class Gate:
@@ -83,7 +72,7 @@ class Gate:
             self.held -= len(body)
             self._observe(scope["path"], status, time.monotonic() - begun)
 
-    def _stranger(self, headers: Headers) -> JSONResponse | None:
+    def _stranger(self, headers: Headers) -> Response | None:
         """The refusal of a request without the key."""
         if self._key is None:
             return None
@@ -93,15 +82,21 @@ class Gate:
                 sent = b64decode(sent).decode().partition(":")[2]
         if hmac.compare_digest(sent.encode(), self._key.encode()):
             return None
-        return refusal(401, "this server wants its key: send it as Authorization: Bearer KEY")
+        return refusal(
+            "unauthorized",
+            "this server wants its key, and got another or none",
+            field="Authorization",
+        )
 
     async def _read(
         self, headers: Headers, receive: Receive, body: bytearray, largest: int
-    ) -> JSONResponse | None:
+    ) -> Response | None:
         """Read a body; the refusal of one that is too large, too slow, or one too many."""
-        too_large = refusal(413, f"the body has more than {largest:,} bytes: send fewer rows")
-        declared = headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > largest:
+        size = headers.get("content-length")
+        too_large = refusal(
+            "too_large", f"the body has more than {largest:,} bytes", field="body", value=size
+        )
+        if size is not None and size.isdecimal() and int(size) > largest:
             return too_large
         until = asyncio.get_running_loop().time() + BODY_SECONDS
         more = True
@@ -110,14 +105,15 @@ class Gate:
                 left = until - asyncio.get_running_loop().time()
                 message = await asyncio.wait_for(receive(), left)
             except asyncio.TimeoutError:
-                return refusal(408, f"the body took more than {BODY_SECONDS:.0f} seconds")
+                why = f"the body took more than {BODY_SECONDS:.0f} seconds"
+                return refusal("slow", why, field="body")
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if len(body) + len(chunk) > largest:
                 return too_large
             if self.held + len(chunk) > self._together:
-                return refusal(503, "requests in progress fill the memory: try again", after=2)
+                return refusal("full", "requests in progress fill the memory", after=2)
             self.held += len(chunk)
             body += chunk
         return None

@@ -134,7 +134,7 @@ def test_clients_share_calls_and_get_their_own_scores(posh: PoSh) -> None:
     [
         (b'{"rows": [{"refrence": 1}]}', "rows.0.refrence: Extra inputs are not permitted"),
         (b'{"rows": 5}', "rows: Input should be a valid list"),
-        (b"{{", "1: JSON decode error"),
+        (b"{{", "body: JSON decode error at character 1: Expecting property name"),
         (b"[" * 100_000, "the body"),
         (b'{"rows": [' + b"{}," * 4999 + b"{}]}", "at most 4096 items"),
     ],
@@ -215,12 +215,12 @@ def test_a_judge_that_is_gone_is_a_503_with_its_reason(posh: PoSh) -> None:
     app = create_app(BatchedMetric(gone), PoshReward(gone))
     response = post(app, "/v1/score", {"rows": rows_of(["A dog."])})
     assert response.status_code == 503
-    assert response.json() == {"error": "the card is gone and more"}
+    assert response.json()["error"] == "the card is gone and more"
     assert response.headers["retry-after"]
     assert get(app, "/health").status_code == 503
     gone.failure = Failure("engine", "out of memory")
     assert post(app, "/v1/score", {"rows": rows_of(["A dog."])}).json()["scores"][0]["failure"]
-    assert get(app, "/health").json() == {"error": "out of memory"}
+    assert get(app, "/health").json()["error"] == "out of memory"
 
 
 def test_the_page_is_there_offline_and_the_schema_has_every_field(posh: PoSh) -> None:
@@ -292,7 +292,7 @@ def test_a_completion_without_a_reward_is_never_a_silent_number(posh: PoSh) -> N
     sample = {"prompt": CHAT, "response": "A man sleeps.", "label": None}
     refused = post(create_app(BatchedMetric(posh), PoshReward(posh)), "/v1/slime", sample)
     assert refused.status_code == 422
-    assert refused.json() == {"error": "no reward: the reference is missing"}
+    assert refused.json()["error"] == "no reward: the reference is missing"
     app = create_app(BatchedMetric(posh), PoshReward(posh), fallback=0.5)
     reply = post(app, "/v1/slime", sample).json()
     assert (reply["reward"], reply["failed"]) == (0.5, 1.0)

@@ -74,6 +74,8 @@ class ExchangeError(Exception):
     """
 
     kind: FailureKind = "reply"
+    body = b""
+    """Of a response with a bad status: the server's own words, not cleaned."""
 
     def __init__(
         self, reason: str, detail: str = "", status: int | None = None, after: float = 0.0
@@ -151,7 +153,9 @@ class ServerClient:
             encoded = encoding not in ("", "identity")
             body_bytes = b"" if encoded else await _body(response)
             if not response.is_success:
-                raise self._refusal(response, body_bytes)
+                error = self._refusal(response, body_bytes)
+                error.body = body_bytes
+                raise error
             if encoded:
                 raise ExchangeError(COMPRESSED)
         reply: object = None

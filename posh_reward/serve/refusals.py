@@ -1,0 +1,135 @@
+"""Answers to requests without a result: one form for all, which the server's schema publishes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from reprlib import Repr
+from typing import Literal, get_args
+
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from posh_reward.errors import PoshError, on_one_line, shortened
+from posh_reward.models.server.server_http import clean
+
+LONGEST_VALUE = 120
+"""Characters of the value at fault."""
+REPR = Repr()
+REPR.maxstring = REPR.maxother = LONGEST_VALUE
+
+Code = Literal[
+    "unauthorized", "not_found", "method_not_allowed", "slow", "too_large", "invalid",
+    "not_scored", "busy", "internal", "judge", "full",
+]  # fmt: skip
+
+
+class Refusal(BaseModel):
+    """Reason for a missing result."""
+
+    code: Code = Field(description="For programs; several can have one status.")
+    error: str = Field(description="The reason, in a line.")
+    field: str | None = Field(description="Place of the value at fault, such as rows.0.image.")
+    value: str | None = Field(description="The value at fault, shortened; never a key.")
+    remedy: str = Field(description="Line of advice.")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A reason for refusals."""
+
+    status: int
+    what: str
+    """For the schema."""
+    remedy: str
+
+
+CAUSES: dict[Code, Cause] = {
+    "unauthorized": Cause(
+        401, "the key is missing or wrong", "Send the server's key as Authorization: Bearer KEY."
+    ),
+    "not_found": Cause(404, "there is no such path", "See /docs for those that there are."),
+    "method_not_allowed": Cause(
+        405, "the path takes another method", "See /docs for the method of each path."
+    ),
+    "slow": Cause(408, "the body took too long", "Send fewer rows at a time."),
+    "too_large": Cause(413, "the body is too large", "Send fewer rows at a time."),
+    "invalid": Cause(422, "the request cannot be used", "See /docs for the form of each field."),
+    "not_scored": Cause(
+        422, "a completion has no reward, since it or its reference is at fault",
+        "Mend the text, or start the server with --fallback.",
+    ),
+    "busy": Cause(
+        429, "too many texts wait already", "Send it again after Retry-After, in seconds."
+    ),
+    "internal": Cause(500, "a fault of the server", "See the server's log."),
+    "judge": Cause(
+        503, "the judge cannot work now", "Send it again after Retry-After; see the server's log."
+    ),
+    "full": Cause(503, "the server's memory is full", "Send it again after Retry-After."),
+}  # fmt: skip
+assert {*CAUSES} == {*get_args(Code)}
+
+
+class RequestError(PoshError):
+    """A request that is refused; arguments as for ``refusal``."""
+
+    def __init__(self, code: Code, why: str, *, field: str, value: object = None) -> None:
+        super().__init__(why)
+        self.code, self.field, self.value = code, field, value
+
+
+def refusal(
+    code: Code,
+    why: str,
+    *,
+    field: str | None = None,
+    value: object = None,
+    after: int | None = None,
+) -> Response:
+    """An answer without a result.
+
+    Args:
+        code: says the status, too.
+        why: the reason; it is put on one line.
+        field: place of the value at fault.
+        value: the one at fault; shortened, images and the like left out.
+        after: seconds to wait before the next try.
+    """
+    cause = CAUSES[code]
+    headers = {} if after is None else {"Retry-After": str(after)}
+    if code == "unauthorized":
+        headers["WWW-Authenticate"] = "Bearer"
+    if value is not None:  # a bounded repr, since a body can be a list of millions
+        value = clean(value if isinstance(value, str) else REPR.repr(value), None)
+        value = shortened(value, LONGEST_VALUE)
+    body = {
+        "code": code,
+        "error": on_one_line(why),
+        "field": field and clean(field, None),
+        "value": value,
+        "remedy": cause.remedy,
+    }
+    # In ASCII: half a surrogate pair, which texts can have, would not be encoded otherwise.
+    return Response(json.dumps(body), cause.status, headers, "application/json")
+
+
+def refusal_responses(key: bool) -> dict[int | str, dict[str, object]]:
+    """The refusals for an operation's ``responses``, by status.
+
+    Args:
+        key: True if the server wants one.
+    """
+    texts: dict[int, list[str]] = {}
+    for code, cause in CAUSES.items():
+        if key or code != "unauthorized":
+            texts.setdefault(cause.status, []).append(f"`{code}`: {cause.what}")
+    again = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}
+    return {
+        status: {
+            "description": "; ".join(lines),
+            "model": Refusal,
+            **({"headers": again} if status in (429, 503) else {}),
+        }
+        for status, lines in texts.items()
+    }
