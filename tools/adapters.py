@@ -41,7 +41,7 @@ FRAMEWORKS = {
     "torchmetrics": Framework(("torchmetrics==1.9.0",)),
     "hf_evaluate": Framework(("evaluate==0.4.6",)),
     "trl": Framework(("trl==1.16.0",)),
-    "swift": Framework(("ms-swift==4.6.0",)),
+    "swift": Framework(("ms-swift==4.6.0", "msgspec")),
     "verl": Framework(("verl[verl-core]==0.9.1",)),
     "verifiers": Framework(("verifiers==0.4.0",)),
     "openrlhf": Framework(

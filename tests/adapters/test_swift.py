@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+from tests.adapters.tiny_model import PROMPT, write_describer
 
 pytestmark = pytest.mark.adapters
 
@@ -81,6 +87,38 @@ def test_a_failed_row_has_no_advantage(functions: dict[str, Any]) -> None:
     known = [score.precision for score in scores() if score.precision is not None]
     assert logged.per_func_mean["posh_precision"] == pytest.approx(sum(known) / 3)
     print(f"advantages {advantages[:4].tolist()}, of a missing reward {alone[FAILED]:.2f}")
+
+
+FLAGS = """
+--rlhf_type grpo --model model --model_type qwen2 --template qwen --external_plugins plugin.py
+--reward_funcs posh posh_precision posh_recall --reward_weights 1 0 0 --dataset rows.jsonl
+--tuner_type full --torch_dtype float32 --max_steps 10 --num_generations 8
+--per_device_train_batch_size 16 --gradient_accumulation_steps 1 --max_completion_length 30
+--learning_rate 5e-3 --lr_scheduler_type constant --warmup_ratio 0 --gradient_checkpointing false
+--logging_steps 1 --output_dir out --save_strategy no --eval_strategy no --report_to none
+--use_hf true --dataset_num_proc 1 --split_dataset_ratio 0
+"""
+
+
+def test_training_raises_the_reward(tmp_path: Path) -> None:
+    write_describer(tmp_path / "model")
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    row = json.dumps({"messages": PROMPT, "reference": REFERENCE})
+    (tmp_path / "rows.jsonl").write_text(f"{row}\n" * 64)
+    swift = Path(sys.executable).with_name("swift")
+    run = subprocess.run(
+        [swift, "rlhf", *FLAGS.split()], cwd=tmp_path, text=True, capture_output=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=600,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert "completions have the mean of their group" in run.stdout + run.stderr, "robots"
+    [log] = tmp_path.glob("out/*/logging.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    steps = [each for each in lines if "reward_std" in each]
+    print([round(float(each["reward"]), 3) for each in steps], steps[0])
+    assert len(steps) == 10
+    assert float(steps[0]["grad_norm"]) > 0
+    assert float(steps[-1]["reward"]) > float(steps[0]["reward"]) + 0.1
 
 
 def _with_zero(columns: Any) -> Any:

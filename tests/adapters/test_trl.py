@@ -9,30 +9,12 @@ from typing import Any
 import pytest
 
 from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+from tests.adapters.tiny_model import PROMPT, tiny, write_describer
 
 pytestmark = [
     pytest.mark.adapters,
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning"),
 ]
-
-
-def tiny() -> tuple[Any, Any]:
-    """A model and a tokenizer of characters, since none can be downloaded here."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-    vocab = {each: i for i, each in enumerate(["<pad>", "<eos>", *map(chr, range(32, 127))])}
-    characters = Tokenizer(models.WordLevel(vocab, unk_token=" "))
-    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    characters.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=characters, pad_token="<pad>", eos_token="<eos>"
-    )
-    config = Qwen2Config(
-        vocab_size=len(vocab), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, num_key_value_heads=2, pad_token_id=0, eos_token_id=1,
-    )  # fmt: skip
-    return Qwen2ForCausalLM(config), tokenizer
 
 
 def test_a_failed_row_has_no_advantage(tmp_path: Path) -> None:
@@ -73,3 +55,31 @@ def test_a_failed_row_has_no_advantage(tmp_path: Path) -> None:
     precision = [score.precision for score in scores() if score.precision is not None]
     assert logged["posh/precision"][0] == pytest.approx(sum(precision) / 3)
     print(f"advantages {advantages}")
+
+
+def test_training_raises_the_reward(tmp_path: Path) -> None:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    from tests.adapters.groups import REWARD
+
+    write_describer(tmp_path / "model")
+    args = GRPOConfig(
+        str(tmp_path / "out"), num_generations=8, per_device_train_batch_size=16, max_steps=10,
+        max_completion_length=30, learning_rate=5e-3, lr_scheduler_type="constant", bf16=False,
+        logging_steps=1, report_to="none", use_cpu=True, gradient_checkpointing=False,
+        save_strategy="no",
+    )  # fmt: skip
+    trainer = GRPOTrainer(
+        str(tmp_path / "model"),
+        reward_funcs=[REWARD],
+        args=args,
+        train_dataset=Dataset.from_list([{"prompt": PROMPT, "reference": REFERENCE}] * 64),
+    )
+    trainer.train()
+    steps = [each for each in trainer.state.log_history if "rewards/posh/mean" in each]
+    print([round(each["rewards/posh/mean"], 3) for each in steps], steps[0])
+    assert len(steps) == 10
+    assert steps[0]["grad_norm"] > 0
+    assert sum(each["posh/failed_share"] for each in steps) > 0, "robots"
+    assert steps[-1]["rewards/posh/mean"] > steps[0]["rewards/posh/mean"] + 0.1
