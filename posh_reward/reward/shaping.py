@@ -121,7 +121,7 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
     axes = _axes(scores, shaping, weights)
     if axes is None:
         return None
-    return _towards_worst(_combined(*axes, shaping), _share_left(scores, axes[0], shaping))
+    return _towards_worst(_combine(*axes, shaping), _share_left(scores, axes[0], shaping))
 
 
 def shape_axes(
@@ -191,7 +191,7 @@ def _costly_coverage(scores: Scores) -> float:
     return 1 - max(0, words.loose - FREE_WORDS) / words.content
 
 
-def _combined(precision: float, recall: float, shaping: Shaping) -> float:
+def _combine(precision: float, recall: float, shaping: Shaping) -> float:
     p, r = shaping.weights
     if shaping.objective == "f1":
         # Weighted harmonic: the weaker axis counts most. Neither can be 0, since grades begin at 1.
@@ -206,20 +206,20 @@ def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
     # Factors, not differences: two faults cost more than one, and none can push below the worst.
     left = 1.0
     if shaping.mistake_floor is not None:
-        left *= _clipped((precision - WORST) / (shaping.mistake_floor - WORST))
+        left *= _clip((precision - WORST) / (shaping.mistake_floor - WORST))
     if shaping.length_limit is not None:
-        left *= _clipped(2 - length_ratio(scores) / shaping.length_limit)
+        left *= _clip(2 - length_ratio(scores) / shaping.length_limit)
     if shaping.repetition_limit is not None:
-        repeated = repeated_share(scores.generation)
-        left *= _clipped((1 - repeated) / (1 - shaping.repetition_limit))
+        repetition = repeated_share(scores.generation)
+        left *= _clip((1 - repetition) / (1 - shaping.repetition_limit))
     if shaping.coverage_floor:
-        left *= _clipped(_costly_coverage(scores) / shaping.coverage_floor)
+        left *= _clip(_costly_coverage(scores) / shaping.coverage_floor)
     if shaping.order_floor and is_english(scores.reference):
-        placed = placed_share(scores.generation) - CHANCE
-        left *= _clipped(placed / (shaping.order_floor - CHANCE))
-        left *= _clipped(grammatical_share(scores.generation) / GRAMMATICAL_SHARE)
+        order = placed_share(scores.generation) - CHANCE
+        left *= _clip(order / (shaping.order_floor - CHANCE))
+        left *= _clip(grammatical_share(scores.generation) / GRAMMATICAL_SHARE)
     if shaping.detail_floor:
-        left *= _clipped(_detail(scores) / shaping.detail_floor)
+        left *= _clip(_detail(scores) / shaping.detail_floor)
     return left
 
 
@@ -234,5 +234,5 @@ def _towards_worst(reward: float, left: float) -> float:
     return WORST + (reward - WORST) * left if left < 1 else reward
 
 
-def _clipped(share: float) -> float:
+def _clip(share: float) -> float:
     return min(max(share, 0.0), 1.0)

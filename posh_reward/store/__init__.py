@@ -69,7 +69,7 @@ class Store:
         self._file: StoreFile | None = None
         self._left_alone = False
         self._rests_until: dict[Purpose, float] = {"read": 0.0, "write": 0.0}
-        self._warned: set[str] = set()
+        self._warnings: set[str] = set()
         _stores.add(self)
 
     def get(self, kind: str, space: str, keys: Sequence[str]) -> dict[str, str]:
@@ -161,8 +161,8 @@ class Store:
         self._warn(trouble, _fault_message(trouble, purpose, error, self.path))
 
     def _warn(self, sort: str, what: str) -> None:
-        if sort not in self._warned:
-            self._warned.add(sort)
+        if sort not in self._warnings:
+            self._warnings.add(sort)
             logger.warning("the store %s %s", self.path, what)
 
     def __getstate__(self) -> dict[str, Any]:

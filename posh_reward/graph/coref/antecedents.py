@@ -150,7 +150,7 @@ NEARNESS = 2.0  # penalty per token in between, up to FAR, for pronouns that are
 FAR = 30
 PEOPLE_FIRST = 60.0  # for people and animals, as the meaning of "they"
 SINGULAR_THEY = -80.0  # for one person of unknown sex, as the meaning of "they"
-UNLISTED = -200.0  # for a subject that is not in the lexicon, as the meaning of "he" or "she"
+NOT_LISTED = -200.0  # for a subject that is not in the lexicon, as the meaning of "he" or "she"
 FLOOR = 12.0  # prominence below which a referent is forgotten
 
 
@@ -192,15 +192,15 @@ def agreement(mention: Mention, referent: Referent) -> float | None:
         if "p" in referent.number:
             living = referent.gender is not None and lexicon.animate(referent.gender)
             return PEOPLE_FIRST if living else 0.0
-        unsexed = referent.gender in (lexicon.PERSON, lexicon.ANY)
-        return SINGULAR_THEY if unsexed else None
+        of_either_sex = referent.gender in (lexicon.PERSON, lexicon.ANY)
+        return SINGULAR_THEY if of_either_sex else None
     if "s" not in referent.number:
         return None
     if mention.gender == lexicon.THING:
         return 0.0 if referent.gender is None or "n" in referent.gender else None
     # A noun in no list of sexes is probably a thing: "he" takes it as a subject only, at a price.
     if referent.gender is None:
-        return UNLISTED if referent.last.role == "subject" else None
+        return NOT_LISTED if referent.last.role == "subject" else None
     assert mention.gender is not None
     return 0.0 if mention.gender & referent.gender else None
 

@@ -278,8 +278,8 @@ def loose_adjectives(words: Words, token: int) -> set[str]:
 def fronted_side(words: Words, mention: Mention) -> set[str]:
     """{"+left"} of the book in "To our left, a small book ..."."""
     start = mention.start
-    fronted = start >= 4 and words.lower[start - 1] == "," and words.lower[start - 2] in SIDES
-    if not fronted or words.lower[start - 3] not in ("our", "the"):
+    is_fronted = start >= 4 and words.lower[start - 1] == "," and words.lower[start - 2] in SIDES
+    if not is_fronted or words.lower[start - 3] not in ("our", "the"):
         return set()
     return {f"+{words.lower[start - 2]}"}
 
@@ -296,8 +296,8 @@ def predicate_noun_of(words: Words, mention: Mention) -> int | None:
     if subject is None or not subject < verb < mention.head or words.lemma[verb] != "be":
         return None
     first = next((i for i in range(subject, -1, -1) if words.pos[i] in ("ADP", "DET")), subject)
-    inverted = words.pos[first] == "ADP" or (first > 0 and words.pos[first - 1] == "ADP")
+    is_inverted = words.pos[first] == "ADP" or (first > 0 and words.pos[first - 1] == "ADP")
     same_number = lexicon.has("pair", mention.lemma) or (
         (words.tag[subject] in ("NNS", "NNPS")) == ("p" in mention.number)
     )
-    return subject if same_number and not inverted else None
+    return subject if same_number and not is_inverted else None

@@ -13,7 +13,7 @@ from posh_reward.graph.coref.lexicon import Gender
 from posh_reward.graph.coref.mentions import Mention
 
 ACTIVE = 40  # referents that a pronoun may choose from: the most recently mentioned ones
-RECALLED = 12  # referents of one noun, latest first, that a definite phrase is compared with
+CANDIDATES = 12  # referents of one noun, latest first, that a definite phrase is compared with
 
 LARGEST_GROUP = 8  # members up to which a group is as prominent as they are
 
@@ -120,7 +120,7 @@ class Discourse:
 
     def of_noun(self, lemma: str) -> list[Referent]:
         """Referents that were called by a noun, latest first."""
-        return list(islice(reversed(self._by_lemma.get(lemma, {})), RECALLED))
+        return list(islice(reversed(self._by_lemma.get(lemma, {})), CANDIDATES))
 
     def call(self, referent: Referent, lemma: str) -> None:
         """Make a referent the latest one of a noun."""

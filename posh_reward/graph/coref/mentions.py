@@ -170,8 +170,8 @@ def role_of(words: Words, head: int) -> Role:
 def role_of_chunk(words: Words, chunk: Chunk) -> Role:
     """As ``role_of``; after a preposition it is not a subject, whatever the parse says."""
     role, before = role_of(words, chunk.head), chunk.start - 1
-    fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
-    return "oblique" if fronted and role == "subject" else role
+    is_fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
+    return "oblique" if is_fronted and role == "subject" else role
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,11 @@ def tree(scores: Array) -> Array:
     # Chu-Liu-Edmonds allows any number of roots: run it with each likely word as the only one.
     for root in np.argsort(-scores[:, 0])[:ROOTS]:
         # Only this word may hang on the root, and only on the root.
-        rooted = square.copy()
-        rooted[:, 0] = -np.inf
-        rooted[root + 1] = -np.inf
-        rooted[root + 1, 0] = scores[root, 0]
-        heads_of_root = maximum_spanning(rooted)[1:]
+        one_root = square.copy()
+        one_root[:, 0] = -np.inf
+        one_root[root + 1] = -np.inf
+        one_root[root + 1, 0] = scores[root, 0]
+        heads_of_root = maximum_spanning(one_root)[1:]
         total = scores[np.arange(size), heads_of_root].sum()
         if total > best_score:
             best, best_score = heads_of_root, total
@@ -298,8 +298,8 @@ def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
     labels, width, _ = weights["label"].shape
     flat = weights["label"].transpose(1, 0, 2).reshape(width, labels * width)
     # One product for all labels: only the governor that was chosen is scored, not all pairs.
-    mixed = (dependents @ flat).reshape(len(states), labels, width)
-    scores: Array = (mixed @ governors[:, :, None])[:, :, 0]
+    products = (dependents @ flat).reshape(len(states), labels, width)
+    scores: Array = (products @ governors[:, :, None])[:, :, 0]
     return scores
 
 

@@ -106,8 +106,8 @@ def find_components(syntax: Syntax) -> tuple[Component, ...]:
                 continue
             tokens: tuple[int, ...] = (root,)
             if syntax.children[root]:
-                joined = {token for token in companions(syntax, root) if token in free}
-                tokens = tuple(sorted(joined | {root}))
+                partners = {token for token in companions(syntax, root) if token in free}
+                tokens = tuple(sorted(partners | {root}))
             for token in tokens:
                 del free[token]
             result.append(Component(kind, root, tokens))

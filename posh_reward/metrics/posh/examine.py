@@ -99,7 +99,7 @@ def examine(
     yield from look_for(inquiry, parts(roster), 2, pace)
     elements = list(_open_elements(inquiry))
     pending = [element for element in elements if element.question is not None]
-    idle = _uncounted(inquiry) if pace == "eager" else []
+    idle = _viewer_elements(inquiry) if pace == "eager" else []
     questions = [e.question for e in pending + idle if e.question is not None]
     # Attributes and relations last, since those of an absent entity need no question.
     verdicts = yield from grade((3, 0), questions)
@@ -177,7 +177,7 @@ def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
     for index, relation in enumerate(graph.relations):
         for end in sorted({relation.subject, relation.object}):
             touching[end].append(index)
-    listed: set[int] = set()
+    relations_so_far: set[int] = set()
     for index, entity in enumerate(graph.entities):
         if entity.flagged:
             continue
@@ -188,20 +188,20 @@ def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
         yield OpenElement("entity", name, entity.spans, (index,), name, None, grade, failure)
         yield from _attributes(inquiry, index)
         for relation_index in touching[index]:
-            if relation_index not in listed:
-                listed.add(relation_index)
+            if relation_index not in relations_so_far:
+                relations_so_far.add(relation_index)
                 yield _relation(inquiry, relation_index)
 
 
 def _attributes(inquiry: Inquiry, index: int) -> Iterator[OpenElement]:
     """Attributes of one entity in alphabetical order; those equal but for case are one."""
-    merged: dict[str, tuple[Span, ...]] = {}
+    spans_by_text: dict[str, tuple[Span, ...]] = {}
     entity = inquiry.source.graph.entities[index]
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
         text = normal_form(attribute.text)
-        merged[text] = merged.get(text, ()) + attribute.spans
+        spans_by_text[text] = spans_by_text.get(text, ()) + attribute.spans
     ends = ((index, _identifier(inquiry, index)),)
-    for text, spans in merged.items():
+    for text, spans in spans_by_text.items():
         yield _dependent(inquiry, "attribute", text, spans, ends)
 
 
@@ -241,7 +241,7 @@ def _dependent(
     return element
 
 
-def _uncounted(inquiry: Inquiry) -> list[OpenElement]:
+def _viewer_elements(inquiry: Inquiry) -> list[OpenElement]:
     """Elements of the viewer, which the release asks about and leaves out of the mean."""
     graph = inquiry.source.graph
     flags = [entity.flagged for entity in graph.entities]

@@ -142,7 +142,7 @@ def _answer(
 def _in_one_call(
     asks: dict[int, list[Q]],
     answer: Callable[[Sequence[Q]], list[A]],
-    failed: Callable[[Failure], A],
+    failure_of: Callable[[Failure], A],
 ) -> dict[int, list[A]]:
     """Answer all questions with one call; each examination gets its own answers.
 
@@ -159,12 +159,12 @@ def _in_one_call(
         raise
     except Exception as error:
         if len(asks) > 1:
-            alone = (_in_one_call({i: ask}, answer, failed) for i, ask in asks.items())
+            alone = (_in_one_call({i: ask}, answer, failure_of) for i, ask in asks.items())
             return {i: each for batch in alone for i, each in batch.items()}
         why = Failure("error", f"the judge raised {type(error).__name__}: {error}")
-        return {i: [failed(why) for _ in ask] for i, ask in asks.items()}
-    expected = sum(map(len, asks.values()))
-    if len(answers) != expected:
-        raise JudgeError(f"the judge gave {len(answers)} answers to {expected} questions")
+        return {i: [failure_of(why) for _ in ask] for i, ask in asks.items()}
+    total = sum(map(len, asks.values()))
+    if len(answers) != total:
+        raise JudgeError(f"the judge gave {len(answers)} answers to {total} questions")
     each = iter(answers)
     return {index: list(islice(each, len(ask))) for index, ask in asks.items()}

@@ -170,11 +170,11 @@ class PoSh:
         base = base_judge(self.judge)
         self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
         self._supported = check_supported(supported)
-        prompted = [
+        prompt_judges = [
             each for each in (*stages(self.judge), self.witness) if isinstance(each, PromptJudge)
         ]
-        self._prompted = bool(prompted)
-        for each in prompted:
+        self._asks_models = bool(prompt_judges)
+        for each in prompt_judges:
             check_asks_alike(each, preset, self.store)
         self.weights = weights_of(weights)
         self._pairs_at_once = pairs_at_once
@@ -199,7 +199,7 @@ class PoSh:
             "preset": self.preset,
             **({"wording": str(edition)} if edition > 1 else {}),
             "judge": self.judge.name,
-            **({"replies": str(REPLY_VERSION)} if self._prompted else {}),
+            **({"replies": str(REPLY_VERSION)} if self._asks_models else {}),
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
             "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
@@ -311,12 +311,12 @@ class PoSh:
         # References come back every epoch, generations never: only the former are kept.
         references = self._read([task.reference for task in tasks], keep=True)
         pairs = list(map(description_pair, generations, references, tasks))
-        examined = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
+        examinations = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
         signatures = {joined: self._signature(joined=joined) for joined in (False, True)}
         return [
             Scores.failed(pair, signatures[task.joined])
             if isinstance(pair, Failure)
-            else self._scores(pair, *next(examined), signatures[task.joined])
+            else self._scores(pair, *next(examinations), signatures[task.joined])
             for pair, task in zip(pairs, tasks, strict=True)
         ]
 

@@ -230,27 +230,27 @@ def candidates(roster: Roster, entity: int, findings: Findings) -> list[Candidat
     frames = [_Frame(f" of {findings[p].identifier}", roster.namesakes(name, p)) for p in parents]
     if not parents or roster.namesakes(name).size == 1:
         frames.insert(0, _Frame("", roster.namesakes(name)))
-    offered: set[str] = set()
+    texts: set[str] = set()
     names: list[CandidateName] = []
     for frame in frames:
         before = len(names)
         if frame.namesakes.size == 1:
             names.append(CandidateName(0, name + frame.of, None))
-            offered.add(name + frame.of)
+            texts.add(name + frame.of)
         # A text that an earlier frame offers is not offered again, and does not keep a later frame
         # from trying relations. Only if no frame gives anything is the first one asked bare.
-        _offer(_by_description(roster, entity, frame), offered, names)
+        _offer(_by_description(roster, entity, frame), texts, names)
         if len(names) == before:
-            _offer(_by_relations(roster, entity, frame, findings), offered, names)
+            _offer(_by_relations(roster, entity, frame, findings), texts, names)
     if not names:
         return [CandidateName(0, name + frames[0].of, None)]
     return sorted(names, key=lambda each: each.rank)
 
 
-def _offer(new: Iterable[CandidateName], offered: set[str], names: list[CandidateName]) -> None:
+def _offer(new: Iterable[CandidateName], texts: set[str], names: list[CandidateName]) -> None:
     for name in new:
-        if name.text not in offered:
-            offered.add(name.text)
+        if name.text not in texts:
+            texts.add(name.text)
             names.append(name)
 
 

@@ -39,7 +39,7 @@ SINGLY: dict[Pace, float] = {"lazy": math.inf, "brisk": 1, "eager": 0}
 """Calls of a pass that ask about one candidate of each entity; the next asks about all the rest.
 Measured in docs/performance.md."""
 
-UNJUDGED = Failure("error", "no candidate was judged")
+NO_VERDICT = Failure("error", "no candidate was judged")
 
 
 class Ask(NamedTuple):
@@ -161,7 +161,7 @@ def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace)
         if search.failure is None and search.best is not None:
             inquiry.findings[search.entity] = search.best
         else:
-            inquiry.failures[search.entity] = search.failure or UNJUDGED
+            inquiry.failures[search.entity] = search.failure or NO_VERDICT
 
 
 def _next(search: _EntitySearch, wave: int, pace: Pace) -> list[_Way]:

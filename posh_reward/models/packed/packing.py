@@ -231,8 +231,8 @@ class Pack:
         query = query.transpose(0, 1)
         out = query.new_empty((*query.shape[:2], value.shape[-1]))
         for group in self.groups:
-            attended = attend_group(group, query, keys, values, scaling, window)
-            out.index_copy_(0, group.target, attended)
+            part = attend_group(group, query, keys, values, scaling, window)
+            out.index_copy_(0, group.target, part)
         return out
 
 

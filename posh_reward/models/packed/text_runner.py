@@ -105,18 +105,18 @@ class TextRunner:
         waiting = 0
         try:
             for index in self._order(prompts):
-                placed = self._place(prompts[index], index)
-                if placed is None:  # computing what waits frees slots
+                new_rows = self._place(prompts[index], index)
+                if new_rows is None:  # computing what waits frees slots
                     self._compute(rows, paths, read, passes, hold)
                     waiting = 0
                     self._forget_last()
-                    placed = self._place(prompts[index], index)
-                if placed is None:
+                    new_rows = self._place(prompts[index], index)
+                if new_rows is None:
                     failures[index] = NO_ROOM
                     continue
-                paths[index] = placed[-1].path
-                rows.extend(placed)
-                waiting += sum(len(row.ids) for row in placed)
+                paths[index] = new_rows[-1].path
+                rows.extend(new_rows)
+                waiting += sum(len(row.ids) for row in new_rows)
                 if waiting >= self._budget:
                     self._compute(rows, paths, read, passes, hold)
                     waiting = 0
@@ -126,8 +126,8 @@ class TextRunner:
             paths = {}
         # Values stay on the device until here: reading them waits for it, pass after pass.
         results: dict[int, PromptValues] = {**failures}
-        for ended, values in passes:
-            results.update(each_of(ended, values))
+        for readers, values in passes:
+            results.update(each_of(readers, values))
         return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
     def _compute(
@@ -222,7 +222,7 @@ class TextRunner:
     ) -> list[list[int] | Failure]:
         first, paths = self._prefill(prompts, likeliest, hold=True)
         replies: list[Any] = list(first)
-        lost = [index for index in range(len(prompts)) if index not in paths]
+        losses = [index for index in range(len(prompts)) if index not in paths]
         going = list(paths)
         try:
             for _ in range(max_tokens - 1):
@@ -234,10 +234,10 @@ class TextRunner:
                 self._slots.release(path)
         except torch.OutOfMemoryError:
             self._forget()
-            lost += going
+            losses += going
         self.decoded += sum(len(reply) for reply in replies if not isinstance(reply, Failure))
         for index, reply in enumerate(replies):
-            if index in lost:
+            if index in losses:
                 replies[index] = reply if isinstance(reply, Failure) else OUT_OF_MEMORY
             elif reply[-1] == NOTHING:
                 replies[index] = NOT_NUMBERS

@@ -87,8 +87,8 @@ def choose_groups(spread: Tensor, count: int, min_spread: float) -> Tensor:
     """
     # Clamped, all groups that are wide enough tie, and a stable sort leaves ties in the order of
     # the data: choosing the widest would train on other images than the epoch's.
-    ranked = spread.clamp(max=min_spread).argsort(dim=1, descending=True, stable=True)
-    return ranked[:, :count].sort(dim=1).values
+    order = spread.clamp(max=min_spread).argsort(dim=1, descending=True, stable=True)
+    return order[:, :count].sort(dim=1).values
 
 
 def figures(spread: Tensor, groups: Tensor, min_spread: float) -> dict[str, float]:
@@ -97,14 +97,14 @@ def figures(spread: Tensor, groups: Tensor, min_spread: float) -> dict[str, floa
     ``spread`` is (ranks, groups); ``groups`` are the indices of those kept, (ranks, kept groups).
     """
     selection = spread.gather(1, groups)
-    dropped = spread.numel() - selection.numel()
+    left_out = spread.numel() - selection.numel()
     return {
-        "dynamic_sampling/groups_dropped": float(dropped),
+        "dynamic_sampling/groups_dropped": float(left_out),
         "dynamic_sampling/narrow_generated": float((spread < min_spread).sum()),
         "dynamic_sampling/narrow_kept": float((selection < min_spread).sum()),
         "dynamic_sampling/spread_kept": selection.mean().item(),
         "dynamic_sampling/spread_dropped": (
-            (spread.sum() - selection.sum()).item() / dropped if dropped else math.nan
+            (spread.sum() - selection.sum()).item() / left_out if left_out else math.nan
         ),
         "dynamic_sampling/groups_generated": float(spread.numel()),
     }

@@ -226,7 +226,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._making.scores = select(scores, own)
         self._making.replay = Replay(
             prompts=select(prompts, own),
-            rollouts=tuple(select(joined(parts), own) for parts in zip(*rounds, strict=True)),
+            rollouts=tuple(select(join(parts), own) for parts in zip(*rounds, strict=True)),
             # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
             rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
         )
@@ -261,8 +261,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         advantages = output["advantages"].unsqueeze(1) + self.span_credit * credit_by_token.to(
             mask.device
         )
-        masked: Tensor = advantages * mask
-        return masked
+        advantages_by_token: Tensor = advantages * mask  # (B, T)
+        return advantages_by_token
 
     def _decode(self, ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
@@ -289,8 +289,8 @@ def check_version(version: str) -> None:
     """Raise ConfigError unless a version of TRL is one of ``TESTED``."""
     if ".".join(version.split(".")[:2]) not in TESTED:
         raise ConfigError(
-            f"dynamic sampling and span credit override methods of TRL {' and '.join(TESTED)}, and "
-            f"{version} is installed: pip install 'trl=={TESTED[-1]}.*', or leave both off"
+            f"dynamic sampling and span credit override methods of TRL {' and '.join(TESTED)}, "
+            f"and {version} is installed: pip install 'trl=={TESTED[-1]}.*', or leave both off"
         )
 
 
@@ -331,7 +331,7 @@ def rows_of(groups: Tensor, size: int) -> Tensor:
     return (groups.unsqueeze(-1) * size + within).flatten(1)
 
 
-def joined(parts: Sequence[Any]) -> Any:
+def join(parts: Sequence[Any]) -> Any:
     """Join a part of TRL's rollouts over rounds: lists of rows; what is empty, or None, stays."""
     lists = [part for part in parts if part]
     return [row for part in lists for row in part] if lists else parts[0]

@@ -13,7 +13,12 @@ from transformers import Trainer
 from trl import GRPOTrainer
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.dapo.trainer import TESTED, DapoTrainer, check_version, conversations
+from posh_reward.training.dapo.trainer import (
+    TESTED,
+    DapoTrainer,
+    check_version,
+    conversations,
+)
 from tests.training.dapo.tiny import GROUP, make, rows
 
 pytestmark = [

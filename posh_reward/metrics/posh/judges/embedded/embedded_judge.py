@@ -21,8 +21,8 @@ from posh_reward.metrics.posh.judges.embedded.evidence import (
     Facts,
     Weights,
     facts_of,
-    ruled,
-    weighed,
+    overrule,
+    weigh,
 )
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
@@ -110,8 +110,8 @@ class EmbeddedJudge:
 
     def _value(self, question: Question) -> float:
         matching = self._matching(question.source, question.target)
-        value = weighed(self.weights[question.kind], self._facts(matching, question))
-        return ruled(matching, question, value)
+        value = weigh(self.weights[question.kind], self._facts(matching, question))
+        return overrule(matching, question, value)
 
     def _facts(self, matching: Matching, question: Question) -> Facts:
         facts = facts_of(matching, question)

@@ -23,12 +23,12 @@ from posh_reward.lexicon.likeness import is_settled, number
 from posh_reward.lexicon.meaning import Term, is_concrete
 from posh_reward.metrics.posh.judges.embedded.joining import (
     JOINED,
-    excluded,
+    excludes,
+    has_rival,
     is_turned,
     joint,
-    opposed,
+    opposes,
     place_value,
-    rivalled,
     say_the_same,
     says_little,
     verb_support,
@@ -74,7 +74,7 @@ def facts_of(matching: Matching, question: Question) -> Facts:
     return relation_facts(matching, question.entity, text, question.other_entity)
 
 
-def ruled(matching: Matching, question: Question, value: float) -> float:
+def overrule(matching: Matching, question: Question, value: float) -> float:
     """The value of an answer after the rules for stuffs and for "no shoes"."""
     thing = question.entity
     if question.kind != "entity":
@@ -82,10 +82,10 @@ def ruled(matching: Matching, question: Question, value: float) -> float:
     owners = [owner for owner, stuff in matching.source.made_of if stuff == thing]
     if any(is_made_otherwise(matching, owner, thing) for owner in owners):
         return DENIED
-    if thing not in matching.source.negated:
+    if thing not in matching.source.absences:
         return value
     like = {other for other, _ in matching.cast(thing)[:1]}
-    return value if matching.target.negated & like else WITHOUT * (1 - value)
+    return value if matching.target.absences & like else WITHOUT * (1 - value)
 
 
 def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
@@ -94,7 +94,7 @@ def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
         return False
     return any(
         all(
-            matching.supports(term).get(thing, 0.0) < SUPPORT and matching.denied(term, thing)
+            matching.supports(term).get(thing, 0.0) < SUPPORT and matching.denies(term, thing)
             for term in matching.source.heads[stuff]
         )
         for thing, _ in matching.cast(owner)[:1]
@@ -105,8 +105,8 @@ class Namesake(NamedTuple):
     """The thing of the target that best goes by a thing's name."""
 
     name: float  # likeness of the names
-    agreed: float  # share of the one's profile that is said of the other; below 0 if they clash
-    qualified: float  # support for the identifier's words beside the name
+    agreement: float  # share of the one's profile that is said of the other; below 0 if they clash
+    qualification: float  # support for the identifier's words beside the name
     thing: int
 
 
@@ -114,16 +114,16 @@ def best_namesake(
     matching: Matching, entity: int, alike: dict[int, float], rest: list[Term]
 ) -> Namesake | None:
     """The namesake that fits best; None if there is none."""
-    agreed = matching.context(entity, alike)
+    agreement = matching.context(entity, alike)
     best, most = None, 0.0
     for thing, name in alike.items():
         support = [matching.support(term, thing) for term in rest]
         share = sum(support) / len(support) if support else 1.0
         # Half of the profile is as good as all of it: two people seldom say the same of a thing.
-        fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreed[thing]))
+        fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreement[thing]))
         value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
         if value > most:
-            best, most = Namesake(name, agreed[thing], share, thing), value
+            best, most = Namesake(name, agreement[thing], share, thing), value
     return best
 
 
@@ -137,25 +137,25 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     rest = [term for term in terms if term not in heads]
     # Coreference may give a thing several names ("the sitter", "she", "the woman"): the one in the
     # question counts.
-    called = [term for term in heads if term in terms] or heads
-    places = [term for term in called if term[0] in PLACES]
+    names = [term for term in heads if term in terms] or heads
+    places = [term for term in names if term[0] in PLACES]
     # Most descriptions name sides: that the target has one, too, says nothing, only what stands
     # there does.
     if places and matching.by_name(tuple(places)):
         side = max(place_value(matching, entity, term) for term in places)
         return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
-    alike = matching.by_name(tuple(called))
+    alike = matching.by_name(tuple(names))
     namesake = best_namesake(matching, entity, alike, rest)
     facts = {} if namesake is None else namesake_facts(matching, entity, namesake, alike)
     facts["stuff_unsaid"] = float(is_stuff_unsaid(matching, entity))
     name = namesake.name if namesake else 0.0
-    is_vague = not any(is_concrete(term) or is_settled(term) for term in called)
+    is_vague = not any(is_concrete(term) or is_settled(term) for term in names)
     # What is absent by name may still be in other words; each sort of evidence has a weight of its
     # own, and each is scaled by how much of the name is missing.
     facts.update(
-        word_only=max(0.0, max(map(matching.anywhere, called)) - name),
+        word_only=max(0.0, max(map(matching.anywhere, names)) - name),
         abstract=(1 - name) * is_vague,
-        depiction=(1 - name) * any(word in DEPICTION for word, _ in called),
+        depiction=(1 - name) * any(word in DEPICTION for word, _ in names),
         unfound_in_scene=(1 - name) * matching.scene,
     )
     # A person under quite another name ("the sitter", "a lady"), if the rest agrees.
@@ -174,8 +174,8 @@ def namesake_facts(
     return {
         "name": namesake.name,
         "verbatim": float(namesake.name >= VERBATIM),
-        "agreement": namesake.name * max(0.0, namesake.agreed),
-        "unqualified": namesake.name * (1 - namesake.qualified),
+        "agreement": namesake.name * max(0.0, namesake.agreement),
+        "unqualified": namesake.name * (1 - namesake.qualification),
         "other_number": namesake.name * other_number,
         "salience": namesake.name * min(1.0, salience),
         "found_in_scene": namesake.name * matching.scene,
@@ -211,7 +211,7 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
 
 def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     """Facts about one word of an attribute."""
-    best, whom, denied = 0.0, None, False
+    best, whom, is_denied = 0.0, None, False
     row = matching.supports(term)
     # A word counts by the thing it is said of, times how surely that is the thing that is asked
     # about; so the same word of another thing is no support.
@@ -223,22 +223,22 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
         value = sureness * max(single, row.get(thing, 0.0))
         # Only the likeliest things may deny: of an unsure correspondence the clash says more about
         # the correspondence than about the word.
-        if value < SUPPORT and sureness > SURE and matching.denied(term, thing):
-            denied = True
+        if value < SUPPORT and sureness > SURE and matching.denies(term, thing):
+            is_denied = True
         elif value > best:
             best, whom = value, thing
     likeliest = [thing for thing, _ in cast[:1]] if whom is None else [whom]
-    mixed = any(matching.mixed_up(entity, term, thing) for thing in likeliest)
-    is_count = number(term[0]) is not None and term[0] not in matching.source.hyphenated
+    is_mixed_up = any(matching.mixes_up(entity, term, thing) for thing in likeliest)
+    is_count = number(term[0]) is not None and term[0] not in matching.source.before_hyphens
     unsaid = bool(cast) and best < SUPPORT and is_settled(term)
     unsaid = unsaid and (is_count or number(term[0]) is None)
-    best = 0.0 if unsaid or mixed else best
+    best = 0.0 if unsaid or is_mixed_up else best
     elsewhere = matching.anywhere(term)
     return {
         "said": best,
         "verbatim": float(best > 0 and whom is not None and row.get(whom, 0.0) >= VERBATIM),
-        "denied": float(denied),
-        "mixed_up": float(mixed),
+        "denied": float(is_denied),
+        "mixed_up": float(is_mixed_up),
         "unsaid_settled": float(unsaid),
         "of_another": float(best < SUPPORT and is_of_another(matching, term, likeliest)),
         "elsewhere": max(0.0, elsewhere - best),
@@ -285,12 +285,12 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
         theirs = matching.target.partners[a].get(b, {})
         turned = is_turned(matching, a, words, b) and say_the_same(words, theirs)
         facts["turned_round"] = float(turned)
-        facts["opposed"] = float(opposed(matching, a, words, b))
+        facts["opposed"] = float(opposes(matching, a, words, b))
         if best.match < JOINED:
-            facts["excluded"] = float(excluded(matching, a, words, b))
+            facts["excluded"] = float(excludes(matching, a, words, b))
             facts["rivalled"] = float(
-                rivalled(matching, firsts, words, seconds)
-                or rivalled(matching, seconds, words, firsts)
+                has_rival(matching, firsts, words, seconds)
+                or has_rival(matching, seconds, words, firsts)
             )
     return facts
 
@@ -349,7 +349,7 @@ WEIGHTS: dict[Kind, dict[str, float]] = {
 }
 
 
-def weighed(weights: Mapping[str, float], facts: Facts) -> float:
+def weigh(weights: Mapping[str, float], facts: Facts) -> float:
     """Probability of yes."""
     total = weights["bias"] + sum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))

@@ -49,30 +49,30 @@ def joint(matching: Matching, firsts: Players, words: list[str], seconds: Player
     for a, p in firsts:
         for b, q in seconds:
             if p * q > POSSIBLE:
-                link, match = joined(matching, a, words, b)
+                link, match = link_between(matching, a, words, b)
                 links.append(p * q * link)
                 matches.append(p * q * match)
     return Joint(max(links), max(matches))
 
 
-def joined(matching: Matching, a: int, words: list[str], b: int) -> Joint:
+def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
     """Link of two things of the target, and its match with a relation's words."""
     target = matching.target
-    turned = is_turned(matching, a, words, b)
+    reverse = is_turned(matching, a, words, b)
     if a == b:
         link = ONE_THING
     elif b in target.partners[a]:
-        link = TURNED if turned else 1.0
+        link = TURNED if reverse else 1.0
     else:
-        attached = target.attached(a)
-        link = max((attached.get(token, 0.0) for token in target.mentions[b]), default=0.0)
+        attachments = target.attachments(a)
+        link = max((attachments.get(token, 0.0) for token in target.mentions[b]), default=0.0)
     prepositions = [
-        preposition_value(matching, a, word, b, turned) for word in words if word in PREPOSITIONS
+        preposition_value(matching, a, word, b, reverse) for word in words if word in PREPOSITIONS
     ]
     if prepositions and not any(prepositions):
         return Joint(link, EXCLUDED)  # what lies under a box does not lie on it
     values = prepositions + [
-        word_value(matching, a, word, b) * (CONVERSE if turned else 1.0)
+        word_value(matching, a, word, b) * (CONVERSE if reverse else 1.0)
         for word in words
         if not says_little(word)
     ]
@@ -84,23 +84,23 @@ def joined(matching: Matching, a: int, words: list[str], b: int) -> Joint:
 def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
     """True if the target joins the two the other way round; "held by" turns a verb round."""
     theirs = matching.target.partners[a].get(b)
-    if not theirs or (a, b) in matching.target.directed:
+    if not theirs or (a, b) in matching.target.directions:
         return False
     return "by" not in words and "by" not in theirs
 
 
-def preposition_value(matching: Matching, a: int, word: str, b: int, turned: bool) -> float:
+def preposition_value(matching: Matching, a: int, word: str, b: int, reverse: bool) -> float:
     """Agreement of a preposition with the likeliest of those that join the two things."""
     near = matching.target.partners[a].get(b) or between(matching, a, b)
     # "A above B" confirms "B below A", not "B above A".
-    agree = converse if turned else agreement
+    agree = converse if reverse else agreement
     return max((agree(word, other) for other in near if other in PREPOSITIONS), default=UNHEARD)
 
 
 def between(matching: Matching, a: int, b: int) -> list[str]:
     """Prepositions of the target that hang on both things."""
     target = matching.target
-    here, there = target.attached(a), target.attached(b)
+    here, there = target.attachments(a), target.attachments(b)
     return [
         target.tokens[i].text.lower()
         for i, weight in here.items()
@@ -135,14 +135,14 @@ def verb_support(matching: Matching, words: list[str], a: int, b: int) -> float:
     return sum(support) / len(support) if support else 0.0
 
 
-def excluded(matching: Matching, a: int, words: list[str], b: int) -> bool:
+def excludes(matching: Matching, a: int, words: list[str], b: int) -> bool:
     """True if the target joins the two by prepositions that rule all of the relation's out."""
     theirs = set(matching.target.partners[a].get(b, ())) & PREPOSITIONS
     ours = set(words) & PREPOSITIONS
     return bool(theirs and ours) and not any(agreement(x, y) for x in ours for y in theirs)
 
 
-def opposed(matching: Matching, a: int, words: list[str], b: int) -> bool:
+def opposes(matching: Matching, a: int, words: list[str], b: int) -> bool:
     """True if the target says the opposite of the two: opens, closes."""
     ours = [v for v in words if not says_little(v)]
     theirs = [v for v in matching.target.partners[a].get(b, ()) if not says_little(v)]
@@ -153,7 +153,7 @@ def opposed(matching: Matching, a: int, words: list[str], b: int) -> bool:
     )
 
 
-def rivalled(matching: Matching, ends: Players, words: list[str], others: Players) -> bool:
+def has_rival(matching: Matching, ends: Players, words: list[str], others: Players) -> bool:
     """True if another of its sort is at this end in the target: the angel's, Mary's shoulders."""
     possible = {thing for thing, _ in ends}
     end, other = ends[0][0], others[0][0]

@@ -20,7 +20,7 @@ STAND_IN = 0.45  # likeness of two persons by different names, or of a pronoun a
 ANOTHER = 0.6  # likeness of one, other, second and the like, which take up a name
 OTHER_NUMBER = 0.8  # factor for a correspondence of one with many: the dog, two dogs
 CONTEXT = 0.5  # share of a correspondence that rests on the things' profiles, not on their names
-CLASHED = 0.4  # least factor for the likeness of names: a red dress is a blue dress, not a red coat
+CLASH_FLOOR = 0.4  # of the likeness of names: a red dress is a blue dress, not a red coat
 UNSAID = 0.5  # agreement of a thing with an empty profile
 STRONG = 0.85  # attachment from which on a word is said of the thing itself
 CLASH = 0.5  # factor for an agreement with each clash between attributes
@@ -28,7 +28,7 @@ CLASHING = 0.5  # support from which on a term does not clash
 SAME_NAME = 0.8  # likeness of names from which on two things can be mixed up
 CLEARLY = 0.1  # share of a profile that decides between two things
 PLAIN = 0.5  # likeness from which on a word of the source counts as in the target's scene
-MENTIONED = 0.3  # minimum support for an attribute to count
+MENTION = 0.3  # minimum support for an attribute to count
 SHARPNESS = 3.0  # exponent by which the best correspondence beats the next
 PRONOUN = 0.7  # sureness that a pronoun which stands alone is a given person
 KIND = 0.7  # likeness of names (a kind and its genus) from which on they may well mean one thing
@@ -68,14 +68,14 @@ class Matching:
         Rare words weigh more. The more of the scene agrees, the likelier it is that a thing of the
         same name is the same.
         """
-        total = agreed = 0.0
+        total = agreement = 0.0
         for term in self.source.places:
             if term[0] not in PREPOSITIONS and term[1] != "x":
                 weight = COMMON + rarity(term[0])
                 likeness = self.anywhere(term)
                 total += weight
-                agreed += weight * likeness if likeness >= PLAIN else 0.0
-        return agreed / total if total else UNSAID
+                agreement += weight * likeness if likeness >= PLAIN else 0.0
+        return agreement / total if total else UNSAID
 
     def words(self, term: Term) -> dict[Term, float]:
         """Terms of the target that are like a term -> likeness."""
@@ -111,12 +111,12 @@ class Matching:
             return {viewer: 1.0}
         # Candidates by sort (two persons, a pronoun) are weak; a likeness of names replaces them.
         alike = {**self._by_sort(thing), **self.by_name(tuple(self.source.heads[thing]))}
-        agreed = self.context(thing, alike)
+        agreement = self.context(thing, alike)
         several = self.source.plural
         return {
             other: value
             * (1 if self.target.plural[other] == several[thing] else OTHER_NUMBER)
-            * max(CLASHED, 1 - CONTEXT + CONTEXT * agreed[other])
+            * max(CLASH_FLOOR, 1 - CONTEXT + CONTEXT * agreement[other])
             for other, value in alike.items()
         }
 
@@ -164,19 +164,19 @@ class Matching:
         other: int,
         total: float,
     ) -> float:
-        agreed = sum([weight * row.get(other, 0.0) for weight, row in rows])
+        agreement = sum([weight * row.get(other, 0.0) for weight, row in rows])
         if not self.target.claims[other]:
-            return agreed / total
+            return agreement / total
         # Support is a mean, in which one clash among ten words would drown: each takes a factor,
         # and what it leaves open counts against the pair.
         clashes = 0
         for term, weight in strong:
             best = self.supports(term).get(other, 0.0)
-            if best < CLASHING and self.denied(term, other):
+            if best < CLASHING and self.denies(term, other):
                 clashes += 1
-                agreed -= weight * best
+                agreement -= weight * best
         left: float = CLASH**clashes
-        return agreed / total * left - (1 - left)
+        return agreement / total * left - (1 - left)
 
     def supports(self, term: Term) -> dict[int, float]:
         """Thing of the target -> support for ``term`` of it, 0 to 1."""
@@ -206,7 +206,7 @@ class Matching:
             self._contraries[term] = contraries
         return contraries
 
-    def denied(self, term: Term, thing: int) -> bool:
+    def denies(self, term: Term, thing: int) -> bool:
         """True if an attribute of the target's thing rules the term out."""
         return any(conflict(term, claim) for claim in self.target.claims[thing])
 
@@ -219,12 +219,12 @@ class Matching:
             # soft assignment, which needs no search over all pairings.
             fair = {t: s * (s / self._best[t]) for t, s in row.items() if s}
             top = max(fair.values(), default=0.0)
-            ranked = sorted(fair.items(), key=lambda item: (-item[1], item[0]))
-            cast = [(t, (s / top) ** SHARPNESS) for t, s in ranked if s > top / 3]
+            by_score = sorted(fair.items(), key=lambda item: (-item[1], item[0]))
+            cast = [(t, (s / top) ** SHARPNESS) for t, s in by_score if s > top / 3]
             self._cast[thing] = cast
         return cast
 
-    def mixed_up(self, thing: int, term: Term, whom: int) -> bool:
+    def mixes_up(self, thing: int, term: Term, whom: int) -> bool:
         """True if but for ``term`` the thing would rather be another, which denies the term.
 
         "The larger dog has a tan patch", where the target gives the patch to the smaller one.
@@ -239,7 +239,7 @@ class Matching:
                 names.get(t, 0.0) >= max(SAME_NAME, names.get(whom, 0.0))
                 or is_anaphor(self.target.heads[t])
             )
-            and (self.denied(term, t) or self.supports(term).get(t, 0.0) < MENTIONED)
+            and (self.denies(term, t) or self.supports(term).get(t, 0.0) < MENTION)
         ]
         if not others or not rest:
             return False

@@ -29,7 +29,7 @@ from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
 from posh_reward.types import Description, Span, Token
 
-SKIPPED = frozenset("det punct cc mark expl predet case intj dep".split())
+NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
 """Dependency labels of words that join nothing to a thing."""
 HALF = frozenset("prep pobj agent pcomp aux auxpass".split())
 """A preposition and its object are one step together."""
@@ -60,7 +60,8 @@ class Reading:
         self.tokens = description.tokens or plain_tokens(description.text)
         self._starts = {token.span[0]: i for i, token in enumerate(self.tokens)}
         # Without a parse there are no elements either, and bare words have to do.
-        covered = self._covered() if description.tokens else set(range(len(self.tokens)))
+        everything = set(range(len(self.tokens)))
+        element_tokens = self._element_tokens() if description.tokens else everything
         self.terms: list[Term | None] = [None] * len(self.tokens)
         """Per token its term; None for function words, punctuation, and outside of elements."""
         places: dict[Term, list[int]] = defaultdict(list)
@@ -70,7 +71,7 @@ class Reading:
             term = term_of(token)
             if term is not None:
                 self.by_word.setdefault(term[0], term)
-                if index in covered:
+                if index in element_tokens:
                     places[term].append(index)
                     self.terms[index] = term
         self.places = dict(places)
@@ -80,15 +81,15 @@ class Reading:
         # Parsers call the satin of a satin dress an adjective as often as not.
         loose = [
             i
-            for i in sorted(covered - own)
+            for i in sorted(element_tokens - own)
             if self.tokens[i].pos in NOUNS
             or (self.tokens[i].pos == "ADJ" and is_noun(self.tokens[i].text.lower()))
         ]
         self.mentions = entities + [[i] for i in loose]
         """Per thing the tokens of its mentions."""
-        self.owned = self._owned(loose)
+        self.attribute_tokens = self._attribute_tokens(loose)
         """Per thing the tokens of its attributes."""
-        self.claims = [self._terms_at(owned) for owned in self.owned]
+        self.claims = [self._terms_at(tokens) for tokens in self.attribute_tokens]
         """Per thing the terms of its attributes."""
         self.heads = [self._heads(thing) for thing in range(len(self.mentions))]
         """Per thing the last word of each mention: what kind of thing it is."""
@@ -116,7 +117,7 @@ class Reading:
         """Token -> entities of which it is an attribute."""
         owners: dict[int, set[int]] = defaultdict(set)
         for entity in range(len(self.graph.entities)):
-            for token in self.owned[entity]:
+            for token in self.attribute_tokens[entity]:
                 owners[token].add(entity)
         return owners
 
@@ -143,12 +144,12 @@ class Reading:
         ]
 
     @cached_property
-    def directed(self) -> set[tuple[int, int]]:
+    def directions(self) -> set[tuple[int, int]]:
         """(Subject, object) of all relations."""
         return {(relation.subject, relation.object) for relation in self.graph.relations}
 
     @cached_property
-    def negated(self) -> set[int]:
+    def absences(self) -> set[int]:
         """Things that are said not to be there: no shoes, a cup without a handle."""
         heads = {token.head for token in self.tokens if token.text.lower() == "no"}
         heads |= {
@@ -157,7 +158,7 @@ class Reading:
         return {thing for thing, tokens in enumerate(self.mentions) if heads & set(tokens)}
 
     @cached_property
-    def hyphenated(self) -> set[str]:
+    def before_hyphens(self) -> set[str]:
         """Lower-case words before a hyphen: the three of a three-cornered hat is no count."""
         ends = {token.span[0] for token in self.tokens if token.text == "-"}
         return {token.text.lower() for token in self.tokens if token.span[1] in ends}
@@ -171,7 +172,7 @@ class Reading:
     def profiles(self) -> list[dict[Term, float]]:
         """Per thing: term -> attachment, the thing's own name left out."""
         return [
-            self._best_by_term(self.attached(thing), set(self.mentions[thing]))
+            self._best_by_term(self.attachments(thing), set(self.mentions[thing]))
             for thing in range(len(self.mentions))
         ]
 
@@ -180,7 +181,7 @@ class Reading:
         """Term -> thing -> attachment."""
         said_of: dict[Term, dict[int, float]] = {term: {} for term in self.places}
         for thing in range(len(self.mentions)):
-            for term, weight in self._best_by_term(self.attached(thing), set()).items():
+            for term, weight in self._best_by_term(self.attachments(thing), set()).items():
                 said_of[term][thing] = weight
         return said_of
 
@@ -189,7 +190,7 @@ class Reading:
         """Token -> thing -> attachment."""
         holders: dict[int, dict[int, float]] = defaultdict(dict)
         for thing in range(len(self.mentions)):
-            for token, weight in self.attached(thing).items():
+            for token, weight in self.attachments(thing).items():
                 holders[token][thing] = weight
         return holders
 
@@ -207,37 +208,37 @@ class Reading:
         starts = {at for first, end in spans for at in range(first, end) if at in self._starts}
         return [self._starts[at] for at in sorted(starts)]
 
-    def attached(self, thing: int) -> dict[int, float]:
+    def attachments(self, thing: int) -> dict[int, float]:
         """Token -> attachment to the thing, where there is any."""
-        attached = self._attached.get(thing)
-        if attached is None:
+        attachments = self._attached.get(thing)
+        if attachments is None:
             mentions = set(self.mentions[thing])
-            attached = {
+            attachments = {
                 token: 1.0 - PER_STEP * max(0.0, halves / 2 - 1.0)
                 for token, halves in distances(self.tokens, self._steps, mentions).items()
             }
-            for token, weight in attached.items():
+            for token, weight in attachments.items():
                 owners = self.owners.get(token)
                 # The tree alone would give "red" in "a man in a red coat" to the man, too: an
                 # attribute has an owner, and others get a share at most.
                 if owners and thing not in owners:
-                    attached[token] = min(weight, self._share(thing, owners))
-            attached.update(dict.fromkeys(self.owned[thing] | mentions, 1.0))
-            self._attached[thing] = attached
-        return attached
+                    attachments[token] = min(weight, self._share(thing, owners))
+            attachments.update(dict.fromkeys(self.attribute_tokens[thing] | mentions, 1.0))
+            self._attached[thing] = attachments
+        return attachments
 
     def _share(self, thing: int, owners: set[int]) -> float:
         """Attachment to a thing of an attribute of others: most if it is made up of one."""
 
         def share(owner: int) -> float:
             words = self.partners[thing].get(owner, {})
-            if "of" in words and (thing, owner) in self.directed and not self.genders[owner]:
+            if "of" in words and (thing, owner) in self.directions and not self.genders[owner]:
                 return MADE_UP
             return PART_OF_IT if HAVING & set(words) else OTHERS
 
         return max(map(share, owners))
 
-    def _covered(self) -> set[int]:
+    def _element_tokens(self) -> set[int]:
         """Tokens of the elements that count: those of the viewer alone cost nothing to write."""
         entities = self.graph.entities
         spans = [
@@ -251,22 +252,24 @@ class Reading:
         ]
         return {token for each in spans for token in self.tokens_in(each)}
 
-    def _owned(self, loose: list[int]) -> list[set[int]]:
+    def _attribute_tokens(self, loose: list[int]) -> list[set[int]]:
         entities = self.graph.entities
-        owned = [{t for a in e.attributes for t in self.tokens_in(a.spans)} for e in entities]
+        attribute_tokens = [
+            {t for a in e.attributes for t in self.tokens_in(a.spans)} for e in entities
+        ]
         beside: dict[int, set[int]] = defaultdict(set)
-        for tokens in owned:
+        for tokens in attribute_tokens:
             for token in tokens:
                 beside[token] |= tokens
         # Of a noun that is an attribute itself, all is said that is said with it: ivory satin.
-        return owned + [beside[token] - {token} for token in loose]
+        return attribute_tokens + [beside[token] - {token} for token in loose]
 
     def _terms_at(self, tokens: set[int]) -> list[Term]:
         return [term for i in sorted(tokens) if (term := self.terms[i]) is not None]
 
-    def _best_by_term(self, attached: dict[int, float], without: set[int]) -> dict[Term, float]:
+    def _best_by_term(self, attachments: dict[int, float], without: set[int]) -> dict[Term, float]:
         best: dict[Term, float] = {}
-        for token, weight in attached.items():
+        for token, weight in attachments.items():
             term = self.terms[token]
             if term is not None and token not in without and weight > best.get(term, 0.0):
                 best[term] = weight
@@ -293,7 +296,7 @@ def steps_between(tokens: Sequence[Token]) -> Steps:
     """Neighbours in the dependency tree, function words left out."""
     steps: Steps = defaultdict(list)
     for index, token in enumerate(tokens):
-        if token.head == index or token.dep in SKIPPED:
+        if token.head == index or token.dep in NO_LINKS:
             continue
         cost = 1 if token.dep in HALF else 3 if token.dep in LOOSE else 2
         steps[index].append(COSTS * token.head + cost)
