@@ -24,6 +24,7 @@ from posh_reward.attack.climb import Target, attack, half
 from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
 from posh_reward.attack.grammars import GRAMMARS, WordStock
 from posh_reward.errors import InputError, PoshError
+from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.reward.instance import make_reward
 from posh_reward.settings import check_settings, read_settings
 from posh_reward.study.agreement.judgment_files import read_rows
@@ -67,6 +68,7 @@ def run(flags: argparse.Namespace) -> None:
                          f"{flags.search}, so that finds can be paid for others")  # fmt: skip
     settings = read_settings(flags.reward) if flags.reward else {}
     reward = make_reward(**check_settings(make_reward, settings, "reward"))
+    assert isinstance(reward.posh, PoSh)  # as settings make it
     parsed = reward.posh.reader.read([row["reference"] for row in rows if row not in unseen])
     stock = WordStock.of(each for each in parsed if isinstance(each, Description))
     flags.output.mkdir(parents=True, exist_ok=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.lexicon.wordnet import is_english
+from posh_reward.metrics.metric import Figures, field_of
+from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
@@ -20,6 +22,34 @@ from posh_reward.types import Failure, Scores
 
 logger = logging.getLogger(__name__)
 Observer = Callable[[Sequence[Scores]], None]
+
+
+class PoshMetric(Figures[Scores], Protocol):
+    """POSH as far as a reward needs it: ``PoSh``, or a server's, ``serve.client.RemotePosh``."""
+
+    @property
+    def preset(self) -> str:
+        """Of the wording."""
+        ...
+
+    @property
+    def weights(self) -> Weights:
+        """Of entities, attributes and relations."""
+        ...
+
+    @property
+    def witness(self) -> object:
+        """The witness, if it is in this process."""
+        ...
+
+    @property
+    def wants_images(self) -> bool:
+        """True with a witness."""
+        ...
+
+    def score(self, *columns: Any, **named: Any) -> list[Scores]:
+        """Scores of generations and references, and with a witness of images."""
+        ...
 
 
 class PoshReward(MetricReward[Scores]):
@@ -54,14 +84,14 @@ class PoshReward(MetricReward[Scores]):
 
     def __init__(
         self,
-        posh: PoSh | None = None,
+        posh: PoshMetric | None = None,
         shaping: Shaping | None = None,
         *,
         reference_column: str = "reference",
         image_column: str | None = None,
         max_failed_calls: int = 10,
     ) -> None:
-        self.posh = posh if posh is not None else PoSh()
+        self.posh: PoshMetric = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.image_column = image_column
@@ -69,7 +99,7 @@ class PoshReward(MetricReward[Scores]):
         super().__init__(max_failed_calls)
 
     @property
-    def metric(self) -> PoSh:
+    def metric(self) -> PoshMetric:
         """The metric."""
         return self.posh
 
@@ -113,10 +143,11 @@ class PoshReward(MetricReward[Scores]):
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
         if score.unparsed and score.precision == score.recall == WORST:
+            judge = field_of(self.posh.signature, "judge")
             raise JudgeError(
-                f"the judge {self.posh.judge.name} answers without a digit: none was among the "
-                "twenty likeliest tokens of its replies about a first pair, so every text would "
-                "get the lowest score. Is it instruction-tuned, and is thinking off?"
+                f"the judge {judge} answers without a digit: none was among the twenty likeliest "
+                "tokens of its replies about a first pair, so every text would get the lowest "
+                "score. Is it instruction-tuned, and is thinking off?"
             )
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:

@@ -369,11 +369,6 @@ class RemotePosh(RemoteMetric):
 
         return weights_of(self.info.weights or {})
 
-    @property
-    def judge(self) -> RemotePosh:
-        """The one with the judge's name, for messages."""
-        return self
-
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         """As ``PoSh.figures``."""
         from posh_reward.metrics.posh.aggregate import figures, witness_figures

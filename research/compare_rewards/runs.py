@@ -113,6 +113,7 @@ def dapo(noise: float, argv: list[str]) -> None:
 
     def make_reward(script: Any) -> Any:
         reward = make(script)
+        assert isinstance(reward.posh, PoSh)  # as the recipe makes it
         reward.posh = noisy(reward.posh, noise)
         return reward
 

@@ -96,9 +96,7 @@ def test_replicas_serve_the_app(ray: Any) -> None:
         assert remote.score(texts, [REFERENCE] * 40) == PoSh(preset="mended").score(
             texts, [REFERENCE] * 40
         )
-        assert None not in PoshReward(remote)(  # type: ignore[arg-type]
-            completions=texts, reference=[REFERENCE] * 40
-        )
+        assert None not in PoshReward(remote)(completions=texts, reference=[REFERENCE] * 40)
         with urllib.request.urlopen("http://127.0.0.1:8377/docs") as page:
             assert b"swagger-ui" in page.read()
     finally:

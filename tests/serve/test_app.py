@@ -277,7 +277,7 @@ def test_images_are_uploaded_and_no_path_is_opened(tmp_path: Any) -> None:
 
 def test_openrlhf_and_slime_get_the_reward(posh: PoSh) -> None:
     metric = BatchedMetric(posh)
-    app = create_app(metric, PoshReward(metric))  # type: ignore[arg-type]
+    app = create_app(metric, PoshReward(metric))
     expected = PoshReward(posh)(completions=["A man sleeps."], reference=[REFERENCE])
     query = {"query": [CHAT + "A man sleeps.<|im_end|>"], "prompts": [CHAT], "labels": [REFERENCE]}
     reply = post(app, "/v1/openrlhf", query).json()

@@ -48,7 +48,7 @@ def posh() -> PoSh:
 def app(posh: PoSh, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(app_module, "LARGEST_BODY", 200_000)
     metric = BatchedMetric(posh, capacity=3)
-    return create_app(metric, PoshReward(metric))  # type: ignore[arg-type]
+    return create_app(metric, PoshReward(metric))
 
 
 def refusal_of(response: Any) -> tuple[int, str, str | None, str | None]:

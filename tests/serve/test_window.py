@@ -209,7 +209,7 @@ def test_siblings_come_along() -> None:
 
 def test_a_reward_over_it_can_be_called_from_many_threads() -> None:
     posh = PoSh()
-    reward = PoshReward(BatchedMetric(posh, 50))  # type: ignore[arg-type]
+    reward = PoshReward(BatchedMetric(posh, 50))
     expected = PoshReward(posh)(completions=TEXTS, reference=[REFERENCE] * 4)
 
     def one(text: str) -> float | None:
