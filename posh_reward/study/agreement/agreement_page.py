@@ -122,12 +122,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def check_plot(path: str) -> None:
-    """Make sure that a plot can be drawn, before anything is scored.
-
-    Raises:
-        InputError: the ending is not that of an image.
-        MissingDependencyError: Matplotlib is not installed.
-    """
+    """Raise ``InputError`` or ``MissingDependencyError`` before anything is scored for a plot."""
     if not path.lower().endswith(IMAGES):
         raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}")
     try:
@@ -137,12 +132,7 @@ def check_plot(path: str) -> None:
 
 
 def draw_plot(report: AgreementReport, path: Path) -> None:
-    """Draw every figure as a point with its interval; the paper's are hollow.
-
-    Args:
-        report: with the figures.
-        path: a .png, .svg or .pdf file.
-    """
+    """Draw every figure as a point with its interval; the paper's are hollow."""
     from matplotlib.figure import Figure as Canvas
 
     blocks = report.blocks

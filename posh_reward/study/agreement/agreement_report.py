@@ -65,16 +65,10 @@ class PaperLine:
 
 
 def paper_table(table: int, folder: str = "") -> list[PaperLine]:
-    """The lines of ``tables/tableN.csv``, with the numbers as printed in the paper.
-
-    Table 6 has GPT4o and GPT5 three times: the symbols for the input of each (image, reference,
-    both) are lost in our copy of the paper, so they are numbered in its order. Table 3 is a choice
-    from it, with GPT4o (3) and GPT5 (2).
-
-    Args:
-        table: 2, 3, 6, 8 or 9 of POSH's paper.
-        folder: of another paper's tables.
-    """
+    """The lines of ``tables/tableN.csv``, with the numbers as printed in the paper."""
+    # Table 6 has GPT4o and GPT5 three times: the symbols for the input of each (image, reference,
+    # both) are lost in our copy of the paper, so they are numbered in its order. Table 3 is a
+    # choice from it, with GPT4o (3) and GPT5 (2).
     file = resources.files(__package__).joinpath(f"tables/{folder}/table{table}.csv")
     rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
     return [
@@ -164,12 +158,12 @@ def make_report(
             judgments, columns, figures, against=settings.against, resamples=settings.resamples,
             seed=settings.seed, progress=bar.update,
         )  # fmt: skip
-    check_scored(lines, judgments.name)
+    check_any_row(lines, judgments.name)
     if paper is None:
         table = settings.table
         paper = [] if table is None else paper_table(table)
     keys = {figure.key for figure in figures}
-    printed = [
+    paper = [
         PaperLine(line.name, {key: value for key, value in line.figures.items() if key in keys})
         for line in paper
     ]
@@ -179,18 +173,18 @@ def make_report(
         figures,
         lines,
         [*notes, *few_groups_note(judgments.groups)],
-        [line for line in printed if line.figures],
+        [line for line in paper if line.figures],
         table,
         against,
         extra or {},
     )
 
 
-def check_scored(lines: Sequence[MetricLine], name: str) -> None:
+def check_any_row(lines: Sequence[MetricLine], name: str) -> None:
     """Raise ``InputError`` if no metric has a figure on any row: an empty table is no result."""
-    measured = [line for line in lines if line.cells]
-    if measured and not any(cell.rows for line in measured for cell in line.cells.values()):
-        reasons = [why for line in measured for why in line.failures]
+    full = [line for line in lines if line.cells]
+    if full and not any(cell.rows for line in full for cell in line.cells.values()):
+        reasons = [why for line in full for why in line.failures]
         raise InputError(
             f"{name}: nothing was scored: "
             + (reasons[0] if reasons else "no row has both a person's number and a metric's")
@@ -200,8 +194,8 @@ def check_scored(lines: Sequence[MetricLine], name: str) -> None:
 def unrated_note(people: Mapping[str, Floats], number: str) -> list[str]:
     """A note on the rows without a person's number (a label, a rating), if there are any."""
     counts = {axis: int(np.isnan(values).sum()) for axis, values in people.items()}
-    listed = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
-    return [f"Rows without a {number}, left out: {listed}."] if listed else []
+    axes = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
+    return [f"Rows without a {number}, left out: {axes}."] if axes else []
 
 
 def few_groups_note(groups: Sequence[Hashable], unit: str = "images") -> list[str]:

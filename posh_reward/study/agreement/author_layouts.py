@@ -21,10 +21,10 @@ OTHER_ENDING = "caparena_auto_600.json"
 
 
 def flickr8k(path: Path, references: Path | None = None) -> list[Row]:
-    """Flickr8k-Expert or -CF as CLIPScore's ``flickr8k.json`` has it.
+    """Flickr8k-Expert or -CF as CLIPScore's ``flickr8k.json`` has it; every rating is a row.
 
     That is ``{id: {"image_path": ..., "ground_truth": [texts], "human_judgement": [{"caption": ...,
-    "rating": ...}]}}``. Every rating is a row, as in the programs that read the file.
+    "rating": ...}]}}``.
 
     Raises:
         InputError: the file is not of this layout.

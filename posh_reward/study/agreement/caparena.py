@@ -50,17 +50,15 @@ VERDICTS = {"caption 1 is better": 1.0, "caption 2 is better": -1.0, "tie": 0.0}
 
 
 def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
-    """(draws, battles) indices of battles, drawn with replacement.
-
-    They are those of ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``, which CapArena
-    uses: NumPy froze that generator.
-    """
+    """(draws, battles) indices of battles, drawn with replacement as CapArena draws them."""
+    # The draws of ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``, which CapArena's
+    # program uses: NumPy froze that generator, so ratings are theirs to the point.
     generator = np.random.RandomState(seed)
     return np.array([generator.choice(battles, battles, replace=True) for _ in range(draws)])
 
 
 def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models: int) -> Floats:
-    """Ratings after the battles in each order, all orders at once.
+    """(orders, models) ratings after the battles in each order, all orders at once.
 
     Args:
         first: (battles,) number of the first model of each battle, from 0.
@@ -69,17 +67,16 @@ def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models
             (orders, battles) where each order has outcomes of its own.
         orders: (orders, places) indices of battles; ``NONE`` where a row is shorter.
         models: how many there are.
-
-    Returns:
-        (orders, models).
     """
     ratings = np.full((len(orders), models), START)
     rows = np.arange(len(orders))
     outcome = np.broadcast_to(outcome, (len(orders), outcome.shape[-1]))
-    for battle in orders.T:  # one after the other: each battle's gain depends on those before it
+    # A battle's gain depends on those before it, so battles go one by one; but all orders at once,
+    # which makes a thousand draws a matter of a second or so.
+    for battle in orders.T:
         a, b = first[battle], second[battle]  # (orders,)
-        expected = 1 / (1 + BASE ** ((ratings[rows, b] - ratings[rows, a]) / SCALE))
-        gain = K * ((outcome[rows, battle] + 1) / 2 - expected) * (battle != NONE)
+        chance = 1 / (1 + BASE ** ((ratings[rows, b] - ratings[rows, a]) / SCALE))
+        gain = K * ((outcome[rows, battle] + 1) / 2 - chance) * (battle != NONE)
         ratings[rows, a] += gain
         ratings[rows, b] -= gain
     return ratings
@@ -88,16 +85,14 @@ def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models
 def median_ratings(
     first: Ints, second: Ints, outcome: Floats, models: int, procedure: Procedure = "authors"
 ) -> Floats:
-    """(models,) each model's median rating over ``DRAWS`` draws of the battles.
-
-    Elo depends on the order of the battles, hence the median of many draws. CapArena's program
-    takes it over those draws in which a model fights at all, and rounds it to whole points, so that
-    models may tie; strictly, a model that is not drawn stays at 1000.
-    """
+    """(models,) each model's median rating over ``DRAWS`` draws of the battles."""
+    # Elo depends on the order of the battles, which has no meaning here: hence many draws.
     orders = battle_orders(len(outcome))
-    ratings = elo_ratings(first, second, outcome, orders, models)
+    ratings = elo_ratings(first, second, outcome, orders, models)  # (draws, models)
     if procedure == "strict":
         return np.asarray(np.median(ratings, axis=0), dtype=np.float64)
+    # CapArena's program takes the median over those draws in which a model fights at all, and
+    # rounds it to whole points, so that models may tie.
     fights = np.zeros(ratings.shape, dtype=bool)
     for side in (first, second):
         fights[np.arange(len(orders))[:, None], side[orders]] = True
@@ -145,11 +140,7 @@ class Arena:
 def read_arena(
     rows: Sequence[Row], name: str, *, images: Path | None = None, procedure: Procedure = "authors"
 ) -> Arena:
-    """The battles of CapArena's file.
-
-    Raises:
-        InputError: a column is missing, a cell is not a text, or a winner is unknown.
-    """
+    """The battles of CapArena's file; ``InputError`` for a column or a cell that cannot be used."""
     check_columns(rows, {f"a column {column!r}": column for column in COLUMNS}, name)
     battles = [
         (place, row)
@@ -199,13 +190,12 @@ def verdict_outcome(row: Row) -> float:
 
 
 def verdict_column(rows: Sequence[Row]) -> ScoreColumn | None:
-    """The verdicts of the column ``judge`` beside the metrics, None without such a column.
-
-    A verdict is an outcome, no score: it is compared with people's as it stands.
-    """
+    """The verdicts of the column ``judge`` beside the metrics, None without such a column."""
     outcomes = np.array([verdict_outcome(row) for row in rows])
     if np.isnan(outcomes).all():
         return None
+    # A verdict is an outcome, no score, and is compared with people's as it stands: 1 and 0 for the
+    # two texts make a difference of 1.
     scores = np.stack([outcomes, np.zeros(len(outcomes))], axis=1).ravel()  # of both texts
     unread = int(np.isnan(outcomes).sum())
     failures = {"the judge gave no verdict": unread} if unread else {}
@@ -241,10 +231,7 @@ def _accuracy_within(
 
 @dataclass(frozen=True)
 class Rankings:
-    """Ratings of models from people's outcomes and from a metric's, and their correlation.
-
-    Ratings take a second or so, and rho and tau need the same ones, so they are cached.
-    """
+    """Ratings of models from people's outcomes and from a metric's, and their correlation."""
 
     arena: Arena
     cache: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
@@ -254,8 +241,8 @@ class Rankings:
     ) -> float:
         """The correlation of the models' median ratings."""
         key = scores.tobytes() + rows.tobytes()
-        if key not in self.cache:
-            outcome = _predicted(scores, people, rows)
+        if key not in self.cache:  # rho and tau need the same ratings, which take a second
+            outcome = _outcomes(scores, people, rows)
             self.cache[key] = self.arena.ratings(outcome, rows), self.arena.ratings(people, rows)
         ours, gold = self.cache[key]
         met = self._met(rows)
@@ -264,11 +251,9 @@ class Rankings:
     def agreements(
         self, correlation: SimpleMeasure, scores: Floats, people: Floats, draws: Sequence[Ints]
     ) -> list[float]:
-        """The correlation of their ratings after one pass through each resample.
-
-        A median of a thousand passes through each of a thousand resamples would take a quarter of
-        an hour. One pass is noisier, so intervals are rather too wide than too narrow.
-        """
+        """The correlation of their ratings after one pass through each resample."""
+        # A median of a thousand passes through each of a thousand resamples would take a quarter of
+        # an hour. One pass is noisier, so intervals are rather too wide than too narrow.
         if not draws:
             return []
         orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
@@ -276,7 +261,7 @@ class Rankings:
             order[: len(rows)] = rows
         key = scores.tobytes() + orders.tobytes()
         if key not in self.cache:
-            outcome = np.array([_predicted(scores, people, rows) for rows in draws])
+            outcome = np.array([_outcomes(scores, people, rows) for rows in draws])
             ours, gold = (self.arena.one_pass(each, orders) for each in (outcome, people))
             self.cache[key] = ours, gold
         ours, gold = self.cache[key]
@@ -288,7 +273,7 @@ class Rankings:
         return np.unique(np.concatenate([self.arena.first[rows], self.arena.second[rows]]))
 
 
-def _predicted(scores: Floats, people: Floats, rows: Ints) -> Floats:
+def _outcomes(scores: Floats, people: Floats, rows: Ints) -> Floats:
     """(battles,) a metric's outcomes of some battles; 0 for all others."""
     outcome = np.zeros(len(people))
     outcome[rows] = predicted_outcomes(scores[rows], people[rows])
@@ -298,14 +283,12 @@ def _predicted(scores: Floats, people: Floats, rows: Ints) -> Floats:
 def standings(arena: Arena, differences: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
     """Metric -> model -> median Elo rating, people first.
 
-    Args:
-        arena: the battles.
-        differences: metric -> (battles,) differences of its scores; nan where it has none.
+    ``differences`` has (battles,) differences of each metric's scores; nan where it has none.
     """
     ratings = {"people": arena.ratings(arena.outcome, np.arange(len(arena.outcome)))}
     for name, scores in differences.items():
         rows = np.flatnonzero(~np.isnan(scores))
-        ratings[name] = arena.ratings(_predicted(scores, arena.outcome, rows), rows)
+        ratings[name] = arena.ratings(_outcomes(scores, arena.outcome, rows), rows)
     return {
         name: dict(zip(arena.models, map(float, rating), strict=True))
         for name, rating in ratings.items()
@@ -315,9 +298,7 @@ def standings(arena: Arena, differences: Mapping[str, Floats]) -> dict[str, dict
 def auto_scores(arena: Arena, outcome: Floats) -> dict[str, float]:
     """CapArena-Auto's leaderboard: model -> mean over its opponents of (wins - losses) / 2.
 
-    Args:
-        arena: battles whose rows name the opponent in ``ref_model``, 200 images for each.
-        outcome: (battles,) 1 where the first caption won, -1 where the second did.
+    Rows name the opponent in ``ref_model``; ``outcome`` is 1 where the first caption won, else -1.
     """
     sums: dict[str, dict[str, float]] = {}
     for place, won in enumerate(outcome):
@@ -345,7 +326,7 @@ def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementRepor
     extra: dict[str, object] = {"ratings": standings(arena, apart)}
     if all("ref_model" in text.row for text in arena.texts):
         outcomes = {"people": arena.outcome} | {
-            name: _predicted(each, arena.outcome, np.flatnonzero(~np.isnan(each)))
+            name: _outcomes(each, arena.outcome, np.flatnonzero(~np.isnan(each)))
             for name, each in apart.items()
         }
         extra["caparena_auto"] = {

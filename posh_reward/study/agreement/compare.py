@@ -124,9 +124,9 @@ def compare(
 
 def _base(columns: Sequence[ScoreColumn], against: str | None) -> ScoreColumn | None:
     names = [column.name for column in columns]
-    doubled = {name for name in names if names.count(name) > 1}
-    if doubled:
-        raise InputError(f"two metrics are called {min(doubled)!r}: give each its own name")
+    twins = {name for name in names if names.count(name) > 1}
+    if twins:
+        raise InputError(f"two metrics are called {min(twins)!r}: give each its own name")
     if against is None:
         return next((column for column in columns if not column.missing), None)
     if against not in names:
@@ -166,7 +166,8 @@ class _Comparison:
         return Cell(estimate(value, samples, groups=self._images(rows)), len(rows), p)
 
     def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
-        """The first metric's figure minus the second's, on the rows that both have scores for."""
+        """The first metric's figure minus the second's."""
+        # On rows that both have: a metric that fails on hard rows would otherwise gain by it.
         people = self.judgments.people[figure.axis]
         scores = [self.judgments.scores(column, figure.axis) for column in columns]
         rows = np.flatnonzero(~np.isnan(people + scores[0] + scores[1]))
@@ -186,6 +187,8 @@ class _Comparison:
         """(resamples,) the figure on those of ``rows`` that each resample has."""
         key = metric, figure.key, rows.tobytes()
         if key not in self.cache:
+            # Draws are of images; rows without a score drop out of them afterwards, so that the
+            # draws of all metrics, and their differences, stay paired.
             usable = np.zeros(len(people), dtype=bool)
             usable[rows] = True
             draws = [draw[usable[draw]] for draw in self.draws]

@@ -20,20 +20,18 @@ MOST_NUMBERS = 40
 
 
 def spearman(scores: Floats, people: Floats) -> float:
-    """Return Spearman's rank correlation."""
+    """Spearman's rank correlation."""
     if not _vary(scores, people):
         return nan
     return pearson(rankdata(scores), rankdata(people))
 
 
 def kendall(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
-    """Return Kendall's tau: b corrects for ties, c also for scales of different size.
-
-    The values are SciPy's, several times faster where people use few different numbers: resampling
-    asks for tau ten thousand times.
-    """
+    """Kendall's tau: b corrects for ties, c also for scales of different size."""
     if not _vary(scores, people):
         return nan
+    # SciPy's values, several times faster where people use few numbers: resampling asks for tau
+    # ten thousand times.
     table = _contingency(scores, people)
     if table is None:
         return float(kendalltau(scores, people, variant=variant).statistic)
@@ -49,7 +47,7 @@ def kendall(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
 
 
 def concordant(scores: Floats, people: Floats) -> float:
-    """Return the number of pairs that both sides put in the same strict order."""
+    """Number of pairs that both sides put in the same strict order."""
     if not _vary(scores, people):
         return 0.0
     pairs = len(scores) * (len(scores) - 1) / 2
@@ -67,7 +65,7 @@ def concordant(scores: Floats, people: Floats) -> float:
 
 
 def tied_pairs(*columns: Floats | Ints) -> float:
-    """Return the number of pairs that are equal in all columns."""
+    """Number of pairs that are equal in all columns."""
     _, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     return float((counts * (counts - 1) / 2).sum())
 
@@ -92,7 +90,7 @@ def _contingency(scores: Floats, people: Floats) -> Floats | None:
 
 
 def pearson(scores: Floats, people: Floats) -> float:
-    """Return Pearson's correlation."""
+    """Pearson's correlation."""
     if not _vary(scores, people):
         return nan
     return float(np.corrcoef(scores, people)[0, 1])

@@ -72,7 +72,7 @@ def graph_on_tokens(graph: SceneGraph, text: str) -> TokenGraph:
 
 
 def gold_on_tokens(gold: Mapping[str, object], text: str, where: str) -> TokenGraph:
-    """Place a graph that people drew.
+    """Place a graph that people drew; ``InputError`` if it is not as below.
 
     Args:
         gold: ``entities``: ``[{"mentions": [[start, end], ...]}, ...]``; ``attributes``:
@@ -80,9 +80,6 @@ def gold_on_tokens(gold: Mapping[str, object], text: str, where: str) -> TokenGr
             ``[{"spans": ..., "subject": 0, "object": 1}, ...]``.
         text: the stripped text that the offsets point into.
         where: its place in messages.
-
-    Raises:
-        InputError: something is missing, or not as above.
     """
     tokens = token_spans(text)
     try:
@@ -137,6 +134,8 @@ def graph_figures(ours: TokenGraph, gold: TokenGraph) -> dict[str, float]:
     mentions = _matches([t for t, _ in ours.mentions], [t for t, _ in gold.mentions])
     attributes = _matches([t for t, _ in ours.attributes], [t for t, _ in gold.attributes])
     relations = _matches([t for t, _, _ in ours.relations], [t for t, _, _ in gold.relations])
+    # Entities have no names in common: two are the same if any of their mentions match. A chain
+    # with a wrong mention may so be the same as two; coref, by the first mentions, tells of that.
     same = {(ours.mentions[i][1], gold.mentions[j][1]) for i, j in mentions}
     first, right = ours.first_mentions(), gold.first_mentions()
     figures = _prf("entities", mentions, len(ours.mentions), len(gold.mentions))
@@ -159,10 +158,11 @@ def _matches(ours: Sequence[Tokens], gold: Sequence[Tokens]) -> list[tuple[int, 
     """Pairs of equal elements, one to one, so that they share as many tokens as possible."""
     if not ours or not gold:
         return []
-    # (ours, gold) Jaccard similarity; an optimal assignment, so the order of elements is no matter
-    shared = np.array([[len(a & b) / len(a | b or {0}) for b in gold] for a in ours])
-    pairs = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
-    return [(int(i), int(j)) for i, j in pairs if shared[i, j] > 0]
+    # (ours, gold) Jaccard similarity. An optimal assignment: greedy pairs would depend on the order
+    # of elements, and a long span could take the match of two short ones.
+    overlap = np.array([[len(a & b) / len(a | b or {0}) for b in gold] for a in ours])
+    pairs = zip(*linear_sum_assignment(overlap, maximize=True), strict=True)
+    return [(int(i), int(j)) for i, j in pairs if overlap[i, j] > 0]
 
 
 def _prf(kind: str, matches: Sequence[object], ours: int, gold: int) -> dict[str, float]:
@@ -212,7 +212,6 @@ def graphs_report(
 def _figures_of(
     rows: Sequence[Row], reader: Reader, name: str
 ) -> tuple[list[dict[str, float]], Mapping[str, int]]:
-    """The figures of each description that could be parsed, and reasons for the others."""
     figures: list[dict[str, float]] = []
     failures: Counter[str] = Counter()
     texts = [text_in(row, "text", f"{name}, row {n}") for n, row in enumerate(rows, start=1)]

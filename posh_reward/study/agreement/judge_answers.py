@@ -93,12 +93,10 @@ def _answer(value: object, where: str) -> float:
 
 
 def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
-    """The highest F1 over thresholds, in the order of ``CLASSES``.
-
-    nan where people found no element of the class: a judge that never names it is not perfect.
-    """
+    """The highest F1 over thresholds, in the order of ``CLASSES``; nan where a class is empty."""
     if not len(grades):
         return np.nan, np.nan, np.nan
+    # One sort serves all thresholds: below each, counts are cumulative sums.
     order = np.argsort(grades)
     # (thresholds,) elements below each: the start of each grade, and one above all
     below = np.append(np.unique(grades[order], return_index=True)[1], len(grades))
@@ -112,11 +110,11 @@ def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
     return best[0], best[1], best[2]
 
 
-def _f1(hits: Ints, predicted: Ints, total: int) -> Floats:
+def _f1(hits: Ints, predictions: Ints, total: int) -> Floats:
     """(thresholds,) of a class: its true positives, its predictions, and its size."""
-    if not total:
+    if not total:  # a judge that never names what is not there is not perfect: nothing was tested
         return np.full(len(hits), np.nan)
-    f1: Floats = 2 * hits / (predicted + total)
+    f1: Floats = 2 * hits / (predictions + total)
     return f1
 
 

@@ -61,11 +61,7 @@ def read_rows(
 
 
 def read_json(path: Path) -> object:
-    """The content of a JSON file.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """The content of a JSON file; ``InputError`` if it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -73,11 +69,7 @@ def read_json(path: Path) -> object:
 
 
 def read_json_list(path: Path) -> list[Row]:
-    """The objects of a JSON file that is a list.
-
-    Raises:
-        InputError: it cannot be read, or is something else.
-    """
+    """The objects of a JSON file that is a list; ``InputError`` if it is something else."""
     rows = read_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{str(path)!r} is not a list of JSON objects: use .jsonl for JSON lines")
@@ -115,20 +107,13 @@ def as_list(value: object) -> list[object] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-def check_columns(rows: Sequence[Row], needed: Mapping[str, str], name: str) -> None:
-    """Make sure that a table has the columns.
+def check_columns(rows: Sequence[Row], flags: Mapping[str, str], name: str) -> None:
+    """Raise ``InputError`` if no row has one of the columns; the message has the remedy.
 
-    Args:
-        rows: of the table.
-        needed: the flag that names each column -> the column; columns that no flag names are
-            called "a column ...".
-        name: of the table in messages.
-
-    Raises:
-        InputError: no row has one of them.
+    ``flags`` has the column that each flag names; one without a flag stands under "a column ...".
     """
     columns: Collection[str] = dict.fromkeys(key for row in rows for key in row)
-    for flag, column in needed.items():
+    for flag, column in flags.items():
         if column not in columns:
             remedy = f"name the right one with {flag}" if flag.startswith("--") else "rename it"
             raise InputError(
@@ -137,11 +122,7 @@ def check_columns(rows: Sequence[Row], needed: Mapping[str, str], name: str) -> 
 
 
 def text_in(row: Row, column: str, where: str) -> str:
-    """Return a cell that has to be a text.
-
-    Raises:
-        InputError: it is missing, or something else.
-    """
+    """A cell that has to be a text; ``InputError`` if it is missing, or something else."""
     value = row.get(column)
     if not isinstance(value, str):
         raise InputError(f"{where}: {column} is {str(value)[:40]!r}, not a text")
@@ -149,11 +130,7 @@ def text_in(row: Row, column: str, where: str) -> str:
 
 
 def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
-    """Return a cell that has to be a text, or a list of texts.
-
-    Raises:
-        InputError: it is missing, or something else.
-    """
+    """A cell that has to be a text, or a list of texts; ``InputError`` if it is not."""
     texts = as_list(row.get(column))
     if texts is None:
         return (text_in(row, column, where),)

@@ -26,7 +26,7 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
-    check_scored,
+    check_any_row,
     few_groups_note,
     paper_table,
 )
@@ -177,11 +177,10 @@ class TokenCounts:
 
 
 def _macro_f1(hits: Floats, false: Floats, positives: Floats, negatives: Floats) -> Floats:
-    """Mean F1 of marked and unmarked tokens; nan where people marked all of them or none.
-
-    To find no error where there is none says nothing of how well errors are found.
-    """
+    """Mean F1 of marked and unmarked tokens; nan where people marked all of them or none."""
+    # Both classes have the same errors: an alert too many is a token too few among the unmarked.
     wrong = false + positives - hits
+    # To find no error where there is none says nothing of how well errors are found.
     both = (positives > 0) & (negatives > 0)
     f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, negatives - false)]
     macro: Floats = np.where(both, (f1s[0] + f1s[1]) / 2, np.nan)
@@ -210,9 +209,11 @@ def count_tokens(
         marks: per text (tokens,) true where people marked the token.
         usable: per text, false if the metric has no scores for it.
     """
+    # Only scores that occur make a difference as thresholds; one above all raises every alert.
     every = np.concatenate(scores) if scores else np.zeros(0)
     thresholds = np.append(np.unique(every[np.isfinite(every)]), inf)
-    # Sorted once, a text's alerts below all thresholds are one search.
+    # Sorted once, a text's alerts below all thresholds are one search. With the counts of each text
+    # in a table, a resample of texts is a product of matrices, whatever the number of tokens.
     on_marks = [np.sort(s[m]) for s, m in zip(scores, marks, strict=True)]
     elsewhere = [np.sort(s[~m]) for s, m in zip(scores, marks, strict=True)]
     return TokenCounts(
@@ -230,8 +231,8 @@ def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -
     scores = np.full(len(tokens), inf)
     starts, ends = (np.array([token[side] for token in tokens], dtype=int) for side in (0, 1))
     for (start, end), score in spans:
-        covered = (starts < end) & (start < ends)
-        scores[covered] = np.minimum(scores[covered], score)
+        inside = (starts < end) & (start < ends)
+        scores[inside] = np.minimum(scores[inside], score)
     return scores
 
 
@@ -337,17 +338,16 @@ class _Samples:
 
 def _kinds(counts: TokenCounts, threshold: float, weights: Floats, half: Floats) -> list[Floats]:
     """Per kind (samples,) macro F1."""
-    every = counts.macro_f1(weights)
+    # The best threshold is chosen anew in each resample, so that an interval has the luck of the
+    # choice in it; "best" itself is still optimistic, which is why "held out" stands beside it.
+    every = counts.macro_f1(weights)  # (samples, thresholds)
     best = [counts.macro_f1(weights * side).argmax(axis=1) for side in (half, 1 - half)]
-    held_out = _crossed(counts, weights, half, best)
+    held_out = _held_out(counts, weights, half, best)
     return [every.max(axis=1), every[:, counts.at(threshold)], held_out]
 
 
-def _crossed(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence[Ints]) -> Floats:
-    """(samples,) macro F1 of all texts, each half at the threshold chosen on the other.
-
-    nan where a half has no texts to choose one on.
-    """
+def _held_out(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence[Ints]) -> Floats:
+    """(samples,) macro F1 of all texts, each half at the threshold chosen on the other."""
     samples = np.arange(len(weights))
     totals: dict[str, Any] = {}
     for side, threshold in ((1 - half, best[0]), (half, best[1])):
@@ -360,9 +360,10 @@ def _crossed(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence[
             "negatives": own @ counts.negatives,
         }
         totals = {name: totals.get(name, 0) + part for name, part in parts.items()}
-    crossed = _macro_f1(**totals)
-    empty = (weights @ half == 0) | (weights @ (1 - half) == 0)
-    return np.where(empty, np.nan, crossed)
+    # Counts are added before F1 is taken: the mean of two F1s would weigh a small half as a large.
+    macro = _macro_f1(**totals)
+    empty = (weights @ half == 0) | (weights @ (1 - half) == 0)  # no texts to choose on
+    return np.where(empty, np.nan, macro)
 
 
 def spans_report(
@@ -372,7 +373,7 @@ def spans_report(
     localisations = [localise(each, marks, settings.quiet) for each in localisers]
     lines = localisation_lines(marks.groups, localisations, settings)
     lines += [MetricLine(name, {}, missing=why) for name, why in settings.missing]
-    check_scored(lines, marks.name)
+    check_any_row(lines, marks.name)
     texts = range(len(marks.pairs))
     people = {axis: np.concatenate([marks.token_marks(axis, t) for t in texts]) for axis in AXES}
     shares = ", ".join(

@@ -26,10 +26,8 @@ POSH, HARMONIC = "POSH", "HarmonicEval"
 class PoshMeasure:
     """POSH, with every text's graph kept in its store, so that a run that broke off goes on.
 
-    Args:
-        posh: the metric.
-        threshold: the fixed one for spans, a grade; None: the one below which POSH itself takes an
-            element as absent when it looks for identifiers.
+    ``threshold`` is the fixed one for spans, a grade; None: that below which POSH's search takes an
+    element as absent.
     """
 
     name = POSH
@@ -81,11 +79,8 @@ def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[
 class HarmonicMeasure:
     """HarmonicEval of captions; it looks at the pair's image and not at its references.
 
-    Correctness stands for mistakes and completeness for omissions. The overall score stands for one
-    of them that is not among the criteria.
-
-    Args:
-        harmonic: the metric.
+    Correctness stands for mistakes and completeness for omissions, or the overall score for one of
+    them that is not among the criteria.
     """
 
     name = HARMONIC

@@ -142,7 +142,7 @@ def score_texts(
 
 
 def count_pairs(texts: Sequence[CandidateText], combine: Combine) -> int:
-    """Return the number of pairs that ``score_texts`` will score."""
+    """Number of pairs that ``score_texts`` will score."""
     return len({pair for text in texts for pair in text.pairs(combine)})
 
 
@@ -178,10 +178,9 @@ def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> Sco
 
 
 def column_scores(name: str, texts: Sequence[CandidateText]) -> ScoreColumn:
-    """Scores that the rows have already.
+    """Scores that the rows have already: columns ``NAME_mistakes``, ..., or ``NAME`` for all axes.
 
-    They are in the columns ``NAME_mistakes``, ``NAME_omissions`` and ``NAME_overall``, or for all
-    axes in ``NAME``; in rows of two texts each ends in 1 or 2.
+    In rows of two texts each name ends in 1 or 2.
 
     Raises:
         InputError: no row has such a column, or a cell is not a number.
@@ -209,11 +208,7 @@ def _scores_in_row(name: str, text: CandidateText) -> AxisScores:
 
 
 def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
-    """Return a cell as a number; None if it is missing, empty or NaN. ``3,5`` is 3.5.
-
-    Raises:
-        InputError: it is something else.
-    """
+    """A cell as a number; None if it is missing, empty or NaN; ``InputError`` if it is not one."""
     value = row.get(column)
     if value is None or value == "":
         return None

@@ -131,13 +131,7 @@ class _MmheRow:
 def read_mmhe(
     rows: Sequence[Row], columns: MmheColumns, name: str, images: Path | None = None
 ) -> MmheJudgments:
-    """The judgments of a table.
-
-    Args:
-        rows: of the table.
-        columns: their names.
-        name: of the table in messages.
-        images: folder that paths of images are relative to.
+    """The judgments of a table; paths of images are relative to the folder ``images``.
 
     Raises:
         InputError: a column is missing, a cell cannot be used (the message has the row), or there
@@ -211,6 +205,7 @@ def _pairs(rows: Sequence[_MmheRow], pairs: BestPairs) -> list[tuple[int, int]]:
         (better, worse)
         for page in pages.values()
         for better, worse in permutations(page, 2)
+        # A page with three people and one choice each has up to six pairs: two for each person.
         for one, other in zip(rows[better].votes, rows[worse].votes, strict=False)
         if one > other  # nor is nan
     ]
@@ -271,11 +266,8 @@ def mmhe_report(
 ) -> AgreementReport:
     """Accuracy on pairs for each task, and Kendall's tau on each criterion.
 
-    Args:
-        mmhe: the judgments.
-        settings: the metrics. HarmonicEval is measured on each criterion by its own score of it;
-            the others by their overall score, as in the paper.
-        tables: of the paper, to print with our figures.
+    HarmonicEval is measured on each criterion by its own score of it, the others by their overall
+    score, as in the paper, of which ``tables`` are printed with our figures.
     """
     alone = mmhe.texts_of[:, 1] == NOBODY
     notes = [

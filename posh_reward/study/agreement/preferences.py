@@ -55,7 +55,7 @@ AUTHORS_NOTE = (
 
 
 def label_score(label: object) -> float:
-    """Return the number of a label: one of ``LABELS``, however spaced, or a number from -2 to 2.
+    """The number of a label: one of ``LABELS``, however spaced, or a number from -2 to 2.
 
     Raises:
         InputError: it is neither.
@@ -77,10 +77,9 @@ def label_score(label: object) -> float:
 
 
 def tie_threshold(differences: Floats, ties: int) -> float:
-    """Return the least |difference| that is a win, so that about ``ties`` of them are ties.
-
-    Infinite if all are to be ties.
-    """
+    """The least |difference| that is a win, so that ``ties`` are ties; infinite if all are."""
+    # Scores are hardly ever equal, but people say "equal": without ties of its own a metric could
+    # not get those right, and with a threshold of choice it could be tuned.
     magnitudes = np.sort(np.abs(differences))
     return float(magnitudes[ties]) if ties < len(magnitudes) else inf
 
@@ -88,9 +87,7 @@ def tie_threshold(differences: Floats, ties: int) -> float:
 def predicted_outcomes(differences: Floats, people: Floats) -> Floats:
     """A metric's outcomes, with as many ties as people saw: 1 and -1 for wins, 0 for ties.
 
-    Args:
-        differences: of the metric's scores, first text minus second.
-        people: positive where people preferred the first text, 0 for ties.
+    ``people`` is positive where they preferred the first text, 0 for ties.
     """
     threshold = tie_threshold(differences, int((people == 0).sum()))
     # The sign of 0 is 0: without a difference there is no winner, even under a threshold of 0.
@@ -106,12 +103,10 @@ def accuracy(differences: Floats, people: Floats) -> float:
 
 
 def score_differences(column: ScoreColumn, axis: str, procedure: Procedure = "strict") -> Floats:
-    """(pairs,) a metric's score of the first text minus that of the second.
-
-    The authors' programs call a difference of 0 a win for the first text if the tie threshold is 0,
-    too. A difference of ``TINY`` instead of 0 comes to just that, and keeps every order: it is
-    below any other, a win if it is the threshold itself, and a tie below a larger one.
-    """
+    """(pairs,) a metric's score of the first text minus that of the second."""
+    # The authors' programs call a difference of 0 a win for the first text if the tie threshold is
+    # 0, too. TINY instead of 0 comes to just that, and keeps every order: it is below any other
+    # difference, a win if it is the threshold itself, and a tie below a larger one.
     scores = column.scores[axis]
     apart: Floats = scores[::2] - scores[1::2]
     if procedure == "strict" or column.verdicts:

@@ -87,13 +87,7 @@ class TextRatings:
 def read_ratings(
     rows: Sequence[Row], columns: RatingColumns, name: str, images: Path | None = None
 ) -> TextRatings:
-    """The rated texts of a table.
-
-    Args:
-        rows: of the table.
-        columns: their names.
-        name: of the table in messages.
-        images: folder that paths of images are relative to.
+    """The rated texts of a table; paths of images are relative to the folder ``images``.
 
     Raises:
         InputError: a column is missing, a cell cannot be used, or a text has ratings of unequal
@@ -128,7 +122,7 @@ def read_ratings(
 
 
 def numbers_in(row: Row, column: str, where: str) -> list[float]:
-    """A cell's numbers, one for each person; true is 1, false is 0, and nothing is nan.
+    """A cell's numbers, one for each person: true is 1, false 0, nothing nan.
 
     Raises:
         InputError: it holds something else.

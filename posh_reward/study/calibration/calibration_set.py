@@ -48,13 +48,13 @@ class CalibrationSet:
         axes_of: dict[str, list[str]] = {}
         for axis, column in self.columns.items():
             axes_of.setdefault(column, []).append(axis)
-        listed = "; ".join(f"{', '.join(axes)}: column {name!r}" for name, axes in axes_of.items())
+        text = "; ".join(f"{', '.join(axes)}: column {name!r}" for name, axes in axes_of.items())
         row = self.texts[0].row if self.texts else {}
-        unused = [axis for axis in AXES if axis in row and axis not in axes_of]
-        if not unused:
-            return listed
-        flags = " ".join(f"--rating {axis}={axis}" for axis in unused)
-        return f"{listed} (not used: {', '.join(unused)}; to use them: {flags})"
+        others = [axis for axis in AXES if axis in row and axis not in axes_of]
+        if not others:
+            return text
+        flags = " ".join(f"--rating {axis}={axis}" for axis in others)
+        return f"{text} (not used: {', '.join(others)}; to use them: {flags})"
 
     @property
     def pairs(self) -> list[TextPair]:
@@ -69,12 +69,7 @@ class CalibrationSet:
 
 
 def rating_set(ratings: TextRatings, columns: Mapping[str, str] | None = None) -> CalibrationSet:
-    """Texts that people rated one by one.
-
-    Args:
-        ratings: the texts with their ratings.
-        columns: axis -> column that its ratings are from.
-    """
+    """Texts that people rated one by one; ``columns`` has by axis the column of its ratings."""
     groups = [_image(ratings.texts[text]) for text in ratings.text_of]
     size = f"{len(ratings.text_of):,} ratings of {len(ratings.texts):,} texts"
     return CalibrationSet(
@@ -101,12 +96,10 @@ def preference_set(preferences: Preferences) -> CalibrationSet:
 
 
 def packet_preferences(answers: Sequence[RaterAnswer], key: PacketKey) -> Preferences:
-    """Raters' answers to a packet; a pair counts once, as the mean of its raters.
-
-    A draw from the packet's name decides which text of a pair comes first. In the key's order one
-    model always comes first, and where people prefer it in nearly all pairs, their numbers hardly
-    vary: a correlation is near 0 however well the metric agrees.
-    """
+    """Raters' answers to a packet; a pair counts once, as the mean of its raters."""
+    # A draw from the packet's name decides which text comes first. In the key's order one model
+    # always does, and where people prefer it in nearly all pairs, their numbers hardly vary: a
+    # correlation is near 0 however well the metric agrees.
     rows_of: dict[tuple[str, str, str], list[dict[str, float]]] = defaultdict(list)
     for row in judgments(answers, key):
         rows_of[row["id"], row["later"], row["earlier"]].append(row)

@@ -177,11 +177,7 @@ class Fit:
         return np.stack(columns, axis=1)
 
     def best(self, times: Floats) -> list[Calibration]:
-        """Return the best point for each sample.
-
-        Args:
-            times: (samples, images) how often each image counts; 0 leaves it out.
-        """
+        """The best point for each sample, in which images count ``times`` (samples, images)."""
         best: list[Calibration] = []
         for start in range(0, len(times), AT_ONCE):
             some = times[start : start + AT_ONCE]
@@ -196,20 +192,17 @@ class Fit:
 
 
 def standardised(values: Floats, centred: bool) -> Floats:
-    """(rows,) values in units of their spread; around their mean, if ``centred``, else around 0.
-
-    Values that are all the same are 0, and nan stays nan.
-    """
-    defined = values[~np.isnan(values)]
-    largest = np.abs(defined).max(initial=0)
+    """(rows,) values in units of their spread; around their mean, if ``centred``, else around 0."""
+    numbers = values[~np.isnan(values)]
+    largest = np.abs(numbers).max(initial=0)
     if largest == 0:
         return values
-    moved = values / largest  # the square of a large number is infinite
-    moved = moved - np.mean(defined / largest) if centred else moved
-    spread = np.sqrt(np.nanmean(np.square(moved)))
-    if spread <= ROUNDING:
-        return np.where(np.isnan(moved), moved, 0)
-    return np.asarray(moved / spread)
+    units = values / largest  # the square of a large number is infinite
+    units = units - np.mean(numbers / largest) if centred else units
+    spread = np.sqrt(np.nanmean(np.square(units)))
+    if spread <= ROUNDING:  # all the same: what is left is rounding, not a spread
+        return np.where(np.isnan(units), units, 0)
+    return np.asarray(units / spread)
 
 
 def _point(place: int) -> Calibration:

@@ -45,11 +45,7 @@ class GradeSums:
         return cls(both[:, 0], both[:, 1])
 
     def means(self, weights: Floats) -> Floats:
-        """(texts, directions) precision and recall, as ``aggregate.mean_score`` has them.
-
-        Args:
-            weights: (kinds,) weight of an element of each kind; above 0.
-        """
+        """(texts, directions) precision and recall, as ``aggregate.mean_score`` has them."""
         total = self.counts @ weights
         mean = self.grades @ weights / np.where(total, total, 1) / HIGHEST_GRADE
         # Without elements there is nothing wrong: a text that has a score at all has 1.
@@ -60,9 +56,7 @@ class GradeSums:
 def overall(means: Floats, balance: Floats) -> Floats:
     """(texts, balances) weighted harmonic means of precision and recall, as ``Shaping`` has them.
 
-    Args:
-        means: (texts, directions).
-        balance: (balances,) weight of precision, where recall counts 1.
+    ``balance`` (balances,) is the weight of precision, where recall counts 1.
     """
     precision, recall = means[:, :1], means[:, 1:]
     scores: Floats = (balance + 1) / (balance / precision + 1 / recall)
@@ -116,11 +110,7 @@ class GradeCache:
         return cache
 
     def add(self, row: Row) -> None:
-        """Take one more row.
-
-        Raises:
-            InputError: it is not a scored row, lacks its elements, or another metric scored it.
-        """
+        """Take one more row; ``InputError`` if it lacks elements, or another metric scored it."""
         scores = scores_of(row)
         if scores.failure is None and elements_in(row) and not scores.elements:
             raise InputError("it has no elements: score with --elements")
@@ -131,11 +121,7 @@ class GradeCache:
         self.scores[row["generation"], row["reference"]] = scores
 
     def check_signature(self, signature: str) -> None:
-        """Make sure that a metric would grade as the one that scored the rows did.
-
-        Raises:
-            InputError: it would not.
-        """
+        """Raise ``InputError`` if a metric would not grade as the one that scored the rows did."""
         if self.signature not in (None, unweighted(signature)):
             raise InputError(
                 f"{self.source!r} was scored as {self.signature}, but the flags describe "
@@ -149,11 +135,7 @@ def score_missing(
 ) -> list[Scores]:
     """Scores of all pairs, in order; those that the cache lacks are judged, and added to it.
 
-    Args:
-        pairs: to score; each distinct one is judged once.
-        cache: earlier scores.
-        metric: makes the metric, and is called only if something is missing.
-        quiet: without a progress bar.
+    ``metric`` makes the metric, and is called only if something is missing.
 
     Raises:
         InputError: the metric is not the one that scored the cached rows, or needs images, or more

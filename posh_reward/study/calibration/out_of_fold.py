@@ -175,9 +175,9 @@ def _columns(
     scores_by_fold = [each.scores(sums) for each in by_fold]
     every = np.arange(len(data.texts))
     # Each text takes its score from the calibration that did not see its image.
-    crossed = {a: np.stack([each[a] for each in scores_by_fold])[fold_of, every] for a in equal}
+    own = {a: np.stack([each[a] for each in scores_by_fold])[fold_of, every] for a in equal}
     failures = Counter(str(each.failure) for each in scores if each.failure is not None)
-    return [ScoreColumn(BEFORE, equal, dict(failures)), ScoreColumn(FITTED, crossed)]
+    return [ScoreColumn(BEFORE, equal, dict(failures)), ScoreColumn(FITTED, own)]
 
 
 def _measure(data: CalibrationSet) -> str:

@@ -37,16 +37,11 @@ def save(
 ) -> list[str]:
     """Write both files, each whole or not at all; return a line on the use of each.
 
-    A file, or a link, that is already there is replaced; what a link leads to is left alone.
-
     Args:
         calibration: the weights and the balance.
         metric: settings of the metric whose grades it was fitted to.
-        path: of the metric's settings.
+        path: of the metric's settings; a link is replaced, and what it leads to left alone.
         notes: the head of both files.
-
-    Raises:
-        OSError: a file cannot be written.
     """
     precision, recall = calibration.precision_and_recall
     settings = {**metric, "weights": asdict(calibration.weights)}

@@ -88,14 +88,7 @@ class CalibrationBin:
 def question_agreement(
     grades: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
 ) -> QuestionAgreement:
-    """Agreement of two judges' grades.
-
-    Args:
-        grades: (questions, 2) of the first judge and of the other.
-        references: the reference behind each question.
-        resamples: for the intervals.
-        seed: of the resampling.
-    """
+    """Agreement of two judges' grades, (questions, 2); ``references`` has each question's."""
     first, other = grades.T
     present = (first >= PRESENT) == (other >= PRESENT)
 
@@ -114,18 +107,16 @@ def question_agreement(
 
 
 def quadratic_kappa(first: Floats, other: Floats) -> float:
-    """Cohen's kappa with quadratic weights, of grades rounded to labels; nan if neither varies.
-
-    Agreement beyond chance, where being two labels off counts four times as much as one: 1 is
-    full agreement, 0 is that of shuffled answers.
-    """
+    """Cohen's kappa with quadratic weights, of grades rounded to labels; nan if neither varies."""
+    # Quadratic weights: two labels off counts four times as much as one. Agreement alone would be
+    # high for judges that nearly always say "present", hence the part by chance.
     a, b = (np.rint(each).astype(np.int64) - int(LOWEST_GRADE) for each in (first, other))
     table = np.bincount(a * LABELS + b, minlength=LABELS**2).reshape(LABELS, LABELS)
     places = np.arange(LABELS)
     weights = np.square(places[:, None] - places[None, :])
     by_chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / len(a)
-    expected = float((weights * by_chance).sum())
-    return 1 - float((weights * table).sum()) / expected if expected else nan
+    chance = float((weights * by_chance).sum())
+    return 1 - float((weights * table).sum()) / chance if chance else nan
 
 
 def calibration(grades: Floats) -> list[CalibrationBin]:
@@ -147,14 +138,7 @@ def calibration(grades: Floats) -> list[CalibrationBin]:
 def pair_agreement(
     scores: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
 ) -> PairAgreement:
-    """Agreement of two judges' scores of pairs.
-
-    Args:
-        scores: (pairs, 2) of the first judge and of the other.
-        references: of each pair.
-        resamples: for the intervals.
-        seed: of the resampling.
-    """
+    """Agreement of two judges' scores, (pairs, 2); ``references`` has each pair's."""
     first, other = scores.T
     differences = other - first
 
@@ -169,17 +153,11 @@ def pair_agreement(
 
 
 def advantages(rewards: Floats) -> Floats:
-    """A group's advantages as TRL computes them.
-
-    Each objective is normalised within the group, (reward - mean) / (spread + 1e-4), and the
-    results are added: TRL's ``normalize_then_sum``, without its last factor, which is one number
-    for the whole batch. With one objective this is GRPO's advantage.
-
-    Args:
-        rewards: (objectives, siblings); at least two siblings.
-    """
-    centred = rewards - rewards.mean(axis=1, keepdims=True)
-    normal = centred / (rewards.std(axis=1, ddof=1, keepdims=True) + EPSILON)
+    """(siblings,) a group's advantages as TRL computes them; rewards are (objectives, siblings)."""
+    # TRL's ``normalize_then_sum``: each objective is normalised within the group, then added. Its
+    # last factor, one number for the whole batch, is left out: it changes no sign and no order.
+    apart = rewards - rewards.mean(axis=1, keepdims=True)  # (objectives, siblings)
+    normal = apart / (rewards.std(axis=1, ddof=1, keepdims=True) + EPSILON)
     total: Floats = normal.sum(axis=0)
     return total
 
@@ -189,11 +167,7 @@ def group_agreement(
 ) -> GroupAgreement | None:
     """Agreement about siblings; None if no reference has two texts that both judges scored.
 
-    Args:
-        rewards: (objectives, pairs, 2) of the first judge and of the other; nan where one failed.
-        references: of each pair.
-        resamples: for the intervals.
-        seed: of the resampling.
+    ``rewards`` are (objectives, pairs, 2), nan where a judge failed; ``references`` (pairs,).
     """
     groups = group_numbers(references)
     sums = []
@@ -204,7 +178,9 @@ def group_agreement(
             sums.append(_group_sums(siblings))
     if not sums:
         return None
-    table = np.array(sums)
+    # Groups are resampled by their sums, not by their rewards: a thousand resamples cost no more
+    # than one pass over the texts.
+    table = np.array(sums)  # (groups, sums)
 
     def measure(rows: Ints) -> list[float]:
         some = table[rows]
@@ -228,10 +204,9 @@ def group_agreement(
 
 
 def at_least_wilson(share: Estimate, count: int) -> Estimate:
-    """A share with an interval no narrower than Wilson's (1927) for ``count`` independent cases.
-
-    A share of 1 is 1 in every resample, so that the bootstrap has no width there.
-    """
+    """A share with an interval no narrower than Wilson's (1927) for ``count`` independent cases."""
+    # A share of 1 is 1 in every resample, so that the bootstrap has no width just where a judge
+    # looks best; and a share of few groups is too narrow.
     if np.isnan(share.low) or np.isnan(share.value) or count < 1:
         return share
     z2 = Z95**2
@@ -261,14 +236,9 @@ def _group_sums(siblings: Floats) -> list[float]:
 
 
 def ordered_alike(first: Floats, other: Floats) -> tuple[float, float]:
-    """Pairs in the same order, and pairs that at least one side orders.
-
-    A pair that one side alone calls a tie counts half.
-
-    Args:
-        first: (siblings,) advantages.
-        other: the same by the other judge.
-    """
+    """Pairs of siblings in the same order, and pairs that at least one side orders."""
+    # A tie by one side alone is half right, as in a rank correlation: a judge that calls everything
+    # a tie gets what a coin would.
     i, j = np.triu_indices(len(first), 1)
     a, b = (
         np.where(np.abs(gap) < FLAT, 0, np.sign(gap))

@@ -82,15 +82,7 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> JudgeComparison:
-    """Compare two runs over the same pairs.
-
-    Args:
-        first: the judge whose place may be taken.
-        other: the judge that may take it.
-        pairs: of both runs, in order.
-        resamples: for the intervals.
-        seed: of the resampling.
-    """
+    """Compare two runs over the same pairs: ``other`` may take the place of ``first``."""
     both = [key for key in dict.fromkeys((*first.own, *other.own)) if key in other.verdicts]
     both = sorted(both, key=lambda key: (key.source, key.target, *map(str, key)))
     grades = np.array([[_grade(run, key) for run in (first, other)] for key in both])

@@ -34,11 +34,7 @@ LONGEST = 40  # characters of a judge's name in a plot
 
 
 def judge_page(report: JudgeReport) -> str:
-    """One HTML document; it needs no other file.
-
-    Raises:
-        MissingDependencyError: Matplotlib is not installed.
-    """
+    """One HTML document; it needs no other file, but Matplotlib."""
     with plot_style():
         overview = _overview(report)
         lines = [_line(each, report) for each in report.comparisons]

@@ -79,9 +79,7 @@ class RunSettings:
 def judge_choice(text: str) -> JudgeChoice:
     """The judge that a word of the command line names: ``JUDGE`` or ``JUDGE@PRESET``.
 
-    Args:
-        text: a judge's name or settings file; or a file with the metric's settings, of which
-            judge and preset count. A distilled judge's file names the preset that it has learned.
+    ``JUDGE`` is a judge's name or settings file, or a file with the metric's settings.
 
     Raises:
         InputError: there is no such preset.

@@ -57,11 +57,7 @@ class _Change:
 
 
 class DonorWords:
-    """Nouns, adjectives and sentences of many texts, to put into others.
-
-    Args:
-        descriptions: of the texts.
-    """
+    """Nouns, adjectives and sentences of many texts, to put into others."""
 
     def __init__(self, descriptions: Sequence[Description]) -> None:
         tokens = [token for each in descriptions for token in each.tokens]
@@ -82,11 +78,7 @@ def perturb(
 ) -> PerturbedText | None:
     """A copy of a text with mistakes and omissions; None if nothing in it could be changed.
 
-    Args:
-        description: of the text, with tokens.
-        stock: other words.
-        rng: draws what is changed.
-        edits: how many at most; by default drawn, from 1 to ``MOST``.
+    ``edits`` are how many at most; by default drawn, from 1 to ``MOST``.
     """
     changes: list[_Change] = []
     count = edits or rng.randint(1, MOST)

@@ -35,11 +35,7 @@ def key_of(question: Question) -> QuestionKey:
 
 
 class QuestionLog:
-    """Answers as ``judge`` does, and notes each question and phrase once.
-
-    Args:
-        judge: who answers.
-    """
+    """Answers as ``judge`` does, and notes each question and phrase once."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge

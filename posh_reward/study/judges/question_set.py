@@ -232,7 +232,7 @@ def split_of(digest: str) -> Split:
 
 
 def _check_splits(references: Iterable[str]) -> None:
-    """Raise ``InputError``, before anything is asked, if a split would be empty."""
+    # Before anything is asked, since answers of a large judge cost hours.
     splits = {split_of(reference_digest(reference.strip())) for reference in references}
     empty = [split for split in SPLITS if split not in splits]
     if empty:
@@ -306,11 +306,7 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """The summary of a dataset that ``collect`` wrote.
-
-    Raises:
-        ConfigError: there is none, or it is of another version.
-    """
+    """The summary of a dataset that ``collect`` wrote; ``ConfigError`` if it is none of ours."""
     try:
         content: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
         summary = QuestionSet(**content)

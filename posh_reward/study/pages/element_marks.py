@@ -92,11 +92,13 @@ def worst_first(elements: Sequence[Element]) -> list[Element]:
 def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
     """Cut the generation (precision) or the reference (recall) where its elements change.
 
-    The stretches' texts, joined, are the whole text again. White space between two words of
-    the same elements ("carved into") belongs to them.
+    The stretches' texts, joined, are the whole text again.
     """
     text = scores.generation if direction == "precision" else scores.reference
     elements = [element for element in scores.elements if element.direction == direction]
+    # Spans of elements overlap ("the old man" and "old"), while marks on a page may not: so the
+    # text is cut at every end of a span, and a stretch has all elements that lie over it. White
+    # space between two words of the same elements ("carved into") belongs to them.
     edges = {0, len(text)}
     for element in elements:
         for start, end in element.spans:
@@ -153,7 +155,7 @@ def support_of(signature: str) -> float:
 
 
 def wording(element: Element, signature: str = "") -> str:
-    """Return the question about an element, with its ``{text}`` and names still blank."""
+    """The question about an element, with its ``{text}`` and names still blank."""
     preset = preset_of(signature)
     if element.failure is not None:
         return FAILED

@@ -15,13 +15,7 @@ HERE = "posh_reward.study.pages"
 
 
 def render(name: str, package: str = HERE, **values: Any) -> str:
-    """Fill in a template; texts among the values are escaped.
-
-    Args:
-        name: of a file in the package's ``templates/``.
-        package: whose templates come first; those of this package serve all, e.g. ``frame.html``.
-        values: what the template names; one that is missing is an error.
-    """
+    """Fill in a template of a package, or of this one; texts among the values are escaped."""
     text = _environment(package).get_template(name).render(values)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
 
@@ -69,12 +63,7 @@ def policy_hash(text: str) -> str:
 
 
 def script_json(data: object, element: str | None = None) -> Markup:
-    """Return JSON for a script element; it has no ``<``, so it cannot close the element.
-
-    Args:
-        data: what is written.
-        element: an id: the JSON comes inside a script element that has it.
-    """
+    """JSON for a script element, which it cannot close; within one that has the id ``element``."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
     if element is None:

@@ -60,11 +60,7 @@ class Plot:
 
 
 def require_matplotlib() -> None:
-    """Make sure that plots can be drawn, before anything else is done.
-
-    Raises:
-        MissingDependencyError: Matplotlib is not installed.
-    """
+    """Raise ``MissingDependencyError`` if plots cannot be drawn, before anything else is done."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -102,12 +98,7 @@ def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
 
 
 def draw(plot: Plot, ending: str) -> bytes:
-    """A plot as a file's content.
-
-    Args:
-        plot: what to draw.
-        ending: png or svg.
-    """
+    """A plot as a file's content, png or svg."""
     content = BytesIO()
     no_date = {"Date": None} if ending == "svg" else None
     with plot_style():

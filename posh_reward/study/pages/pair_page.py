@@ -60,7 +60,7 @@ def page(
     figure: bytes | None = None,
     figure_text: str = "",
 ) -> str:
-    """Return one HTML document that shows every pair, one below the other, without other files.
+    """One HTML document that shows every pair, one below the other, without other files.
 
     Args:
         cards: what to show, in order.

@@ -111,11 +111,7 @@ class ReportContents:
         return list(self.tally.models)
 
     def gains(self, baseline: str | None = None) -> list[Gain]:
-        """Return each other model's gain over the baseline, which is the first by default.
-
-        Raises:
-            InputError: there is no such model.
-        """
+        """Each other model's gain over the baseline, which is the first by default."""
         items: list[IdScores] = [line.members for line in self.lines]
         return gains(items, self.models, baseline_of(self.models, baseline))
 
@@ -152,13 +148,9 @@ def report_page(
     baseline: str | None = None,
     plots: Sequence[tuple[str, bytes]] = (),
 ) -> str:
-    """Return the page about rows that have been collected, as one HTML document.
+    """The page about rows that have been collected, as one HTML document.
 
-    Args:
-        contents: what it shows.
-        title: its heading.
-        baseline: the model that the others are compared with; by default the first.
-        plots: of the models: what each shows, in words, and its SVG.
+    ``plots`` are of the models: what each shows, in words, and its SVG.
 
     Raises:
         InputError: no row is of the baseline.
@@ -238,11 +230,9 @@ def label(value: object) -> str:
 
 
 def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
-    """A pair's marked texts, its elements and its failure. Fills in ``wordings``.
-
-    Marks name elements by their place. It is a list because the page's search would find the names
-    of fields.
-    """
+    """A pair's marked texts, its elements and its failure. Fills in ``wordings``."""
+    # Marks name elements by their place. Lists, not records: the page's search runs over this
+    # JSON and would find the names of fields.
     elements = worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
     texts = [[_run(stretch, places) for stretch in stretches(scores, each)] for each in TITLES]

@@ -49,8 +49,7 @@ def training_plot(
 def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     """A PNG of one run: the reward over steps, and next to it what would betray a hacked reward.
 
-    Args:
-        history: TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
+    ``history`` is TRL's ``trainer.state.log_history``.
     """
     figure, (left, right) = _figure()
     lines = [line for line in history if line.get("reward") is not None]

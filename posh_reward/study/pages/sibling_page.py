@@ -98,7 +98,7 @@ class SheetsOfId:
 def sibling_page(
     rows: Iterable[Row], metric: str, title: str | None = None, images: Thumbnails | None = None
 ) -> str:
-    """Return one HTML document about the scored rows of a metric; it needs no other file.
+    """One HTML document about the scored rows of a metric; it needs no other file.
 
     Args:
         rows: as ``harmonic score``, ``rubric score`` or ``prove score`` write them. Those of one
@@ -374,7 +374,7 @@ def metric_of(row: Mapping[str, Any]) -> str:
 
 
 def sheet_of(row: Row, metric: str) -> SiblingSheet:
-    """Return what a page shows of a row, in whatever format it was kept.
+    """A row's part of the page, in whatever format it was kept.
 
     Raises:
         InputError: it is not a scored row of this metric.

@@ -41,12 +41,7 @@ class Thumbnails:
         """Images beyond ``most``."""
 
     def place(self, image: object, name: object = None, reference: object = None) -> int | None:
-        """Index in ``copies`` of a row's image; None if there is none to show.
-
-        Args:
-            image: an image's path, or the number of the dataset's row.
-            name: the row's id.
-            reference: the row's reference.
+        """Index in ``copies`` of a row's image, by path or number; None if there is none to show.
 
         Raises:
             ConfigError: the dataset's row is about something else.

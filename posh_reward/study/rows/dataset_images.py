@@ -30,11 +30,6 @@ def number_of(image: object) -> int | None:
 class DatasetImages:
     """The images of a dataset, for rows that number them as ``recipes/generate.py`` does.
 
-    Another dataset, or the same one with other options, has other images under the same numbers.
-    So a row gets an image only if the dataset's row is about the same thing: it has the same
-    reference, or the row's id is its uuid. A uuid that only counts rows (``test-00003``) is the
-    same in many datasets, so there the reference decides, if the row has one.
-
     Args:
         dataset: with the columns uuid, image and reference (``load_images``).
         name: what errors call it.
@@ -65,8 +60,7 @@ class DatasetImages:
         Args:
             number: what the row has as ``image``.
             name: its id; None if it is not known.
-            reference: its reference; white space does not count. None: it has none, as for metrics
-                that need none.
+            reference: its reference; None for metrics that need none.
 
         Returns:
             None, and one more in ``beyond``, if the dataset has no such row.
@@ -77,6 +71,10 @@ class DatasetImages:
         if not 0 <= number < len(self):
             self.beyond += 1
             return None
+        # Another dataset, or the same with other options, has other images under the same numbers.
+        # So the row has to be about the same thing: the same reference, or the row's id as uuid. A
+        # uuid that only counts rows (``test-00003``) is the same in many datasets, so there the
+        # reference decides, if the row has one.
         uuid, text = str(self._uuids[number]), _words(self._references[number])
         same_id = str(name) == uuid
         same = text == _words(reference) and (same_id or bool(text))
@@ -97,12 +95,7 @@ class DatasetImages:
 
 
 class MetricWithDataset:
-    """POSH with a witness, given the images that rows number in a dataset.
-
-    Args:
-        metric: looks at images.
-        dataset: where the images are. Each has to have its pair's reference.
-    """
+    """POSH with a witness, given the images that rows number in a dataset."""
 
     wants_images = True
 

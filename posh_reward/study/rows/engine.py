@@ -146,6 +146,7 @@ def open_items(
         InputError: it cannot be read, has no rows, or lacks a column.
     """
     format = format_of(source, settings.format, settings.delimiter)
+    # A file is read twice: faults in its last row are told before hours are spent on its first.
     columns = settings.columns
     if images:  # otherwise a column of them may be missing
         columns = replace(columns, image=columns.image or "image")
@@ -187,9 +188,7 @@ def fill(
 def check_earlier(
     rows: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
 ) -> Iterator[Row]:
-    """Pass on the rows of an earlier run, after checking that this run would begin with them.
-
-    Takes one of the ``items`` for each.
+    """Pass on the rows of an earlier run, each checked to be the one that its item would get.
 
     Raises:
         InputError: another signature, other rows or another choice of columns.

@@ -34,9 +34,6 @@ class Sink(Protocol):
 class Journal:
     """A file of rows that is only ever appended to.
 
-    A last line that a kill cut short is removed by the first append, but only if it could be the
-    start of one of our rows: a file written by another program is left as it was.
-
     Args:
         path: made, with its folder, if there is none.
 
@@ -62,6 +59,8 @@ class Journal:
         for line in self._file:
             if line.endswith(b"\n"):
                 end += len(line)
+        # A last line that a kill cut short is dropped by the first append, but only if it could be
+        # the start of one of our rows: another program's file is left as it was.
         torn = b"" if line.endswith(b"\n") else line
         if not torn.startswith(BEGINS) and not BEGINS.startswith(torn):
             raise InputError(
@@ -71,11 +70,7 @@ class Journal:
         return end
 
     def rows(self) -> Iterator[Row]:
-        """The whole rows, one at a time.
-
-        Raises:
-            InputError: a whole line is not a JSON object.
-        """
+        """The whole rows, one at a time; ``InputError`` for one that is not a JSON object."""
         with self.path.open("rb") as file:
             read = 0
             for number, line in enumerate(file, start=1):
@@ -94,11 +89,7 @@ class Journal:
         return row
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add rows; when this returns they are on the disk.
-
-        Raises:
-            OSError: the disk is full, or gone.
-        """
+        """Add rows; when this returns they are on the disk."""
         self._file.truncate(self._whole)
         lines = b"".join(map(as_line, rows))
         self._file.write(lines)
@@ -131,11 +122,7 @@ class Stream:
         return iter(())
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Send rows on.
-
-        Raises:
-            OSError: the reader is gone (``BrokenPipeError``), or the device is full.
-        """
+        """Send rows on; ``OSError`` if the reader is gone or the device is full."""
         self._file.write(b"".join(map(as_line, rows)))
         self._file.flush()
 

@@ -36,7 +36,7 @@ COUNTS = ("generation_elements", "reference_elements", "unparsed")
 
 
 def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
-    """Return one row of output."""
+    """One row of output."""
     row: Row = {
         **item.head,
         **{axis.name: getattr(scores, axis.field) for axis in AXES},
@@ -166,11 +166,7 @@ def record_of(kind: type[Record], row: object) -> Record:
 
 
 def scores_of(row: Mapping[str, Any]) -> Scores:
-    """Return the scores that a scored row was written from; nothing is judged again.
-
-    Raises:
-        InputError: it is not a scored row; the message has what is wrong.
-    """
+    """The scores that a scored row was written from; ``InputError`` if it is not such a row."""
     record = record_of(ScoredRow, row)
     return Scores(
         precision=record.mistakes,
@@ -186,17 +182,13 @@ def scores_of(row: Mapping[str, Any]) -> Scores:
 
 
 def elements_in(row: Mapping[str, Any]) -> int:
-    """Return the number of elements that a scored row is about, whether or not it has them.
-
-    Raises:
-        InputError: its counts are not numbers.
-    """
+    """Number of elements that a scored row is about, whether or not it has them."""
     counts = record_of(ElementCounts, row)
     return int((counts.generation_elements or 0) + (counts.reference_elements or 0))
 
 
 def parse_cells(row: Row) -> Row:
-    """Return a scored row as it was before CSV made texts of everything."""
+    """A scored row as it was before CSV made texts of everything."""
     read = dict(row)
     for column in (*NAMES, *COUNTS):
         if isinstance(read.get(column), str):
@@ -215,7 +207,7 @@ def parse_cells(row: Row) -> Row:
 
 
 def failure_columns(failure: Failure | None) -> Row:
-    """Return the two columns that say why there is no score."""
+    """The two columns that say why there is no score."""
     if failure is None:
         return {"failure_kind": None, "failure": None}
     return {"failure_kind": failure.kind, "failure": failure.detail}

@@ -33,11 +33,9 @@ class ProveTotals:
 
     @property
     def average(self) -> float | None:
-        """Mean of the two means, as in the paper's Table 1; None if one is missing.
-
-        Not the mean over rows that have both scores: an empty response has no truthfulness, and
-        leaving out its helpfulness, which is 0, would reward silence.
-        """
+        """Mean of the two means, as in the paper's Table 1; None if one is missing."""
+        # Not the mean over rows that have both: an empty response has no truthfulness, and leaving
+        # out its helpfulness, which is 0, would reward silence.
         if not self.helpfulness or not self.truthfulness:
             return None
         return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
@@ -53,15 +51,13 @@ class ProveTotals:
 def average_values(
     helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
 ) -> list[float]:
-    """Values whose mean, and its interval, are those of the mean of two means (PROVE, Table 1).
+    """(rows,) values whose mean and interval are those of the mean of two means (PROVE, Table 1).
 
-    The rows that have both scores would leave out silence: helpful 0, truthfulness none. Here each
-    row has the average plus its own influence on either mean, so that resampling these values
-    resamples, to first order, both means together.
-
-    Returns:
-        (rows,) values; none if either score is in no row.
+    There are none if either score is in no row.
     """
+    # The rows that have both scores would leave out silence: helpful 0, truthfulness none. Here
+    # each row has the average plus its own influence on either mean, so that resampling these
+    # values resamples, to first order, both means together.
     columns = [
         np.array([nan if value is None else value for value in values], dtype=float)
         for values in (helpfulness, truthfulness)
@@ -88,11 +84,7 @@ def question_type(question: object) -> str:
 
 
 class Means:
-    """Means over the rows that have the score, by model if there are several (paper, Table 1).
-
-    Args:
-        types: adds those of the most frequent types of questions (paper, Fig. 7).
-    """
+    """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
 
     def __init__(self, *, types: bool = False) -> None:
         self.failures: dict[str, ReasonCount] = {}

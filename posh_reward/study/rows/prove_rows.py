@@ -100,12 +100,7 @@ def head(item: TableItem) -> Row:
 
 
 class ResponseRows(SiblingRows):
-    """Responses -> rows with PROVE's scores.
-
-    Args:
-        prove: the metric.
-        graphs: texts for which the table has graphs of its own.
-    """
+    """Responses -> rows with PROVE's scores; ``graphs``: texts that the table has graphs of."""
 
     unit = "response"
 
@@ -245,13 +240,7 @@ class PairCounts:
 def verify_pairs(
     verifier: PairVerifier, source: str, output: str, settings: TableSettings
 ) -> PairCounts:
-    """Verify a table of pairs once more by their programs.
-
-    Args:
-        verifier: runs the programs.
-        source: a table with questions, answers, programs and captions or their graphs.
-        output: one row for each pair, with what its program found.
-        settings: columns, of which the texts are ``PAIR_TEXTS``, and perhaps ``caption_graph``.
+    """Verify a table of pairs once more by their programs; texts are ``PAIR_TEXTS``.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
@@ -265,20 +254,9 @@ def verify_pairs(
 def score_responses(
     prove: Prove, source: str, output: str, settings: TableSettings, *, types: bool = False
 ) -> Means:
-    """Score a table of responses.
+    """Score a table of responses, as ``go_through``; ``types`` adds means by type of question.
 
-    Args:
-        prove: the metric.
-        source: a table with responses, answers, questions and captions.
-        output: one row for each response.
-        settings: columns, of which the texts are ``RESPONSE_TEXTS``, and perhaps columns with their
-            ``GRAPH``; size of batches.
-        types: adds means by type of question to the summary.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the judge cannot work at all, or not any more.
-        OSError: the output cannot be written.
+    Texts are ``RESPONSE_TEXTS``, and perhaps columns with their ``GRAPH``.
     """
     means = Means(types=types)
     graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]

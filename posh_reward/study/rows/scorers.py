@@ -43,17 +43,12 @@ class Metric(Protocol):
 
 
 def wants_images(metric: object) -> bool:
-    """Return True if a metric needs the images, too."""
+    """True if a metric needs the images, too."""
     return bool(getattr(metric, "wants_images", False))
 
 
 class PoshRows:
-    """Pairs -> rows with POSH's scores.
-
-    Args:
-        metric: what scores.
-        elements: whether rows have each element with its grade and its place.
-    """
+    """Pairs -> rows with POSH's scores, and with ``elements`` each one's grade and place."""
 
     unit = "pair"
 
@@ -85,7 +80,7 @@ class PoshRows:
         ]
 
     def has_question(self, row: Row) -> bool:
-        """Return True if the pair has elements: one without says nothing of the judge."""
+        """True if the pair has elements: one without says nothing of the judge."""
         return elements_in(row) > 0
 
     @property
@@ -101,22 +96,9 @@ class PoshRows:
 def score_table(
     metric: Metric, source: str, output: str, how: TableSettings, *, elements: bool = False
 ) -> Tally:
-    """Score every pair of a table into a file; killed at any moment, it resumes.
+    """Score every pair of a table into a file, as ``go_through``.
 
-    Args:
-        metric: what scores.
-        source: a table in the format that its ending names; ``-`` for standard input.
-        output: likewise; ``-`` for JSON lines on standard output.
-        how: columns, format, size of batches.
-        elements: whether rows have each element with its grade and its place.
-
-    Returns:
-        Totals over all rows of the output, including those of earlier runs.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the judge cannot work at all, or not any more.
-        OSError: the output cannot be written.
+    Returns totals over all rows of the output, including those of earlier runs.
     """
     tally = Tally()
     go_through(PoshRows(metric, elements=elements), source, output, how, tally)
@@ -126,11 +108,7 @@ def score_table(
 def score_pairs(
     metric: Metric, items: Iterator[TableItem], *, batch: int, elements: bool
 ) -> Iterator[list[Row]]:
-    """Scored rows, a batch at a time.
-
-    Raises:
-        JudgeError: the judge cannot work at all, or not any more.
-    """
+    """Scored rows, a batch at a time; ``JudgeError`` if the judge cannot work."""
     return batches(PoshRows(metric, elements=elements), items, batch)
 
 
@@ -164,7 +142,7 @@ class SiblingRows(ABC):
         """One result row for each item, in order."""
 
     def has_question(self, row: Row) -> bool:
-        """Return True unless a text or an image cannot be used."""
+        """True unless a text or an image cannot be used."""
         return bool(row["failure_kind"] != "text")
 
     def check(self, row: Row) -> None:
@@ -225,11 +203,7 @@ def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
 
 
 def harmonic_texts(task: str) -> tuple[str, ...]:
-    """The texts that HarmonicEval needs in a task.
-
-    Raises:
-        InputError: there is no such task.
-    """
+    """The texts that HarmonicEval needs in a task; ``InputError`` if there is no such task."""
     return ("generation", "question") if check_task(task) in ANSWERS else ("generation",)
 
 
@@ -287,13 +261,7 @@ class RubricRows(SiblingRows):
 def score_others(
     work: HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
 ) -> Tally:
-    """Score a table into a file, as ``go_through``; returns totals over all rows of the output.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the judge cannot work at all, or not any more.
-        OSError: the output cannot be written.
-    """
+    """Score a table into a file, as ``go_through``; returns totals over all rows of the output."""
     tally = Tally(work.board)
     go_through(work, source, output, how, tally)
     return tally

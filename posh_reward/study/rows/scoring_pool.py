@@ -61,11 +61,7 @@ class ScoringPool:
     def score(
         self, generations: Sequence[str | None], references: Sequence[str | None]
     ) -> list[Scores]:
-        """Score pairs, in order; each worker gets a run of neighbours.
-
-        Raises:
-            JudgeError: a worker died, such as for want of memory.
-        """
+        """Score pairs, in order; ``JudgeError`` if a worker died, such as for want of memory."""
         size = -(-len(generations) // self._jobs)  # rounded up
         starts = range(0, len(generations), size)
         try:

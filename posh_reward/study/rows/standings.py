@@ -262,13 +262,7 @@ def baseline_of(models: Sequence[str], name: str | None = None) -> str:
 
 
 def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> list[Gain]:
-    """Each other model against the baseline, the best first.
-
-    Args:
-        items: what was described; those that lack a score of either model are left out.
-        models: names.
-        baseline: one of them.
-    """
+    """Each other model against the baseline, the best first; an id without both scores is out."""
     items = list(items)
     differences = [
         Gain(model, _differences(items, model, baseline)) for model in models if model != baseline

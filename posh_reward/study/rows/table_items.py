@@ -72,17 +72,12 @@ def pair_item(
     model: str | None = None,
     image: str | int | None = None,
 ) -> TableItem:
-    """Return the item of a pair; a text that is not a ``str`` has no score."""
+    """The item of a pair; a text that is not a ``str`` has no score."""
     return TableItem(id, {"generation": generation, "reference": reference}, model, image)
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
-    """Look through a table before any of it is scored; returns the number of rows.
-
-    Args:
-        rows: of the table.
-        name: what messages call the table.
-        columns: of which each has to be in some row.
+    """Number of rows of a table, which is looked through before any of it is scored.
 
     Raises:
         InputError: there are no rows, a column is in no row, or an id is missing or repeated.
@@ -155,11 +150,7 @@ def _check_ids(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row
 
 
 def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:
-    """The items of a table; a cell that is missing makes an item that cannot be scored.
-
-    Raises:
-        InputError: an id or a model cannot be used.
-    """
+    """The items of a table; a cell that is missing makes an item that cannot be scored."""
     for number, row in enumerate(rows, start=1):
         content = row.get(columns.image or "image")
         yield TableItem(
@@ -199,7 +190,7 @@ def _place(value: object) -> str | int | None:
 
 
 def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
-    """Yield the items, each with its image's path from here or, if it is there, from a folder."""
+    """The items, each with its image's path from here or, if it is there, from a folder."""
     for item in items:
         path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
         has_bytes = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
@@ -209,6 +200,6 @@ def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]
 
 
 def image_file(folder: Path, name: str) -> str | None:
-    """Return the path of an image in a folder, with or without its ending; None if not there."""
+    """Path of an image in a folder, with or without its ending; None if not there."""
     paths = (f"{folder / name}{ending}" for ending in IMAGE_ENDINGS)
     return next((path for path in paths if path_exists(path)), None)

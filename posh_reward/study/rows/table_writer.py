@@ -25,11 +25,7 @@ DECIMALS = 6  # of numbers in CSV, which people read; the other formats have the
 
 
 def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:
-    """Write rows that all have the columns of the first, the whole file or nothing.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write rows that all have the columns of the first, the whole file or nothing."""
     with whole_file(path) as file, _compress(file, format.gzip) as target:
         if format.kind == "parquet":
             _write_parquet(rows, target)
@@ -43,9 +39,7 @@ def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file that takes its name once the block has ended and it is on the disk, or never.
 
-    Args:
-        path: its name.
-        mode: who may read it, less the umask; also before it has its name.
+    ``mode`` is who may read it, less the umask; also before it has its name.
     """
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # what a kill has left; of a planted link, the link

@@ -52,12 +52,9 @@ ENDINGS = {**{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl"}
 
 
 def format_of(name: str, format_name: str | None = None, delimiter: str | None = None) -> Format:
-    """The format of a file by its ending, or by its name in ``FORMATS`` if that is given.
+    """The format of a file by its ending, or by its name in ``FORMATS``, which wins.
 
-    Args:
-        name: of the file; standard input and output are JSON lines by default.
-        format_name: one of ``FORMATS``, which wins over the ending.
-        delimiter: of a CSV file, if not a comma (or a tab, for ``tsv``).
+    Standard input and output are JSON lines by default; ``delimiter`` is that of a CSV file.
 
     Raises:
         InputError: the ending is not one that we know, or the delimiter does not fit.
@@ -94,11 +91,7 @@ def _check(delimiter: str) -> str:
 
 
 def require_parquet() -> None:
-    """Make sure that Parquet can be read and written here.
-
-    Raises:
-        MissingDependencyError: its package is not installed.
-    """
+    """Raise ``MissingDependencyError`` if Parquet cannot be read and written here."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -123,11 +116,7 @@ DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 
 
 def cell_number(cell: str) -> float:
-    """The number in a cell; a single comma is a decimal one, as many spreadsheets save it.
-
-    Raises:
-        ValueError: it is not a number.
-    """
+    """The number in a cell, else ``ValueError``; a single comma is a decimal one."""
     return float(cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell)
 
 
@@ -147,12 +136,7 @@ AT_ONCE = 64  # rows of Parquet that are read at a time. They may hold images
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
-    """The rows of an open file, one at a time.
-
-    Args:
-        source: opened in binary mode.
-        name: what error messages call it.
-        format: how it is written.
+    """The rows of an open binary file, one at a time; ``name`` is what error messages call it.
 
     Raises:
         InputError: it cannot be read, or is not of that format; the message has the line.
@@ -366,11 +350,7 @@ def display_name(name: str) -> str:
 
 @contextmanager
 def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
-    """The rows of a file, or of standard input, while the block lasts.
-
-    Raises:
-        InputError: there is no such file, or it is not of that format.
-    """
+    """The rows of a file, or of standard input, while the block lasts; errors as ``read_table``."""
     if name == STANDARD:
         yield read_table(standard_input(), display_name(name), format)
         return
@@ -384,22 +364,14 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
 
 
 def standard_input() -> BinaryIO:
-    """Standard input in bytes.
-
-    Raises:
-        InputError: it is closed.
-    """
+    """Standard input in bytes; ``InputError`` if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed: name a file")
     return sys.stdin.buffer
 
 
 def standard_output() -> BinaryIO:
-    """Standard output in bytes.
-
-    Raises:
-        OSError: it is closed.
-    """
+    """Standard output in bytes; ``OSError`` if it is closed."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout.buffer

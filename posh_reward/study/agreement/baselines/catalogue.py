@@ -22,10 +22,7 @@ CIDER = (
 
 
 class Random:
-    """Scores by chance: a random number for each text, and for each token; the same in every run.
-
-    Any metric has to beat them (paper, Table 2).
-    """
+    """Scores by chance, which any metric has to beat (paper, Table 2); the same in every run."""
 
     name = "random"
     signature = "uniform, seeded by the texts"
@@ -75,14 +72,11 @@ ALL = "all"
 def load_baselines(
     names: Sequence[str], reader: Reader
 ) -> tuple[list[Measure], list[tuple[str, str]]]:
-    """Make the baselines of some names.
+    """The baselines of some names, and the name and remedy of each that cannot work here.
 
     Args:
         names: of ``BASELINES``, or ``all``; each may be several, with commas between.
         reader: reads scene graphs for those that compare them.
-
-    Returns:
-        Baselines, and for each that cannot work here its name in tables and the remedy.
 
     Raises:
         InputError: a name is unknown.

@@ -28,13 +28,7 @@ GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8  # the paper's, below which a piece i
 
 
 class EmbeddingAlerts:
-    """Pieces of two texts compared by an encoder.
-
-    Args:
-        encoder: embeds pieces.
-        encoder_name: for signatures.
-        reader: reads scene graphs; None: the pieces are 4-grams.
-    """
+    """Pieces of two texts compared by an encoder: elements of graphs; without a reader 4-grams."""
 
     def __init__(self, encoder: Encoder, encoder_name: str, reader: Reader | None = None) -> None:
         self.name = "4GramEmbed" if reader is None else "SGEmbed"

@@ -27,12 +27,7 @@ GraphWords = dict[str, list[tuple[str, ...]]]
 
 
 class GraphOverlap:
-    """SPICE-like or CAPTURE-like scores.
-
-    Args:
-        reader: reads the texts.
-        weighted: CAPTURE's mean of three F1s; False: SPICE's F1 over all elements together.
-    """
+    """CAPTURE-like scores (a weighted mean of three F1s), or SPICE-like (F1 of all elements)."""
 
     def __init__(self, reader: Reader, *, weighted: bool) -> None:
         self.name = "CAPTURE-like" if weighted else "SPICE-like"

@@ -57,11 +57,7 @@ class BagOfWords:
 
 
 def bleu() -> WordMeasure:
-    """BLEU-4 of each text, smoothed, by sacrebleu.
-
-    Raises:
-        MissingDependencyError: sacrebleu is not installed.
-    """
+    """BLEU-4 of each text, smoothed, by sacrebleu."""
     try:
         import sacrebleu
     except ImportError:
@@ -75,11 +71,7 @@ def bleu() -> WordMeasure:
 
 
 def rouge() -> WordMeasure:
-    """ROUGE-L-sum, F-measure, by rouge-score; a text's sentences are its lines.
-
-    Raises:
-        MissingDependencyError: rouge-score is not installed.
-    """
+    """ROUGE-L-sum, F-measure, by rouge-score; a text's sentences are its lines."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
@@ -99,9 +91,6 @@ def meteor() -> WordMeasure:
     Our lexicon is WordNet 3.0, which is NLTK's too, without proper names and with dictionary forms
     by rules of our own. The paper's METEOR is the Java program of its authors, which weighs matches
     otherwise: compare with care.
-
-    Raises:
-        MissingDependencyError: NLTK is not installed.
     """
     try:
         from nltk.translate.meteor_score import meteor_score
@@ -143,11 +132,7 @@ class Synset:
 
 
 class Synonyms:
-    """Our lexicon as the part of NLTK's WordNet reader that METEOR uses.
-
-    Args:
-        table: the lexicon.
-    """
+    """Our lexicon as the part of NLTK's WordNet reader that METEOR uses."""
 
     def __init__(self, table: WordNet) -> None:
         self._table = table
