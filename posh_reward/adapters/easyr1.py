@@ -37,13 +37,13 @@ def batch_reward(
     Args:
         reward: as for ``reward_of``; of a metric that reads references alone.
     """
-    made = sole(reward_of(reward))
+    metric_reward = sole(reward_of(reward))
 
     def compute_score(reward_inputs: Inputs, **_: Any) -> list[dict[str, float]]:
         texts = [each["response"] for each in reward_inputs]
         references = [each["ground_truth"] for each in reward_inputs]
-        column = made.reference_column
-        outcomes = results(made, texts, {column: references})
+        column = metric_reward.reference_column
+        outcomes = results(metric_reward, texts, {column: references})
         numbers = neutral([each.reward for each in outcomes], references)
         return [
             {"overall": number, **each.row} for number, each in zip(numbers, outcomes, strict=True)

@@ -52,10 +52,10 @@ class TextModule(evaluate.Metric):  # type: ignore[misc]
         self, predictions: list[str | None], references: list[str | None], *, rows: bool = False
     ) -> dict[str, Any]:
         column = self.reward.reference_column
-        scored = results(self.reward, predictions, {column: references}, raw=True)
-        failures = [str(each.failure) for each in scored if each.failure is not None]
+        outcomes = results(self.reward, predictions, {column: references}, raw=True)
+        failures = [str(each.failure) for each in outcomes if each.failure is not None]
         columns = {
-            name: [each.figures[name] for each in scored] for name in figure_names(self.reward)
+            name: [each.figures[name] for each in outcomes] for name in figure_names(self.reward)
         }
         means: dict[str, Any] = {name: mean(values) for name, values in columns.items()}
         means |= {"failed": len(failures), "failures": sorted(set(failures))}

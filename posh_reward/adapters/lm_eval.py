@@ -41,11 +41,11 @@ def document_scorer(reward: AnyReward | str | None = None) -> Scorer:
         A function: document and replies -> figures, and ``failed`` (0 or 1). A failed document has
         no figures; the harness takes means over those that have.
     """
-    made = reward_of(reward)
+    metric_reward = reward_of(reward)
 
     def process(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, float]:
         columns = {name: [value] for name, value in doc.items()}
-        [result] = results(made, replies[:1], columns, raw=True)
+        [result] = results(metric_reward, replies[:1], columns, raw=True)
         figures = {k: float(v) for k, v in result.figures.items() if v is not None}
         return {**figures, "failed": float(result.failure is not None)}
 

@@ -47,9 +47,8 @@ class ScoreRows:
         **settings: Any,
     ) -> None:
         check_sizes(most_failed=most_failed)
-        made: Any = metric() if callable(metric) else load_metric(metric, **settings)
-        self.metric = made
-        self.columns = [(columns or {}).get(name, name) for name in fields_of(made)]
+        self.metric: Any = metric() if callable(metric) else load_metric(metric, **settings)
+        self.columns = [(columns or {}).get(name, name) for name in fields_of(self.metric)]
         self._most_failed = most_failed
         self._failed = 0
 

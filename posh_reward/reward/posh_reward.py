@@ -47,7 +47,7 @@ class PoshMetric(Figures[Scores], Protocol):
         """True with a witness."""
         ...
 
-    def score(self, *columns: Any, **named: Any) -> list[Scores]:
+    def score(self, *columns: Any, **by_field: Any) -> list[Scores]:
         """Scores of generations and references, and with a witness of images."""
         ...
 

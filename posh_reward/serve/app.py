@@ -293,17 +293,17 @@ class Service:
     async def _scores(self, futures: Sequence[Future[Any]], request: Request) -> list[Any]:
         """Scores to come; if the client goes away, what has not begun is dropped."""
         scores: asyncio.Future[list[Any]] = asyncio.gather(*map(asyncio.wrap_future, futures))
-        gone: asyncio.Future[Any] = asyncio.ensure_future(
+        departure: asyncio.Future[Any] = asyncio.ensure_future(
             request.receive()
         )  # after the body only the end can come
         try:
-            await asyncio.wait({scores, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({scores, departure}, return_when=asyncio.FIRST_COMPLETED)
             if not scores.done():
                 raise ClientDisconnect
             results = scores.result()
         finally:
-            scores.cancel()
-            gone.cancel()
+            scores.cancel()  # reaches the window, which leaves out what it has not begun
+            departure.cancel()
         failures = [each.failure for each in results]
         for failure in failures:
             self._texts.labels(failure.kind if failure is not None else "scored").inc()
@@ -318,8 +318,8 @@ class Service:
 
     def observe(self, path: str, status: int, seconds: float) -> None:
         """Count a request; paths that there are not count as one."""
-        known = path if path in ("/v1/score", "/v1/openrlhf", "/v1/slime") else "other"
-        self._requests.labels(known, status).observe(seconds)
+        label = path if path in ("/v1/score", "/v1/openrlhf", "/v1/slime") else "other"
+        self._requests.labels(label, status).observe(seconds)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         """The answer to a request that has no result."""
@@ -328,6 +328,7 @@ class Service:
             after = 2 if error.code == "judge" else None
             return refusal(error.code, why, field=error.field, value=error.value, after=after)
         if isinstance(error, BusyError):
+            # Until what waits now is done, at the present pace.
             wait = math.ceil(self._seconds * len(self.metric.window))
             return refusal("busy", why, field="rows", after=min(max(wait, 1), LONGEST_PAUSE))
         if isinstance(error, JudgeError):

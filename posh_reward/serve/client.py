@@ -73,8 +73,8 @@ def record_class(metric: str) -> type[Any]:
     if metric not in RECORDS:
         raise JudgeError(f"the server has a metric {metric!r}, not one of {', '.join(RECORDS)}")
     module, _, name = RECORDS[metric].partition(":")
-    found: type[Any] = getattr(import_module(module), name)
-    return found
+    record: type[Any] = getattr(import_module(module), name)
+    return record
 
 
 @cache
@@ -181,20 +181,20 @@ class RemoteMetric:
         """True if it looks at images."""
         return "image" in self.info.fields
 
-    def score(self, *columns: Sequence[object], **named: Sequence[object]) -> list[Any]:
+    def score(self, *columns: Sequence[object], **by_field: Sequence[object]) -> list[Any]:
         """Score texts as the metric's own ``score`` would, in order.
 
         Args:
             columns: its lists, such as generations and references.
-            named: likewise, by the name of the row's field: ``image=...``.
+            by_field: likewise, by the name of the row's field: ``image=...``.
 
         Raises:
             InputError: lists differ in length, or are too few or too many; the server refuses rows.
             JudgeError: the server refuses the key or fails, or has another metric by now.
         """
         info = self.info
-        values = dict(zip(info.fields, columns, strict=False)) | named
-        if len(values) < len(columns) + len(named) or not {*values} <= {*info.fields}:
+        values = dict(zip(info.fields, columns, strict=False)) | by_field
+        if len(values) < len(columns) + len(by_field) or not {*values} <= {*info.fields}:
             raise InputError(f"the served metric takes {', '.join(info.fields)}, each once")
         check_lists(**values)
         rows = [
@@ -271,7 +271,8 @@ class RemoteMetric:
             try:
                 return await exchange()
             except TransientError as error:
-                wait = max(pause * random.uniform(0.5, 1), error.after)  # not all at once
+                # Clients of one server are to come back at different times, and not before it says.
+                wait = max(pause * random.uniform(0.5, 1), error.after * random.uniform(1, 1.25))
                 if time.monotonic() + wait > until:
                     return Failure("engine", self._reason(error)[1])
             await asyncio.sleep(wait)
@@ -311,8 +312,8 @@ MISTAKEN = Failure("reply", "the server answered for another text")
 def _is_about(score: Any, row: dict[str, Any]) -> bool:
     """True if a score repeats the text that was sent; one that failed need not."""
     text = getattr(score, "generation", getattr(score, "text", None))
-    sent = row["generation"]
-    return score.failure is not None or (isinstance(sent, str) and text == sent.strip())
+    generation = row["generation"]
+    return score.failure is not None or (isinstance(generation, str) and text == generation.strip())
 
 
 def _cell(name: str, value: object) -> object:
@@ -331,9 +332,9 @@ def _encoded(value: object) -> str | None:
     image = image_of(value)
     if isinstance(image, Failure):
         return None
-    written = BytesIO()
-    image.image.save(written, "PNG", compress_level=1)  # type: ignore[attr-defined]
-    return b64encode(written.getvalue()).decode()
+    buffer = BytesIO()
+    image.image.save(buffer, "PNG", compress_level=1)  # type: ignore[attr-defined]
+    return b64encode(buffer.getvalue()).decode()
 
 
 def _chunks(rows: list[dict[str, Any]], batch: int) -> Iterator[list[dict[str, Any]]]:

@@ -41,7 +41,7 @@ class Gate:
     ) -> None:
         self._app, self._key, self._largest, self._together = app, key, largest, together
         self._observe = observe
-        self.held = 0
+        self.unanswered = 0
         """Bytes of the bodies that are not answered yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,29 +58,29 @@ class Gate:
         body = bytearray()
         try:
             guarded = _guarded(scope)
-            refused = self._stranger(Headers(scope=scope)) if guarded else None
+            answer = self._stranger(Headers(scope=scope)) if guarded else None
             # Paths that ask for no key take no body: strangers' bodies could fill the memory.
             largest = self._largest if guarded or self._key is None else 0
-            if refused is None:
-                refused = await self._read(Headers(scope=scope), receive, body, largest)
-            if refused is not None:
-                return await refused(scope, receive, note_status)
+            if answer is None:
+                answer = await self._read(Headers(scope=scope), receive, body, largest)
+            if answer is not None:
+                return await answer(scope, receive, note_status)
             await self._app(scope, _replay(bytes(body), receive), note_status)
         except ClientDisconnect:
             status = 499  # nobody is there to be answered
         finally:
-            self.held -= len(body)
+            self.unanswered -= len(body)
             self._observe(scope["path"], status, time.monotonic() - begun)
 
     def _stranger(self, headers: Headers) -> Response | None:
         """The refusal of a request without the key."""
         if self._key is None:
             return None
-        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        scheme, _, password = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "basic":
             with suppress(ValueError):
-                sent = b64decode(sent).decode().partition(":")[2]
-        if hmac.compare_digest(sent.encode(), self._key.encode()):
+                password = b64decode(password).decode().partition(":")[2]
+        if hmac.compare_digest(password.encode(), self._key.encode()):
             return None
         return refusal(
             "unauthorized",
@@ -112,9 +112,9 @@ class Gate:
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if len(body) + len(chunk) > largest:
                 return too_large
-            if self.held + len(chunk) > self._together:
+            if self.unanswered + len(chunk) > self._together:
                 return refusal("full", "requests in progress fill the memory", after=2)
-            self.held += len(chunk)
+            self.unanswered += len(chunk)
             body += chunk
         return None
 

@@ -93,6 +93,7 @@ class BatchWindow(Generic[Item, Result]):
         if len(items) > self.capacity:
             raise InputError(f"{len(items)} items at once: submit {self.capacity} at most")
         futures: list[Future[Result]] = [Future() for _ in items]
+        # All or none: the caller sends what was refused again, as a whole.
         with self._lock:
             if len(self._waiting) + len(items) > self.capacity:
                 raise BusyError(f"{len(self._waiting)} items wait already: try again later")
@@ -130,11 +131,12 @@ class BatchWindow(Generic[Item, Result]):
     def _drain(self) -> None:
         """Work until nothing waits."""
         while True:
+            # Callers that got the last batch's results send the next items within this time.
             if len(self._waiting) < self.batch:
                 time.sleep(self.milliseconds / 1000)
             with self._lock:
                 size = min(self.batch, len(self._waiting))
-                if not size:
+                if not size:  # under the lock, so that no item comes in between and is left there
                     self._at_work = False
                     return
                 batch = [self._waiting.popleft() for _ in range(size)]
@@ -217,11 +219,11 @@ class BatchedMetric:
             BusyError: too many texts wait already.
             InputError: lists differ in length.
         """
-        named: dict[int | str, Any] = dict(enumerate(arguments))
-        named.update(options.items())
-        lists = {name: each for name, each in named.items() if isinstance(each, list | tuple)}
+        values: dict[int | str, Any] = dict(enumerate(arguments))
+        values.update(options.items())
+        lists = {name: each for name, each in values.items() if isinstance(each, list | tuple)}
         check_lists(**{f"values of argument {name}": each for name, each in lists.items()})
-        constants = tuple((name, each) for name, each in named.items() if name not in lists)
+        constants = tuple((name, each) for name, each in values.items() if name not in lists)
         call = (tuple(lists), constants)
         rows = [(call, row) for row in zip(*lists.values(), strict=True)]
         return self.window.submit(rows)
@@ -234,10 +236,10 @@ class BatchedMetric:
             places.setdefault(call, []).append(place)
         for (names, constants), here in places.items():
             columns = zip(*(rows[place][1] for place in here), strict=True)
-            named = dict(constants) | dict(zip(names, map(list, columns), strict=True))
-            positions = sorted(name for name in named if isinstance(name, int))
-            options = {name: each for name, each in named.items() if isinstance(name, str)}
-            scores = self.metric.score(*(named[position] for position in positions), **options)
+            values = dict(constants) | dict(zip(names, map(list, columns), strict=True))
+            positions = sorted(name for name in values if isinstance(name, int))
+            options = {name: each for name, each in values.items() if isinstance(name, str)}
+            scores = self.metric.score(*(values[position] for position in positions), **options)
             for place, score in zip(here, scores, strict=True):
                 results[place] = score
         return results
