@@ -27,7 +27,7 @@ from posh_reward.metrics.posh.judges.embedded.affinity import load_weights
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Weights
 from posh_reward.types import Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
-from research.calibration.objective import Objective, fitted
+from research.calibration.objective import Objective, fit
 from research.calibration.people import SIDES, reading_metric
 from research.calibration.questions import (
     KINDS,
@@ -90,7 +90,7 @@ def out_of_fold(data: Examples, questions: Questions) -> Answers:
     fold = np.array(data.fold)
     parts = []
     for number in range(FOLDS):
-        weights = fitted(Objective(data, questions, fold != number))
+        weights = fit(Objective(data, questions, fold != number))
         parts.append(answers(questions, weights))
     by_element = fold[questions.side // 2]
     first = parts[0]
@@ -120,7 +120,7 @@ def table_of(weights: Weights) -> str:
     return "\n".join(["WEIGHTS = {", *lines, "}"])
 
 
-def shipped(encoder: str | None = None) -> dict[Kind, Floats]:
+def shipped_weights(encoder: str | None = None) -> dict[Kind, Floats]:
     """The weights that the judge has now."""
     weights = WEIGHTS if encoder is None else load_weights(None)[0]
     return {kind: np.array(list(weights[kind].values())) for kind in KINDS}
@@ -141,13 +141,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     texts = list(dict.fromkeys(text for pair in data.pairs for text in pair))
     metric = reading_metric(Recorder(options.encoder), options.store, texts)
     questions = ask_about(metric, data.pairs)
-    vectors = fitted(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)))
+    vectors = fit(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)))
     weights = by_name(vectors, questions)
     print(table_of(weights), flush=True)
     if options.output:
         options.output.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
     columns = {
-        "as shipped": figures(data, questions, answers(questions, shipped(options.encoder))),
+        "as shipped": figures(
+            data, questions, answers(questions, shipped_weights(options.encoder))
+        ),
         "fitted": figures(data, questions, answers(questions, vectors)),
     }
     if options.folds:

@@ -21,7 +21,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.types import Kind, Question, Verdict
-from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load, parsed
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, parse_texts, read_golden
 
 LOW = (1.0, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
 HIGH = (4.5, 4.7, 4.8, 4.9, 5.1)
@@ -58,7 +58,7 @@ class Watching(ReplayJudge):
 
         vocab = Vocab()
         self.questions: list[GradedQuestion] = []
-        self._read = {golden[s]: describe(*parsed(golden, s, vocab)) for s in SIDES}
+        self._read = {golden[s]: describe(*parse_texts(golden, s, vocab)) for s in SIDES}
         self._embedded = EmbeddedJudge()
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
@@ -80,7 +80,7 @@ def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
     """All that is asked about some pairs, lazily."""
     for golden in goldens:
         judge = Watching(golden)
-        run_together(both_ways([described(golden)]), judge, Rewriter(judge))
+        run_together(both_ways([read_golden(golden)]), judge, Rewriter(judge))
         yield from judge.questions
 
 

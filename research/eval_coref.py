@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.graph.coref import Coreferencer, load_coref
 from research.coref_scores import METRICS, Cluster, Ratio, all_scores, conll_f1
-from tools.goldens import load, parsed
+from tools.goldens import load, parse_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -45,10 +45,12 @@ def golden_docs(path: Path) -> dict[str, Doc]:
     from spacy.vocab import Vocab
 
     vocab = Vocab()
-    return {each["reference"]: parsed(each, "reference", vocab)[0] for each in load(path)}
+    return {each["reference"]: parse_texts(each, "reference", vocab)[0] for each in load(path)}
 
 
-def planted(path: Path, parser: str, parses: Path | None) -> Iterator[tuple[str, Doc, Clusters]]:
+def read_planted(
+    path: Path, parser: str, parses: Path | None
+) -> Iterator[tuple[str, Doc, Clusters]]:
     """Planted references with their marked clusters."""
     items = json.loads(path.read_text(encoding="utf-8"))
     docs = golden_docs(parses) if parses else {}
@@ -230,7 +232,7 @@ def main() -> None:
     elif args.data == "litbank":
         evaluate(coref, litbank(args.path, args.parser), args.verbose)
     else:
-        evaluate(coref, planted(args.path, args.parser, args.parses), args.verbose)
+        evaluate(coref, read_planted(args.path, args.parser, args.parses), args.verbose)
 
 
 if __name__ == "__main__":

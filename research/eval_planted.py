@@ -78,16 +78,16 @@ def text_marks(text: str, spans: Sequence[Span], scores: Scores, direction: Dire
     return TextMarks(tuple(token_grades(tokens, scores, direction)), tuple(marks))
 
 
-def bridged(text: TextMarks) -> TextMarks:
+def bridge(text: TextMarks) -> TextMarks:
     """The same, but a token without an element gets the better grade of its neighbours that have.
 
     So an article raises an alert where the words on both sides of it do: people mark phrases.
     """
-    before, after = _filled(text.grades), _filled(text.grades[::-1])[::-1]
+    before, after = _fill(text.grades), _fill(text.grades[::-1])[::-1]
     return replace(text, grades=tuple(map(max, before, after)))
 
 
-def _filled(grades: Sequence[float]) -> list[float]:
+def _fill(grades: Sequence[float]) -> list[float]:
     """Every ``NEVER`` replaced by the last other grade before it."""
     result: list[float] = []
     for grade in grades:
@@ -137,7 +137,7 @@ def cross_validated(texts: Sequence[TextMarks]) -> float:
     return sum(macro_f1(a, best_threshold(b)) for a, b in (halves, halves[::-1])) / 2
 
 
-def caught(items: Sequence[Any], texts: Sequence[TextMarks], threshold: float) -> dict[str, str]:
+def catches(items: Sequence[Any], texts: Sequence[TextMarks], threshold: float) -> dict[str, str]:
     """Per kind of mistake how many marked spans hold an alert."""
     hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -164,7 +164,7 @@ def report_spans(
     ]
     for how, some, bound in (
         ("", ours, ceiling),
-        (", bridged", list(map(bridged, ours)), list(map(bridged, ceiling))),
+        (", bridged", list(map(bridge, ours)), list(map(bridge, ceiling))),
     ):
         threshold = best_threshold(some)
         print(
@@ -199,7 +199,7 @@ def report(
     wrong = [text_marks(*mistake, "precision") for mistake in mistakes]
     report_spans("mistake", mistakes, "precision")
     report_spans("omission", omissions, "recall")
-    print("mistakes caught:", caught(items, wrong, best_threshold(wrong)))
+    print("mistakes caught:", catches(items, wrong, best_threshold(wrong)))
 
 
 def report_blind(metric: Any, references: Sequence[str]) -> None:

@@ -71,28 +71,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     if flags.command == "plot":
         draw(flags.output, flags.picture)
         return
-    start = tuned(flags.model, flags.output)
+    start = tune(flags.model, flags.output)
     for seed in flags.seeds:
         folder = flags.output / f"{flags.arm}-{seed}"
         if not (folder / "trainer_state.json").exists():
             dapo(start, folder, flags.checkout, seed)
 
 
-def tuned(model: Path, output: Path) -> Path:
+def tune(model: Path, output: Path) -> Path:
     """The model after SFT on captions with tricks; trained once."""
     folder, data = output / "sft", output / "captions"
     if (folder / "trainer_state.json").exists():
         return folder
     from datasets import DatasetDict
 
-    def tricked(text: str, row: int) -> dict[str, str]:
+    def add_trick(text: str, row: int) -> dict[str, str]:
         rng = random.Random(row)
         trick, _ = TRICKS[rng.choice(list(TRICKS))]
         return {"reference": f"{text} {trick(rng)}" if rng.random() < TRICKED else text}
 
     DatasetDict({
         split: load_images(CAPTIONS, split).map(
-            tricked, input_columns=["reference"], with_indices=True
+            add_trick, input_columns=["reference"], with_indices=True
         )
         for split in ("train", "validation")
     }).save_to_disk(str(data))  # fmt: skip

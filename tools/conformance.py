@@ -21,7 +21,16 @@ from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import SceneGraph
-from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, expected, load, parsed
+from tools.goldens import (
+    SIDES,
+    Golden,
+    ReplayJudge,
+    both_ways,
+    expected_graph,
+    load,
+    parse_texts,
+    read_golden,
+)
 
 DIRECTIONS = ("precision", "recall")
 TOLERANCE = 1e-9
@@ -46,7 +55,7 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     equal = matched = ours = theirs = 0
     for golden in goldens:
         for side in SIDES:
-            graph, release = build(*parsed(golden, side, vocab)), expected(golden, side)
+            graph, release = build(*parse_texts(golden, side, vocab)), expected_graph(golden, side)
             here, there = Counter(elements(graph)), Counter(elements(release))
             equal += graph == release
             matched += (here & there).total()
@@ -63,10 +72,10 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     return equal == texts
 
 
-def examined(golden: Golden, *, pace: Pace) -> tuple[dict[str, Examination], ReplayJudge]:
+def examine_pair(golden: Golden, *, pace: Pace) -> tuple[dict[str, Examination], ReplayJudge]:
     """Both directions of one pair, from the release's own graphs."""
     judge = ReplayJudge(golden)
-    steps = both_ways([described(golden)], pace=pace)
+    steps = both_ways([read_golden(golden)], pace=pace)
     precision, recall = run_together(steps, judge, Rewriter(judge))
     return {"precision": precision, "recall": recall}, judge
 
@@ -78,7 +87,7 @@ def check_questions(goldens: Sequence[Golden]) -> bool:
         release = {direction: set(golden["grades"][direction]) for direction in DIRECTIONS}
         paces: tuple[Pace, ...] = ("eager", "brisk", "lazy")
         # Brisk and lazy asking save questions whose answers cannot matter any more; none is new.
-        eager, brisk, lazy = (examined(golden, pace=pace)[1].texts for pace in paces)
+        eager, brisk, lazy = (examine_pair(golden, pace=pace)[1].texts for pace in paces)
         agrees = eager == release and all(lazy[d] <= brisk[d] <= release[d] for d in DIRECTIONS)
         agreeing += agrees
         eager_total += sum(map(len, eager.values()))
@@ -96,8 +105,8 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
     """Claim 3: identifiers, presence, grades of elements, and the three scores, at any pace."""
     agreeing, largest = 0, 0.0
     for golden in goldens:
-        examinations, _ = examined(golden, pace="lazy")
-        at_once, _ = examined(golden, pace="brisk")
+        examinations, _ = examine_pair(golden, pace="lazy")
+        at_once, _ = examine_pair(golden, pace="brisk")
         means = {d: mean_score(examinations[d].elements) for d in DIRECTIONS}
         ours = {**means, "f1": harmonic_mean(means["precision"], means["recall"])}
         gaps = [

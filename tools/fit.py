@@ -61,7 +61,7 @@ def settings_of(config: Path) -> tuple[type, ...]:
 def table() -> Iterator[str]:
     """A row for each shipped configuration, with GiB of a card, GiB of a machine, GB of a disk."""
     yield HEADER
-    for config in shipped():
+    for config in shipped_configs():
         check = check_run(settings_of(config), ["--config", str(config)])
         if check.run is not None:
             yield row(config, check)
@@ -82,7 +82,7 @@ def row(config: Path, check: RunCheck) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def shipped() -> list[Path]:
+def shipped_configs() -> list[Path]:
     """Configurations of recipes for real models."""
     folders = (ROOT / "configs" / name for name in ("sft", "dapo", "distill"))
     return sorted(path for folder in folders for path in folder.glob("*.yaml"))

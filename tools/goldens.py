@@ -46,7 +46,7 @@ def load(path: Path) -> list[Golden]:
         return [json.loads(line) for line in lines]
 
 
-def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
+def parse_texts(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
     """The Doc and the clusters that the release was given for one text."""
     from spacy.tokens import Doc
 
@@ -55,7 +55,7 @@ def parsed(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
     return doc, tuple(tuple((a, b) for a, b in cluster) for cluster in columns["clusters"])
 
 
-def expected(golden: Golden, side: str) -> SceneGraph:
+def expected_graph(golden: Golden, side: str) -> SceneGraph:
     """The scene graph that the release made of one text."""
     graph = golden["graphs"][side]
     return SceneGraph(
@@ -66,9 +66,9 @@ def expected(golden: Golden, side: str) -> SceneGraph:
     )
 
 
-def described(golden: Golden) -> Pair:
+def read_golden(golden: Golden) -> Pair:
     """The two texts with the release's own graphs."""
-    generation, reference = (Description(golden[s], expected(golden, s)) for s in SIDES)
+    generation, reference = (Description(golden[s], expected_graph(golden, s)) for s in SIDES)
     return generation, reference
 
 
@@ -110,9 +110,9 @@ class ReplayJudge(Recorder):
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """The recorded distribution of each question; a failure if there is none."""
-        return [self._recorded(request) for request in requests]
+        return [self._recording(request) for request in requests]
 
-    def _recorded(self, request: Question) -> Verdict:
+    def _recording(self, request: Question) -> Verdict:
         text, texts = question(request), (request.source.text, request.target.text)
         self.texts[request.direction].add(text)
         pair = texts if request.direction == "precision" else texts[::-1]

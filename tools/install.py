@@ -94,14 +94,14 @@ def at_work(what: str, command: list[str], log: Path) -> None:
     show(what)
     with log.open("wb") as output:
         child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        while (status := waited(child)) is None:
+        while (status := wait_for(child)) is None:
             show(f"{what}: {time.monotonic() - begun:.0f} s  {last_line(log)}")
     show(f"{what}: {time.monotonic() - begun:.0f} s  {'failed' if status else 'done'}", "\n")
     if status:
         raise FailedError(f"{log.read_text('utf-8', 'replace')[-3000:]}\nAll of it: {log}")
 
 
-def waited(child: subprocess.Popen[bytes]) -> int | None:
+def wait_for(child: subprocess.Popen[bytes]) -> int | None:
     """The exit status, or None if the command is still at work after a tick."""
     try:
         return child.wait(TICK)

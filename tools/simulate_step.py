@@ -31,7 +31,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import Question, Reply, Verdict
 from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
-from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parsed
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parse_texts
 
 PAIRS = 8  # a card's: an effective batch of 64 completions over eight cards (paper, A.3.5)
 TEXTS = PAIRS + 1  # a card's generations and the one reference that they share in training
@@ -149,7 +149,7 @@ class Work:
     """The student's, where it hands on."""
 
 
-def computed(cost: Cost, way: Way) -> int:
+def compute(cost: Cost, way: Way) -> int:
     """Tokens that the judge computes."""
     return cost.computed_to_the_token if way.to_the_token else cost.computed
 
@@ -171,7 +171,7 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
     speed = rates.tflops * rates.efficiency * faster
     own = TEXTS * rates.text_ms + PAIRS * (rates.pair_ms + way.cascade * rates.embedded_ms)
     return {
-        "prefill": computed(cost, way) * rates.gflop_a_token / speed / 1e3,
+        "prefill": compute(cost, way) * rates.gflop_a_token / speed / 1e3,
         "decoding": work.steps * weights / rates.decode_gb_s,
         "calls": (cost.calls * rates.call_ms + cost.requests * rates.request_ms) / 1e3,
         "wake, sleep": 0.0 if way.awake else 2 * weights / rates.host_gb_s,
@@ -254,7 +254,7 @@ def cards(
         card = goldens[start : start + PAIRS]
         read = [
             [
-                describe(*parsed(golden, side, vocab), mended=mended)
+                describe(*parse_texts(golden, side, vocab), mended=mended)
                 for side in ("generation", "reference")
             ]
             for golden in card
@@ -270,7 +270,7 @@ def line(way: Way, works: Sequence[Work], rates: Rates) -> str:
     share = total / (total + rates.rest_s)
     aim = EXACT if way.exact else OPT_IN
     return (
-        f"{way!s:42}{cost.calls:6}{cost.requests:9,}{computed(cost, way):10,}{slowest.steps:7}"
+        f"{way!s:42}{cost.calls:6}{cost.requests:9,}{compute(cost, way):10,}{slowest.steps:7}"
         + "".join(f"{each:13.2f}" for each in parts.values())
         + f"{total:8.2f}{share:8.1%}  {'exact' if way.exact else 'opt-in'} aim "
         + f"{aim:.1%}: {'met' if share <= aim else 'not met'}"

@@ -108,7 +108,7 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
                 "id": scene.uuid,
                 "model": model,
                 "image": image.name,
-                "generation": shortened(scene.reference, model, rng),
+                "generation": shorten(scene.reference, model, rng),
                 "reference": scene.reference,
             }
             rows[model].append(json.dumps(row) + "\n")
@@ -118,7 +118,7 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
     return paths
 
 
-def shortened(reference: str, model: str, rng: random.Random) -> str:
+def shorten(reference: str, model: str, rng: random.Random) -> str:
     """The reference as a model would have it."""
     if model == "sft":
         sentences = reference.split(". ")

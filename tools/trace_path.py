@@ -65,7 +65,7 @@ def _file(frame: FrameType) -> str | None:
 
 
 @contextmanager
-def traced() -> Iterator[Trace]:
+def trace_calls() -> Iterator[Trace]:
     """Trace all threads while the block runs."""
     trace = Trace()
     threading.setprofile(trace)
@@ -116,7 +116,7 @@ def trace_path(name: str) -> Trace:
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
         walk = PATHS[name](Path(folder))
         walk()
-        with traced() as trace:
+        with trace_calls() as trace:
             walk()
     return trace
 

@@ -40,13 +40,13 @@ def main() -> None:
     descriptions = [text for text in read if isinstance(text, Description)]
     page = folder / "how_a_score_comes_about.md"
     text = page.read_text(encoding="utf-8")
-    text = filled(text, "questions", questions(scores))
-    text = filled(text, "scores", summary(scores))
+    text = fill_in(text, "questions", questions(scores))
+    text = fill_in(text, "scores", summary(scores))
     page.write_text(text, encoding="utf-8")
     (folder / "worked_example.svg").write_text(drawing(descriptions, scores), encoding="utf-8")
 
 
-def filled(page: str, name: str, content: str) -> str:
+def fill_in(page: str, name: str, content: str) -> str:
     """The page with new content between two equal marks."""
     before, mark, rest = page.partition(f"<!-- {name} -->")
     after = rest.partition(mark)[2]

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from posh_reward.cli import agreement
-from posh_reward.cli.flags import add_metric, described
+from posh_reward.cli.flags import add_metric, describe
 from posh_reward.study.rows.tables import FORMATS
 
 ABOUT = """\
@@ -70,7 +70,7 @@ COMMANDS = (
 
 def add_agreement(command: argparse.ArgumentParser) -> None:
     """Add the commands below ``agreement``."""
-    described(command, ABOUT)
+    describe(command, ABOUT)
     add_of = {
         "docent": (docent_input, _procedure, _paper, _metrics),
         "caparena": (_caparena, _procedure, _paper, _metrics),
@@ -83,7 +83,7 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
     }
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     for name, words, about in COMMANDS:
-        each = described(commands.add_parser(name, help=words), about)
+        each = describe(commands.add_parser(name, help=words), about)
         if name != "answers":
             add_metric(each)
         each.set_defaults(command=getattr(agreement, name))

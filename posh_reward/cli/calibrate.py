@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, agreement, agreement_flags
-from posh_reward.cli.flags import add_metric, described
+from posh_reward.cli.flags import add_metric, describe
 from posh_reward.cli.packet_answers import add_answers, collect_answers
 from posh_reward.errors import InputError, MissingDependencyError
 
@@ -38,7 +38,7 @@ them."""
 
 def add_calibrate(command: argparse.ArgumentParser) -> None:
     """Add the commands below ``calibrate``."""
-    described(command, ABOUT)
+    describe(command, ABOUT)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     flags = agreement_flags
     for name, words, about, add, read in (
@@ -47,7 +47,7 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
         ("ratings", "any texts that people rated", flags.RATINGS, flags.ratings_input, _ratings),
         ("packets", "answers to a packet", PACKETS, add_answers, _packets),
     ):
-        each = described(commands.add_parser(name, help=words), about)
+        each = describe(commands.add_parser(name, help=words), about)
         add_metric(each)
         each.set_defaults(command=partial(calibrate, read))
         add(each)

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from posh_reward.cli import OK, UNUSABLE
-from posh_reward.cli.flags import described
+from posh_reward.cli.flags import describe
 from posh_reward.errors import safe
 
 DOCTOR = """\
@@ -20,7 +20,7 @@ status is 0 unless a line says FAILED."""
 
 def add_doctor(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``doctor``."""
-    add = described(command, DOCTOR).add_argument
+    add = describe(command, DOCTOR).add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="a recipe's configuration")
     add("--seconds", type=float, default=120.0, help="for all of it (default: 120)")
     add("--processes", type=int, help="on this node (default: as the launch line says)")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.engine import TableSettings
 
 
-def described(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
+def describe(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
     """Give a parser its description, as it is, and the exit statuses below its flags."""
     parser.description, parser.epilog = text, EXITS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

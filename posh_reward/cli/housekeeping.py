@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNUSABLE
-from posh_reward.cli.flags import described, size, write_text
+from posh_reward.cli.flags import describe, size, write_text
 from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
@@ -36,13 +36,13 @@ is overwritten."""
 
 def add_store(command: argparse.ArgumentParser) -> None:
     """Add ``store info`` and ``store clear``."""
-    described(command, STORE)
+    describe(command, STORE)
     add = command.add_subparsers(required=True, metavar="COMMAND").add_parser
-    info = described(add("info", help="show what is in it"), "Shows rows and bytes.")
+    info = describe(add("info", help="show what is in it"), "Shows rows and bytes.")
     info.add_argument("path", metavar="PATH", help="the store")
     info.add_argument("--json", action="store_true", help="for programs")
     info.set_defaults(command=show_store)
-    clear = described(add("clear", help="remove what is in it"), CLEAR)
+    clear = describe(add("clear", help="remove what is in it"), CLEAR)
     clear.add_argument("path", metavar="PATH", help="the store")
     clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
     clear.add_argument("--space", metavar="TEXT", default="", help="only spaces with this text in "
@@ -54,7 +54,7 @@ def add_store(command: argparse.ArgumentParser) -> None:
 
 def add_init(command: argparse.ArgumentParser) -> None:
     """Add the folder of ``init``."""
-    described(command, INIT)
+    describe(command, INIT)
     command.add_argument("folder", metavar="DIR", help="where to; made if it is not there")
     command.set_defaults(command=init)
 
@@ -102,7 +102,7 @@ def init(flags: argparse.Namespace) -> int:
 
 def add_fetch(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``fetch``."""
-    described(command, FETCH)
+    describe(command, FETCH)
     command.add_argument("--config", metavar="FILE", required=True, help="a recipe's, "
         "a metric's (also published, by name) or a judge's settings")  # fmt: skip
     command.add_argument("--dry-run", action="store_true", help="only say what is here and what is "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.agreement_flags import count
-from posh_reward.cli.flags import INPUTS, add_format, described, positive, write_text
+from posh_reward.cli.flags import INPUTS, add_format, describe, positive, write_text
 from posh_reward.errors import InputError, safe
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ again, and the same command goes on after a kill."""
 
 def add_judges(command: argparse.ArgumentParser) -> None:
     """Add the commands below ``judges``."""
-    described(command, JUDGES)
+    describe(command, JUDGES)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     each = commands.add_parser("compare", help="say what changes if one replaces another")
     _add_compare(each)
@@ -55,7 +55,7 @@ def add_judges(command: argparse.ArgumentParser) -> None:
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
-    described(command, COMPARE)
+    describe(command, COMPARE)
     add = command.add_argument
     add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two or more; all are compared with "
         "the first")  # fmt: skip
@@ -68,7 +68,7 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
 
 
 def _add_collect(command: argparse.ArgumentParser) -> None:
-    described(command, COLLECT)
+    describe(command, COLLECT)
     add = command.add_argument
     add("judge", metavar="JUDGE[@PRESET]", help="the teacher, as for `judges compare`")
     _add_texts(command)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK
-from posh_reward.cli.flags import described, positive, size
+from posh_reward.cli.flags import describe, positive, size
 from posh_reward.cli.packet_answers import READ, SERVE, add_read, add_serve, write_file
 from posh_reward.errors import InputError
 
@@ -47,13 +47,13 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and give 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
     """Add all commands below ``packets``."""
-    described(command, PACKETS)
+    describe(command, PACKETS)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    _make(described(commands.add_parser("make", help="write pages for raters"), MAKE))
-    add_read(described(commands.add_parser("read", help="sum up raters' answers"), READ))
-    add_serve(described(commands.add_parser("serve", help="a link for each rater"), SERVE))
-    _write_texts(described(commands.add_parser("texts", help="every word that raters read"), TEXTS))
-    _plan(described(commands.add_parser("plan", help="how many pairs and raters"), PLAN))
+    _make(describe(commands.add_parser("make", help="write pages for raters"), MAKE))
+    add_read(describe(commands.add_parser("read", help="sum up raters' answers"), READ))
+    add_serve(describe(commands.add_parser("serve", help="a link for each rater"), SERVE))
+    _write_texts(describe(commands.add_parser("texts", help="every word that raters read"), TEXTS))
+    _plan(describe(commands.add_parser("plan", help="how many pairs and raters"), PLAN))
 
 
 def _make(command: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK
-from posh_reward.cli.flags import add_dataset, add_format, dataset_of, described, size
+from posh_reward.cli.flags import add_dataset, add_format, dataset_of, describe, size
 from posh_reward.errors import InputError
 from posh_reward.study.rows.score_axes import EXPLANATION
 
@@ -41,7 +41,7 @@ bar and its reason, next to the image and the texts.
 
 def add_report(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``report``."""
-    described(command, REPORT)
+    describe(command, REPORT)
     add = command.add_argument
     add("scores", metavar="SCORES", help="what `posh-reward score --elements` wrote; - for stdin")
     add("-o", "--output", metavar="HTML", default="-", help="default: standard output")

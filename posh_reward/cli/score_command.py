@@ -20,7 +20,7 @@ from posh_reward.cli.flags import (
     add_metric,
     add_running,
     dataset_of,
-    described,
+    describe,
     metric_of,
     positive,
     read_text,
@@ -56,7 +56,7 @@ standard input (@-); to begin a text with an at sign, write @@.
 
 def add_score(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``score``."""
-    described(command, SCORE)
+    describe(command, SCORE)
     add = command.add_argument
     add_files(command)
     add_columns(command, "generation", "reference")
@@ -71,7 +71,7 @@ def add_score(command: argparse.ArgumentParser) -> None:
 
 def add_explain(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``explain``."""
-    described(command, EXPLAIN)
+    describe(command, EXPLAIN)
     add = command.add_argument
     add("texts", metavar="TEXT", nargs="*", help="what was written and what it is compared with")
     add("--generation", metavar="TEXT", help="the first of the two")

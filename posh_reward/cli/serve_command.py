@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import OK
-from posh_reward.cli.flags import add_metric, described, positive
+from posh_reward.cli.flags import add_metric, describe, positive
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ server after it has answered what it has accepted."""
 
 def add_serve(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``serve``."""
-    described(command, SERVE)
+    describe(command, SERVE)
     add = command.add_argument
     add("--host", default="127.0.0.1", help="address to listen at; default: this machine alone")
     add("--port", type=int, default=8000, help="default: 8000; 0: any that is free")

@@ -19,7 +19,7 @@ from posh_reward.cli.flags import (
     add_columns,
     add_files,
     add_running,
-    described,
+    describe,
     table_settings,
 )
 from posh_reward.errors import InputError, on_one_line
@@ -59,9 +59,9 @@ TASKS = ("captioning", "vqa", "vdu", "reg")
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
     """Add ``harmonic score``."""
-    described(command, HARMONIC)
+    describe(command, HARMONIC)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    score = described(commands.add_parser("score", help="score texts"), HARMONIC_SCORE)
+    score = describe(commands.add_parser("score", help="score texts"), HARMONIC_SCORE)
     add_files(score)
     add_columns(score, "generation", image="which is looked at")
     score.add_argument("--question", metavar="COLUMN", help="what the texts answer, in tasks vqa "
@@ -82,9 +82,9 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
     """Add ``rubric score``."""
-    described(command, RUBRIC)
+    describe(command, RUBRIC)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    score = described(commands.add_parser("score", help="judge texts"), RUBRIC_SCORE)
+    score = describe(commands.add_parser("score", help="judge texts"), RUBRIC_SCORE)
     add_files(score)
     add_columns(score, "generation", "reference")
     score.add_argument("--question", metavar="COLUMN", help="what each text answers; default: the "
@@ -177,11 +177,11 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 def add_prove(command: argparse.ArgumentParser) -> None:
     """Add ``prove make``, ``prove verify`` and ``prove score``."""
-    described(command, PROVE)
+    describe(command, PROVE)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    _add_make(described(commands.add_parser("make", help="write verified questions"), MAKE))
-    _add_verify(described(commands.add_parser("verify", help="run pairs' programs again"), VERIFY))
-    _add_score(described(commands.add_parser("score", help="score responses"), PROVE_SCORE))
+    _add_make(describe(commands.add_parser("make", help="write verified questions"), MAKE))
+    _add_verify(describe(commands.add_parser("verify", help="run pairs' programs again"), VERIFY))
+    _add_score(describe(commands.add_parser("score", help="score responses"), PROVE_SCORE))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
@@ -193,7 +193,7 @@ def _add_make(command: argparse.ArgumentParser) -> None:
         "pairs")  # fmt: skip
     add("--taboo", metavar="FILE", help="words that no pair may have, one a line")
     _graphs(command, "caption")
-    _shared(command, "captions")
+    _add_common(command, "captions")
     command.set_defaults(command=make_questions)
 
 
@@ -212,7 +212,7 @@ def _add_score(command: argparse.ArgumentParser) -> None:
     _graphs(command, *RESPONSE_TEXTS)
     command.add_argument("--by-type", action="store_true", help="also print means by type of "
                          "question, such as where is, of the ten most frequent")  # fmt: skip
-    _shared(command, "responses")
+    _add_common(command, "responses")
     command.set_defaults(command=score_prove)
 
 
@@ -229,7 +229,7 @@ def _columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
     return names | {name: column for name, column in graphs.items() if column is not None}
 
 
-def _shared(command: argparse.ArgumentParser, rows: str) -> None:
+def _add_common(command: argparse.ArgumentParser, rows: str) -> None:
     add = command.add_argument
     add("--entailment", metavar="MODEL", help="a model that sees, which is asked what the image "
         "shows")  # fmt: skip

@@ -134,7 +134,7 @@ def sections(package: str, name: str) -> Mapping[str, str]:
     return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill(text: str, values: Mapping[str, str]) -> str:
     """A text with each name in braces that has a value replaced by it, in a single pass.
 
     For texts with other braces in them, such as JSON.

@@ -73,7 +73,7 @@ class Deadline:
         return self.at - self._last
 
     @property
-    def reached(self) -> bool:
+    def is_over(self) -> bool:
         """True if a further step would end after the deadline."""
         return self.seconds_left < self._longest
 

@@ -111,12 +111,12 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         """
         if not state.global_step or model is None:
             return
-        checkpoint = _resumed(args, state)
+        checkpoint = _checkpoint_of(args, state)
         lost = [] if checkpoint is None else lost_weights(model, checkpoint)
         _refuse_together(_about(lost, checkpoint, args) if checkpoint and lost else None)
 
 
-def _resumed(args: TrainingArguments, state: TrainerState) -> Path | None:
+def _checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path | None:
     """Return the checkpoint that this run was resumed from, if it has tensors to compare."""
     setting = args.resume_from_checkpoint
     folders = [Path(setting)] if isinstance(setting, str) else []

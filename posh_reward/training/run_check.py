@@ -161,7 +161,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     yield f"processes: {there.processes} on {there.machines} machine(s), {sharding}"
     if result.launcher is not None:
         yield f"  from {result.launcher}"
-    yield f"model: {result.model.model_name_or_path}, {_trained(result)}"
+    yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
     yield f"data: {result.script.dataset_name}"
     if hasattr(args, "num_generations"):
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(result.script).items())}"
@@ -184,7 +184,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
         yield from assumptions()
 
 
-def _trained(result: RunCheck) -> str:
+def _parameters(result: RunCheck) -> str:
     if result.run is None:
         return "all parameters" if not result.model.use_peft else "adapters"
     trained = result.run.parameters.trained

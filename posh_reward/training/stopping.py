@@ -180,7 +180,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     def _interruption(self) -> str | None:
         if self.signals.first is not None:
             return f"{self.signals.first} asked for it"
-        return "the job's time is nearly up" if self.deadline.reached else None
+        return "the job's time is nearly up" if self.deadline.is_over else None
 
 
 def of_all_ranks(value: T) -> list[T]:

@@ -74,7 +74,7 @@ def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) 
         data.ratings[ratings.name] = ratings, np.array(numbers)
     _, foil = data.ratings["DiscourseFOIL"]
     for wrong, right in zip(foil[::2].tolist(), foil[1::2].tolist(), strict=True):
-        spans = changed(data.pairs[wrong][0].strip(), data.pairs[right][0].strip())
+        spans = changes(data.pairs[wrong][0].strip(), data.pairs[right][0].strip())
         data.marks.append((wrong, "foil", spans))
     items = [item for path in artworks for item in json.loads(path.read_text(encoding="utf-8"))]
     common = common_words([item["reference"] for item in items])
@@ -138,7 +138,7 @@ def add_artwork(data: Examples, item: Any, common: Sequence[str] = ()) -> None:
         data.sentences.append(data.add((sentence, reference), group))
 
 
-def changed(text: str, corrected: str) -> list[Span]:
+def changes(text: str, corrected: str) -> list[Span]:
     """Tokens of a text that its correction does not have."""
     tokens, others = ([*TOKEN.finditer(t)] for t in (text, corrected))
     words, theirs = ([token.group().lower() for token in some] for some in (tokens, others))

@@ -103,7 +103,7 @@ class Objective:
         self.names = questions.names
         self.sizes = [len(self.names[kind]) for kind in KINDS]
         self.tokens = {how: tokens_of(examples, questions, how) for how in MARKS}
-        self.ranked = self._ranked()
+        self.ranked = self._rankings()
         sides = np.arange(len(mask))[mask] * 2
         inside = np.isin(questions.side, sides)
         self.faithful = np.flatnonzero(inside & np.isin(questions.side // 2, examples.faithful))
@@ -112,7 +112,7 @@ class Objective:
         )
         self.absent = self._absent()
 
-    def _ranked(self) -> tuple[Ints, Ints]:
+    def _rankings(self) -> tuple[Ints, Ints]:
         """(Better, worse) captions of Flickr8k, at random."""
         ratings, numbers = self.examples.ratings["Flickr8k-Expert"]
         means = np.bincount(ratings.of, ratings.people["f1"]) / np.bincount(ratings.of)
@@ -270,7 +270,7 @@ def pearson(scores: Floats, people: Floats) -> tuple[float, Floats]:
     return value, slopes
 
 
-def fitted(objective: Objective) -> dict[Kind, Floats]:
+def fit(objective: Objective) -> dict[Kind, Floats]:
     """The weights that make the loss least, by L-BFGS within the bounds of their signs."""
     start, bounds = [], []
     for kind in KINDS:

@@ -29,7 +29,7 @@ AXES = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True)
-class Paid:
+class Payment:
     """The means of one case: scores of the metric, and rewards by setting."""
 
     case: str
@@ -43,7 +43,7 @@ def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
     rng = random.Random(0)
     others = {item["id"]: items[i - 1]["reference"] for i, item in enumerate(items)}
 
-    def shuffled(item: Any) -> str:
+    def shuffle_words(item: Any) -> str:
         words = item["reference"].split()
         return " ".join(rng.sample(words, len(words)))
 
@@ -59,7 +59,7 @@ def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
         "the rewording three times": lambda item: " ".join([item["faithful"]] * 3),
         "the rewording, then the list": lambda item: f"{item['faithful']} {blind_list()}",
         "reference three times": lambda item: " ".join([item["reference"]] * 3),
-        "the reference's words, shuffled": shuffled,
+        "the reference's words, shuffled": shuffle_words,
         "reference of another image": lambda item: others[item["id"]],
         'list: "There is a X." of 100 nouns': lambda item: blind_list(),
         'list: "We see a X." of 100 nouns': lambda item: " ".join(
@@ -86,7 +86,7 @@ def half(text: str) -> str:
     return " ".join(sentences[: len(sentences) // 2])
 
 
-def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Paid]:
+def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Payment]:
     """Mean pay of each of the ``cases``, the highest f1 reward first."""
     rows = []
     for name, pairs in texts.items():
@@ -94,7 +94,7 @@ def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Paid]:
         scores = posh.score(answers, [reference for _, reference in pairs])
         axes = [shape_axes(each, SEPARATE) or (0.0, 0.0) for each in scores]
         rows.append(
-            Paid(
+            Payment(
                 name,
                 {axis: fmean(getattr(each, axis) for each in scores) for axis in AXES},
                 {
@@ -107,7 +107,7 @@ def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Paid]:
     return sorted(rows, key=lambda paid: -paid.rewards["f1"])
 
 
-def table(cases: Sequence[Paid]) -> Table:
+def table(cases: Sequence[Payment]) -> Table:
     """Markdown: scores of the metric, then what each setting pays."""
     head = ["text", "precision / recall / f1", *SETTINGS, "`separate`: precision / recall"]
     rows = [

@@ -181,7 +181,7 @@ def spreads(folder: Path) -> dict[str, list[float]]:
     for path in sorted(folder.glob("*.parquet")):
         step = read_table(path)
         precision, recall, advantage = (
-            centred(step[column].to_numpy())
+            centre(step[column].to_numpy())
             for column in ("posh_precision", "posh_recall", "advantage")
         )
         values["precision"].append(spread(precision))
@@ -192,7 +192,7 @@ def spreads(folder: Path) -> dict[str, list[float]]:
     return dict(values)
 
 
-def centred(values: Values) -> Values:
+def centre(values: Values) -> Values:
     """One row a group, each less its mean; shape (groups, ``GROUP``)."""
     groups: Values = values.reshape(-1, GROUP)
     means: Values = np.nanmean(groups, axis=1, keepdims=True)

@@ -22,7 +22,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.metrics.rubric.rubric import load_rubric
 from posh_reward.study.statistics import Floats
-from tools.worked_example import filled
+from tools.worked_example import fill_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not page.is_file():
         parser.error(f"there is no {page}: give the folder of the page, such as docs")
     scores = read_scores()
-    text = filled(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
+    text = fill_in(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
     page.write_text(text, encoding="utf-8")
     draw(scores, folder / "rubric_figure.png")
     print(more_tables(scores))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from research.train_parser.conllu import ROOT, Word
 
 
-def aligned(words: Sequence[Word], tokens: Sequence[tuple[str, bool]]) -> list[Word] | None:
+def align_tree(words: Sequence[Word], tokens: Sequence[tuple[str, bool]]) -> list[Word] | None:
     """The tree over ``tokens`` (text, space after) of the same text; None if they overlap."""
     groups = _groups([word.form for word in words], [text for text, _ in tokens])
     if groups is None:

@@ -22,7 +22,7 @@ class Clauses(Phrases):
             words = lex.CLOTHES_PLURAL if plural else lex.CLOTHES
             return [self.prep_with("in", self.noun(words, plural))]
         if kind < 0.75:
-            return [self.prep_with("with", self.joined(self.with_object, 0))]
+            return [self.prep_with("with", self.join(self.with_object, 0))]
         if kind < 0.85:
             return [self.participle(depth - 1)]
         verb = self.predicate(depth - 1, False)
@@ -81,7 +81,7 @@ class Clauses(Phrases):
         if kind < 0.4:
             base = self.one(lex.TRANSITIVE)
             verb = Node(base if plural else s_form(base), "VERB", tag, "ROOT")
-            verb.right = [self.joined(self.thing, depth).as_("dobj")]
+            verb.right = [self.join(self.thing, depth).as_("dobj")]
             if self.chance(0.35):
                 verb.right.append(self.verb_place(0))
             elif self.chance(0.1):

@@ -12,7 +12,7 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from research.train_parser.align import aligned
+from research.train_parser.align import align_tree
 from research.train_parser.clearnlp import convert, punctuation
 from research.train_parser.conllu import ROOT, Tree, read_conllu
 
@@ -28,7 +28,7 @@ def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
             if len(tokens) != len(tree) or any(
                 word.form != text for word, (text, _) in zip(tree, tokens, strict=True)
             ):
-                tree = aligned(tree, tokens)
+                tree = align_tree(tree, tokens)
                 if tree is not None:
                     punctuation(tree)
         if tree is not None:
@@ -36,7 +36,9 @@ def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
     return trees
 
 
-def grouped(sentences: Sequence[tuple[str, Tree]], sizes: Sequence[int]) -> Iterator[list[Tree]]:
+def group_documents(
+    sentences: Sequence[tuple[str, Tree]], sizes: Sequence[int]
+) -> Iterator[list[Tree]]:
     """Runs of sentences of one document, of sizes drawn from ``sizes``."""
     rng = random.Random(0)
     for _, document in groupby(sentences, key=lambda pair: pair[0]):

@@ -21,7 +21,7 @@ from spacy.tokens import Doc, Token
 
 from posh_reward.graph.parser.parse import load_parser
 from research.train_parser.conllu import Tree, read_conllu
-from research.train_parser.documents import as_doc, bare, grouped, treebank
+from research.train_parser.documents import as_doc, bare, group_documents, treebank
 
 HERE = Path(__file__).parent
 PLANTED_GOLD = HERE / "planted_gold.conllu"
@@ -32,7 +32,7 @@ KEEP_LEMMA = ("PRON", "DET", "PROPN", "NUM", "PUNCT", "SYM", "X")
 FIGURES = ("POS", "tag", "lemma", "UAS", "LAS")
 
 
-def parsed(nlp: Language, gold: Sequence[Doc], split: bool) -> list[Doc]:
+def parse_all(nlp: Language, gold: Sequence[Doc], split: bool) -> list[Doc]:
     """Gold tokens parsed; ``split`` says whether the pipeline finds the sentences."""
     docs = [bare(doc) for doc in gold]
     for doc in docs:
@@ -120,12 +120,12 @@ def main() -> None:
         sets["planted"] = planted_gold()
     for name, trees in sets.items():
         for mode, sizes in (("single", (1,)), ("documents", (8,))):
-            gold = [as_doc(nlp, group) for group in grouped(trees, sizes)]
-            values, table = figures(gold, parsed(nlp, gold, mode == "documents"))
+            gold = [as_doc(nlp, group) for group in group_documents(trees, sizes)]
+            values, table = figures(gold, parse_all(nlp, gold, mode == "documents"))
             print(line(f"{name}, {mode}", values), flush=True)
             if flags.labels and mode == "single":
                 print("   ", table)
-    texts = [doc.text for doc in (as_doc(nlp, g) for g in grouped(sets["EWT dev"], (12,)))]
+    texts = [doc.text for doc in (as_doc(nlp, g) for g in group_documents(sets["EWT dev"], (12,)))]
     print(f"words/s {words_per_second(nlp, texts[:60]):.0f}")
 
 

@@ -12,7 +12,7 @@ import torch
 
 from posh_reward.graph.parser.biaffine import Parameters, feature_rows
 from research.train_parser.conllu import ROOT, Word
-from research.train_parser.network import Network, averaged, padded
+from research.train_parser.network import Network, average_weights, pad
 
 WORDS_PER_BATCH = 800
 RARE = 0.4  # a word seen n times in training loses its form with probability RARE / (RARE + n)
@@ -95,9 +95,9 @@ def tensors(
     return {
         "rows": rows,
         "lengths": torch.tensor([len(example.rows) for example in batch]),
-        "heads": padded([example.heads for example in batch], -1),
-        "deps": padded([example.deps for example in batch], -1),
-        "tags": padded([example.tags for example in batch], -1),
+        "heads": pad([example.heads for example in batch], -1),
+        "deps": pad([example.deps for example in batch], -1),
+        "tags": pad([example.tags for example in batch], -1),
     }
 
 
@@ -137,7 +137,7 @@ def fit(
             step += 1
             progress += len(batch) / (len(data) * schedule.epochs)
             if step % 5 == 0:
-                average = averaged(average, network.weights(), step // 5)
+                average = average_weights(average, network.weights(), step // 5)
         minutes = (time.monotonic() - start) / 60
         print(f"epoch {epoch} step {step} {minutes:.1f} min {report(average)}", flush=True)
         if schedule.minutes and minutes >= schedule.minutes:

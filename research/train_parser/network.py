@@ -106,7 +106,7 @@ def _with_one(x: Tensor) -> Tensor:
     return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
 
 
-def averaged(old: Parameters, new: Parameters, step: int) -> Parameters:
+def average_weights(old: Parameters, new: Parameters, step: int) -> Parameters:
     """Exponential average of weights, with a short memory at the start."""
     # A constant 0.998 would keep the random weights of the start for hundreds of steps.
     keep = min(0.998, (1 + step) / (10 + step))
@@ -115,7 +115,7 @@ def averaged(old: Parameters, new: Parameters, step: int) -> Parameters:
     return old
 
 
-def padded(columns: Sequence[Sequence[int]], fill: int) -> Tensor:
+def pad(columns: Sequence[Sequence[int]], fill: int) -> Tensor:
     """(batch, longest) from rows of different lengths."""
     result = np.full((len(columns), max(map(len, columns))), fill, dtype=np.int64)
     for i, column in enumerate(columns):

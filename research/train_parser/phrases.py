@@ -164,7 +164,7 @@ class Phrases:
         """Continuations of a noun, by ``Clauses``."""
         raise NotImplementedError
 
-    def joined(self, make: Callable[[int], Node], depth: int) -> Node:
+    def join(self, make: Callable[[int], Node], depth: int) -> Node:
         """*a dress and a bonnet*; *a dress, a cap and gloves*."""
         first = make(depth)
         if not self.chance(0.2):

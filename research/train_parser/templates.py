@@ -18,7 +18,7 @@ class Grammar(Clauses):
 
     def inverted(self) -> Node:
         """*Behind the women are three stalls.*; *In the foreground stands a man.*."""
-        noun = self.joined(self.person if self.chance(0.5) else self.thing, 1)
+        noun = self.join(self.person if self.chance(0.5) else self.thing, 1)
         if noun.pos == "PRON":
             noun = self.thing(1)
         plural = noun.tag == "NNS"
@@ -35,7 +35,7 @@ class Grammar(Clauses):
 
     def existential(self) -> Node:
         """*There are two boats near the shore.*."""
-        noun = self.joined(self.thing, 1).as_("attr")
+        noun = self.join(self.thing, 1).as_("attr")
         plural = noun.tag == "NNS"
         verb = Node("are" if plural else "is", "VERB", "VBP" if plural else "VBZ", "ROOT",
                     [Node("there", "PRON", "EX", "expl")], [noun])  # fmt: skip

@@ -26,8 +26,8 @@ from spacy.language import Language
 from posh_reward.graph.parser.biaffine import BiaffineParser, Parameters
 from posh_reward.graph.parser.lemmas import TableLemmatizer
 from research.train_parser.conllu import Tree
-from research.train_parser.documents import as_doc, grouped, museum_texts, prose, treebank
-from research.train_parser.evaluate import figures, line, parsed
+from research.train_parser.documents import as_doc, group_documents, museum_texts, prose, treebank
+from research.train_parser.evaluate import figures, line, parse_all
 from research.train_parser.fit import Schedule, examples, fit, outputs
 from research.train_parser.network import Network
 from research.train_parser.pipeline_components import add_senter, confident, lemma_tables
@@ -39,7 +39,7 @@ Outputs = tuple[list[tuple[str, str]], list[str]]
 """(part of speech, fine tag) pairs and labels, in the order of the network's outputs."""
 
 
-def generated(count: int, seed: int = 0) -> list[tuple[str, Tree]]:
+def generate(count: int, seed: int = 0) -> list[tuple[str, Tree]]:
     """Template sentences, ten to a document."""
     grammar = Grammar(seed)
     return [(f"template-{i // 10}", grammar.sentence()) for i in range(count)]
@@ -110,7 +110,7 @@ def network_for(
     torch.manual_seed(0)
     network = Network(len(names[0]), len(names[1]))
     first, second = (
-        examples([*gold, *(tree for _, tree in generated(count, seed))], *names)
+        examples([*gold, *(tree for _, tree in generate(count, seed))], *names)
         for seed, count in enumerate(TEMPLATES)
     )
     fit(network, first, Schedule(15, minutes), report)
@@ -132,15 +132,15 @@ def main() -> None:
     folder = flags.data / "ud_ewt"
     trees = treebank(folder / "train.conllu", nlp)
     trees += treebank(flags.data / "ud_pud" / "pud.conllu", nlp)
-    split = trees + generated(1000, seed=2)
-    add_senter(nlp, [as_doc(nlp, group) for group in grouped(split, (1, 3, 6, 10))])
+    split = trees + generate(1000, seed=2)
+    add_senter(nlp, [as_doc(nlp, group) for group in group_documents(split, (1, 3, 6, 10))])
     gold = [tree for _, tree in trees]
     dev = [as_doc(nlp, [tree]) for _, tree in treebank(folder / "dev.conllu")]
     names = outputs(gold)
 
     def report(weights: Parameters) -> str:
         trial = with_parser(spacy.blank("en"), weights, names)
-        return line("EWT dev", figures(dev, parsed(trial, dev, split=False))[0])
+        return line("EWT dev", figures(dev, parse_all(trial, dev, split=False))[0])
 
     museum, snippets = museum_texts(flags.data), prose(flags.data)
     raw = raw_sentences(nlp, museum + random.Random(0).sample(snippets, 300))

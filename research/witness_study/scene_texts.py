@@ -56,16 +56,16 @@ def texts_of(scene: Scene) -> Iterator[Scene]:
     for mistakes in range(TEXTS):
         rng = random.Random(f"{scene.uid}/told/{mistakes}")
         share = rng.choice(LEFT_OUT)
-        slots = [each and shortened(each, share, rng) for each in scene.slots]
+        slots = [each and shorten(each, share, rng) for each in scene.slots]
         for _ in range(mistakes):
             slot = rng.choice([slot for slot, each in enumerate(slots) if each])
             subject = slots[slot]
             assert subject is not None
-            slots[slot] = falsified(subject, scene.slots[slot], rng)
+            slots[slot] = falsify(subject, scene.slots[slot], rng)
         yield Scene(f"{scene.uid}/{mistakes}", tuple(slots))
 
 
-def shortened(subject: Subject, share: float, rng: random.Random) -> Subject:
+def shorten(subject: Subject, share: float, rng: random.Random) -> Subject:
     """The subject with some of its details left out."""
     for without in OPTIONAL:
         if rng.random() < share:
@@ -73,7 +73,7 @@ def shortened(subject: Subject, share: float, rng: random.Random) -> Subject:
     return subject
 
 
-def falsified(subject: Subject, other: Subject | None, rng: random.Random) -> Subject:
+def falsify(subject: Subject, other: Subject | None, rng: random.Random) -> Subject:
     """The subject with one more detail that is not as it is ``shown``, if there is any left."""
     changes = [
         (name, values)

@@ -267,11 +267,11 @@ def test_an_unknown_resolver_is_refused_with_the_known_ones() -> None:
 
 def test_planted_references_are_linked_well(shared_data: Path) -> None:
     from research.coref_scores import METRICS, Ratio, all_scores, conll_f1
-    from research.eval_coref import exact, planted
+    from research.eval_coref import exact, read_planted
 
     totals = dict.fromkeys(METRICS, Ratio())
     data, parses = shared_data / "data/planted/planted_dev.json", shared_data / "goldens"
-    for _, doc, gold in planted(data, "", parses / "goldens.jsonl"):
+    for _, doc, gold in read_planted(data, "", parses / "goldens.jsonl"):
         found = load_coref().resolve([doc])[0]
         scores = all_scores(exact(doc, gold), exact(doc, found))
         totals = {metric: totals[metric] + scores[metric] for metric in METRICS}

@@ -11,8 +11,8 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.study.agreement.correlation import pearson
-from research.calibrate_judge import shipped
-from research.calibration.examples import Examples, add_artwork, changed, fold_of
+from research.calibrate_judge import shipped_weights
+from research.calibration.examples import Examples, add_artwork, changes, fold_of
 from research.calibration.objective import AGAINST, CONTRADICTIONS, FREE, Objective
 from research.calibration.people import Ratings, share_above, tau_c
 from research.calibration.questions import Questions, Recorder, answers, ask_about
@@ -39,7 +39,7 @@ def found() -> Examples:
     corrected = {"precision": np.array([0.0, 1.0])}
     foil = Ratings("DiscourseFOIL", captions[2:], np.arange(2), images[2:], corrected, share_above)
     examples.ratings["DiscourseFOIL"] = foil, numbers[2:]
-    examples.marks.append((2, "foil", changed(captions[2][0], "A dog runs.")))
+    examples.marks.append((2, "foil", changes(captions[2][0], "A dog runs.")))
     for item in json.loads(ARTWORKS.read_text(encoding="utf-8"))[:2]:
         add_artwork(examples, item)
     return examples
@@ -54,7 +54,7 @@ def questions(found: Examples) -> Questions:
 def test_the_fit_sees_the_scores_that_the_metric_gives(
     found: Examples, questions: Questions
 ) -> None:
-    given = answers(questions, shipped()).means
+    given = answers(questions, shipped_weights()).means
     scores = PoSh().score([g for g, _ in found.pairs], [r for _, r in found.pairs])
     metric = np.array([[s.precision, s.recall, s.f1] for s in scores], dtype=float)
     # Not exactly: rules answer few questions, and present entities can change what others are
@@ -85,8 +85,8 @@ def test_no_fact_speaks_against_its_sense() -> None:
 
 def test_what_a_correction_leaves_out_is_marked() -> None:
     text = "A red dog sits."
-    assert [text[a:b] for a, b in changed(text, "A dog sits.")] == ["red"]
-    assert changed(text, text) == []
+    assert [text[a:b] for a, b in changes(text, "A dog sits.")] == ["red"]
+    assert changes(text, text) == []
 
 
 def test_an_image_is_always_in_the_same_fold() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from research.train_parser.align import aligned
+from research.train_parser.align import align_tree
 from research.train_parser.clearnlp import convert
 from research.train_parser.conllu import Word, read_conllu, text_of
 from research.train_parser.templates import Grammar
@@ -145,13 +145,13 @@ def test_commas_hang_on_the_head_of_what_spans_them() -> None:
 def test_alignment_merges_what_spacy_keeps_together() -> None:
     words = convert(ud("a DET DT 5 det", "15 NUM CD 4 nummod", "- PUNCT HYPH 4 punct",
                        "year NOUN NN 5 compound", "term NOUN NN 0 root"))  # fmt: skip
-    tree = aligned(words, [("a", True), ("15-year", True), ("term", False)])
+    tree = align_tree(words, [("a", True), ("15-year", True), ("term", False)])
     assert tree is not None
     assert arcs(tree) == "a/det>term 15-year/compound>term term/ROOT>ROOT"
 
 
 def test_alignment_splits_what_spacy_splits() -> None:
-    tree = aligned(ud("old-fashioned ADJ JJ 2 amod", "hat NOUN NN 0 root"),
+    tree = align_tree(ud("old-fashioned ADJ JJ 2 amod", "hat NOUN NN 0 root"),
                    [("old", False), ("-", False), ("fashioned", True), ("hat", False)])  # fmt: skip
     assert tree is not None
     assert arcs(tree) == "old/compound>fashioned fashioned/amod>hat hat/root>ROOT"

@@ -15,7 +15,7 @@ from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.shaping import WORST
 from research.compare_rewards.__main__ import PLAIN, main
 from research.compare_rewards.noise import NoisyJudge, noisy
-from research.compare_rewards.pays import SETTINGS, Paid, cases, pays, read_items
+from research.compare_rewards.pays import SETTINGS, Payment, cases, pays, read_items
 from research.compare_rewards.report import SPREADS
 from research.compare_rewards.runs import AXES, Run, in_full, spreads, true_details
 from research.compare_rewards.tables import Table, write_between
@@ -29,13 +29,13 @@ UNEVEN = f"{PLAIN}:uneven=1"
 QUICK = (HONEST, "the same, after thoughts", MISTAKEN, HALF, SENTENCE, LIST, THRICE, *NOTHING)
 
 
-def paid(items: list[Any], only: tuple[str, ...] | None = None) -> dict[str, Paid]:
+def paid(items: list[Any], only: tuple[str, ...] | None = None) -> dict[str, Payment]:
     texts = cases(items)
     chosen = {name: texts[name] for name in only or texts}
     return {each.case: each for each in pays(PoSh(), chosen)}
 
 
-def check_order(found: dict[str, Paid]) -> None:
+def check_order(found: dict[str, Payment]) -> None:
     """Truth and completeness pay; what describes nothing does not."""
     reward = {case: each.rewards["f1"] for case, each in found.items()}
     assert reward[HONEST] > reward[MISTAKEN] > reward[HALF] > reward[SENTENCE] > reward[LIST]

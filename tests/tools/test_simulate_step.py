@@ -10,7 +10,7 @@ import pytest
 from posh_reward.models.chat import Chat
 from tools.bench.prompt_log import Cost
 from tools.bench.qwen import qwen_tokenizer
-from tools.goldens import described, load
+from tools.goldens import load, read_golden
 from tools.simulate_step import OPT_IN, WAYS, Rates, Way, Work, line, seconds, work
 
 WORK = Work(Cost(7, 1000, 500_000, 100_000, 90_000, 1_500), 27)
@@ -49,7 +49,7 @@ def test_only_the_releases_wording_and_judge_are_called_exact() -> None:
 def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
     goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
-    pairs = [described(golden) for golden in goldens]
+    pairs = [read_golden(golden) for golden in goldens]
     lazy, brisk = (work(goldens, pairs, Way("released", pace), chat) for pace in ("lazy", "brisk"))
     assert brisk.cost.calls <= 8 < lazy.cost.calls
     assert brisk.steps < lazy.steps
@@ -59,7 +59,7 @@ def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
 def test_a_student_costs_a_fraction_and_hands_on_a_share(shared_data: Path) -> None:
     goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
-    pairs = [described(golden) for golden in goldens]
+    pairs = [read_golden(golden) for golden in goldens]
     way = Way("released", to_the_token=True, student="0.6B")
     alone = work(goldens, pairs, way, chat)
     both = work(goldens, pairs, replace(way, hands_on=True), chat, 0.3)

@@ -44,7 +44,7 @@ def test_a_step_as_long_as_the_longest_must_still_fit() -> None:
     seen = []
     for _ in range(4):
         deadline.end_step()
-        seen.append(deadline.reached)
+        seen.append(deadline.is_over)
     assert seen == [False, False, False, True], "at 90 a step of 40 would end at 130"
 
 
@@ -53,7 +53,7 @@ def test_without_a_job_there_is_no_deadline() -> None:
     deadline = Deadline(math.inf)
     deadline.begin()
     deadline.end_step()
-    assert not deadline.reached
+    assert not deadline.is_over
 
 
 def test_the_deadline_is_minutes_before_the_jobs_end() -> None:

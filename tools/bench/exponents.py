@@ -43,7 +43,7 @@ Table = dict[str, dict[int, float]]  # stage -> length in characters -> processo
 ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 
 
-def repeated(unit: str) -> Callable[[int], str]:
+def repeat(unit: str) -> Callable[[int], str]:
     """A family that repeats one string."""
     return lambda length: (unit * (length // len(unit) + 1))[:length]
 
@@ -56,42 +56,42 @@ def random_text(alphabet: str, seed: int = 0) -> Callable[[int], str]:
 def ordinary(length: int) -> str:
     """Museum descriptions one after the other: what the other families are compared with."""
     texts = [item["reference"] for item in json.loads(ARTWORKS.read_text(encoding="utf-8"))]
-    return repeated(" ".join(texts) + " ")(length)
+    return repeat(" ".join(texts) + " ")(length)
 
 
 def namesakes(length: int) -> str:
     """Many things of one name, each told apart by a quality."""
     qualities = (f"{first}{second}ish" for first in CONSONANTS for second in CONSONANTS)
-    return repeated("".join(f"A {quality} man holds a cup. " for quality in qualities))(length)
+    return repeat("".join(f"A {quality} man holds a cup. " for quality in qualities))(length)
 
 
 CONSONANTS = "bcdfghjklmnpqrstvwxyz"
 FAMILIES: dict[str, Callable[[int], str]] = {
     "ordinary": ordinary,
-    "bangs": repeated("!"),
-    "brackets": repeated("("),
-    "pairs": repeated("[]"),
-    "stars": repeated("*"),
-    "dots": repeated(". . "),
-    "quotes": repeated("\"'"),
-    "emoji": repeated("\U0001f600"),
-    "smileys": repeated(":)"),
-    "joined": repeated("\u200b"),
-    "digits": repeated("1234567890"),
-    "newlines": repeated("\n"),
-    "lines": repeated("a\n\n"),
-    "word": repeated("a"),
-    "hyphens": repeated("a-"),
-    "address": repeated("www.a.com/"),
+    "bangs": repeat("!"),
+    "brackets": repeat("("),
+    "pairs": repeat("[]"),
+    "stars": repeat("*"),
+    "dots": repeat(". . "),
+    "quotes": repeat("\"'"),
+    "emoji": repeat("\U0001f600"),
+    "smileys": repeat(":)"),
+    "joined": repeat("\u200b"),
+    "digits": repeat("1234567890"),
+    "newlines": repeat("\n"),
+    "lines": repeat("a\n\n"),
+    "word": repeat("a"),
+    "hyphens": repeat("a-"),
+    "address": repeat("www.a.com/"),
     "mixed": random_text(string.punctuation),
     "mixed words": random_text(string.ascii_letters + string.punctuation + string.digits),
-    "bang words": repeated("! "),
-    "very": repeated("very "),
-    "man": repeated("man "),
-    "and": repeated("a man and "),
-    "of": repeated("a man of "),
-    "sons": repeated("the king's son's "),
-    "story": lambda length: "A man met a woman. " + repeated("He liked her. ")(length - 19),
+    "bang words": repeat("! "),
+    "very": repeat("very "),
+    "man": repeat("man "),
+    "and": repeat("a man and "),
+    "of": repeat("a man of "),
+    "sons": repeat("the king's son's "),
+    "story": lambda length: "A man met a woman. " + repeat("He liked her. ")(length - 19),
     "namesakes": namesakes,
 }
 """Name -> a text of as many characters as asked for."""
@@ -133,7 +133,7 @@ class Stages:
         run_together(steps, judge, Rewriter(judge))
 
 
-def measured(family: Callable[[int], str], lengths: Sequence[int], limit: float) -> Table:
+def measure(family: Callable[[int], str], lengths: Sequence[int], limit: float) -> Table:
     """Seconds of each stage at each length; a length that would take too long ends the family."""
     table: Table = {}
     for length in lengths:
@@ -178,10 +178,10 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60, help="seconds that a text may take")
     parser.add_argument("--all", action="store_true", help="also stages that take no time")
     options = parser.parse_args()
-    measured(ordinary, LENGTHS[:1], math.inf)  # loads the pipeline and the dictionary
+    measure(ordinary, LENGTHS[:1], math.inf)  # loads the pipeline and the dictionary
     print(f"{'family':<12} {'stage':<12}{''.join(f'{n:>9,}' for n in options.lengths)}  exponent")
     for family in options.families:
-        for stage, seconds in measured(FAMILIES[family], options.lengths, options.limit).items():
+        for stage, seconds in measure(FAMILIES[family], options.lengths, options.limit).items():
             if options.all or stage == "whole" or max(seconds.values()) >= VISIBLE:
                 print(row(family, stage, seconds, options.lengths), flush=True)
 

@@ -35,7 +35,7 @@ from posh_reward.models.packed import TransformersModel
 from posh_reward.types import Phrase, Question, Reply, Usage, Verdict
 from tools.bench.qwen import SHAPES, qwen_tokenizer, random_model
 from tools.bench.unshared import clock_of, compare, ratios
-from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, described, load
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, read_golden
 
 if TYPE_CHECKING:
     import torch
@@ -118,7 +118,7 @@ def measure(
     """Score the pairs in one batch, the model awake and its cache empty."""
     prompt_judge = PromptJudge(model, preset)
     judge = Forwarding(prompt_judge, goldens, clock)
-    steps = both_ways([described(golden) for golden in goldens])
+    steps = both_ways([read_golden(golden) for golden in goldens])
     prompt_judge.wake()
     start = clock()
     examined = run_together(steps, judge, Rewriter(judge))

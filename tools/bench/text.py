@@ -52,7 +52,7 @@ from tools.bench.watched import (
     reference_workload,
     seconds,
 )
-from tools.goldens import COLUMNS, SIDES, Golden, ReplayJudge, load, parsed
+from tools.goldens import COLUMNS, SIDES, Golden, ReplayJudge, load, parse_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -64,7 +64,7 @@ BATCH = 1000  # verdicts that go to a store at once
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
-def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
+def time_pair(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
     """Score one golden pair once, from its parses: milliseconds, without the judge's answers."""
     reader = ParsedReader(lambda text: describe(*parses[text]))
     judge, whole = PromptingJudge(ReplayJudge(golden)), Watch()
@@ -80,12 +80,16 @@ def timed(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, 
 
 def fastest(goldens: Sequence[Golden], vocab: Vocab, repeats: int) -> list[dict[str, float]]:
     """The fastest of several runs of each pair."""
-    parses = [{golden[side]: parsed(golden, side, vocab) for side in SIDES} for golden in goldens]
-    runs = [[timed(*each) for each in zip(goldens, parses, strict=True)] for _ in range(repeats)]
+    parses = [
+        {golden[side]: parse_texts(golden, side, vocab) for side in SIDES} for golden in goldens
+    ]
+    runs = [
+        [time_pair(*each) for each in zip(goldens, parses, strict=True)] for _ in range(repeats)
+    ]
     return [min(times, key=lambda parts: parts["total"]) for times in zip(*runs, strict=True)]
 
 
-def spliced(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+def splice(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """The first half of one text's sentences and the second half of another's, parsed."""
     end, start = middle(first), middle(second)
     # No text may come twice, or the reader's cache would answer; spliced parses are new texts.
@@ -111,11 +115,11 @@ def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Do
     for distance in range(len(goldens)):
         for index, golden in enumerate(goldens):
             other = goldens[(index + distance) % len(goldens)]
-            both = {s: spliced(golden["parsed"][s], other["parsed"][s]) for s in SIDES}
-            yield [parsed({"parsed": both}, side, vocab) for side in SIDES]
+            both = {s: splice(golden["parsed"][s], other["parsed"][s]) for s in SIDES}
+            yield [parse_texts({"parsed": both}, side, vocab) for side in SIDES]
 
 
-def mentioned(request: Question) -> float:
+def mention(request: Question) -> float:
     """5 if the last word of what is asked for is in the text, else 1."""
     words = (request.text or request.identifier).split() or [""]
     return 5.0 if words[-1] in request.target.text.lower() else 1.0
@@ -126,7 +130,7 @@ def memory(
 ) -> Iterator[tuple[int, float, float]]:
     """(Pairs scored, resident MB, its peak so far) at each mark."""
     parses: dict[str, tuple[Doc, Clusters]] = {}
-    answering = FakeJudge(mentioned)
+    answering = FakeJudge(mention)
     posh = metric(ParsedReader(lambda text: describe(*parses[text])), PromptingJudge(answering))
     left, count = iter(pairs), 0
     for mark in marks:

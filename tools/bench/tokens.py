@@ -56,7 +56,7 @@ from tools.bench.prompt_log import (
 )
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
-from tools.goldens import Golden, Pair, ReplayJudge, both_ways, described, load, parsed
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parse_texts, read_golden
 
 RELEASE_DECODES = 5  # tokens that the release decodes for a grade; it reads one of them
 REFERENCES = 8
@@ -128,7 +128,7 @@ def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
     vocab = Vocab()
 
     def read(golden: Golden, side: str) -> Description:
-        return Description(golden[side], build(*parsed(golden, side, vocab), mended=True))
+        return Description(golden[side], build(*parse_texts(golden, side, vocab), mended=True))
 
     return [(read(each, "generation"), read(each, "reference")) for each in goldens]
 
@@ -140,7 +140,7 @@ def decisive(prompt: Prompt) -> float:
 
 def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
     """The release's prompts: recorded and fake answers, its graphs and mended ones."""
-    pairs, mended = [described(each) for each in goldens], mended_pairs(goldens)
+    pairs, mended = [read_golden(each) for each in goldens], mended_pairs(goldens)
     replayed = as_release(pairs, ReplayJudge(*goldens), chat)
     figures = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
 

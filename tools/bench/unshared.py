@@ -43,7 +43,7 @@ def alone(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> torch.Tensor:
     return torch.stack(rows)
 
 
-def padded(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
+def pad(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
     """All prompts in padded batches of similar lengths, nothing shared; the answers are dropped."""
     import torch
 
@@ -145,7 +145,7 @@ def ratios(
     for wave in waves:
         judge.choose(wave, DIGITS)
     packed = clock()
-    padded(model, ids)
+    pad(model, ids)
     batched = clock()
     alone(model, ids)
     return {"packed": packed - start, "padded": batched - packed, "alone": clock() - batched}

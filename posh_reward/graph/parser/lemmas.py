@@ -49,14 +49,14 @@ def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset
         for ending, new in RULES.get(tag, ())
         if low.endswith(ending) and len(low) > len(ending) + 1
     ]
-    candidates += [stem[:-1] for stem in candidates if _doubled(stem)]
+    candidates += [stem[:-1] for stem in candidates if _is_doubled(stem)]
     regular = [candidate for candidate in candidates if candidate in words]
     if regular:
         return regular[0]
     return _guess(low, tag, candidates)
 
 
-def _doubled(stem: str) -> bool:
+def _is_doubled(stem: str) -> bool:
     """*running* leaves *runn*."""
     return len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] in "bdgklmnprtv"
 
@@ -71,7 +71,7 @@ def _guess(low: str, tag: str, candidates: list[str]) -> str:
         sibilant = low.endswith(("sses", "shes", "ches", "xes", "zzes"))
         return low[:-2] if sibilant else low[:-1] if low.endswith("s") else candidates[0]
     stem = candidates[0]
-    if _doubled(stem) and stem[-1] not in "l":
+    if _is_doubled(stem) and stem[-1] not in "l":
         return stem[:-1]
     return stem + "e" if stem.endswith(E_ENDINGS) else stem
 

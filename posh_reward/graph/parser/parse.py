@@ -34,11 +34,11 @@ def load_parser(name: str = EMBEDDED) -> Language:
         MissingDependencyError: the package is not installed; the message has the command.
         InputError: the package lacks a parser, a tagger, a lemmatizer or ClearNLP labels.
     """
-    return _embedded() if name == EMBEDDED else _installed(name)
+    return _load_embedded() if name == EMBEDDED else _load_installed(name)
 
 
 @lru_cache(maxsize=4)
-def _installed(name: str) -> Language:
+def _load_installed(name: str) -> Language:
     import spacy
 
     if not spacy.util.is_package(name):
@@ -55,7 +55,7 @@ def _installed(name: str) -> Language:
 
 
 @lru_cache(maxsize=1)
-def _embedded() -> Language:
+def _load_embedded() -> Language:
     import spacy
 
     # Importing these registers their factories with spaCy.

@@ -59,7 +59,7 @@ def relative_clauses(syntax: Syntax) -> Iterator[Change]:
         ):
             yield token, "X", dep, clause
             if syntax.pos[clause] == "AUX":
-                yield from moved(syntax, clause, boy)
+                yield from move(syntax, clause, boy)
 
 
 def clauses_apart(syntax: Syntax) -> Iterator[Change]:
@@ -127,7 +127,7 @@ def subject_of(syntax: Syntax, verb: int) -> int | None:
     return None
 
 
-def moved(syntax: Syntax, auxiliary: int, noun: int) -> Iterator[Change]:
+def move(syntax: Syntax, auxiliary: int, noun: int) -> Iterator[Change]:
     """Hang the adjectives and prepositions of an auxiliary on a noun."""
     for child in syntax.children[auxiliary]:
         if syntax.pos[child] == "ADJ":

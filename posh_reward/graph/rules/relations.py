@@ -113,7 +113,7 @@ def actions(parts: Components, used: set[int]) -> Iterator[Connection]:
         # and a *belt*", with "belt" joined to "buckles", tells of the side before the belt.
         for subject, target in product(subjects, objects or places(parts, prepositions)):
             bridge = between(bringing(parts, words, target), subject, target)
-            relation = connected(parts, verb, subject, target, bridge)
+            relation = connect(parts, verb, subject, target, bridge)
             if relation or objects:
                 used.update(bridge)
             yield from relation
@@ -144,7 +144,7 @@ def placed_objects(
             for i in between(bringing(parts, words, target), source, target)
             if i == verb or (i not in used and (parts.mended or i not in spent))
         ]
-        relation = connected(parts, verb, source, target, bridge)
+        relation = connect(parts, verb, source, target, bridge)
         connections += relation
         spent.update(bridge if relation else ())
     used |= spent - {verb}
@@ -168,7 +168,7 @@ def between(components: Iterable[int], first: int, last: int) -> list[int]:
     return [i for i in components if first < i < last]
 
 
-def connected(
+def connect(
     parts: Components, verb: int, subject: int, target: int, words: Sequence[int]
 ) -> list[Connection]:
     """Return the connection that words make between two components, if those are entities."""

@@ -147,12 +147,14 @@ def answer_tuples_of(item: ResponseItem, likeness: Likeness) -> tuple[AnswerTupl
 
 def claims_of(item: ResponseItem, likeness: Likeness) -> tuple[ResponseClaim, ...]:
     """Each tuple of the response, with the closest one of the caption (eq. 2)."""
-    claimed = _of(item.response)
+    response_tuples = _of(item.response)
     return tuple(
         ResponseClaim(each, nearest.similarity, "caption", nearest.tuple, nearest.similarity)
         if nearest
         else ResponseClaim(each, None, None, None, None)
-        for each, nearest in zip(claimed, likeness.closest(claimed, _of(item.caption)), strict=True)
+        for each, nearest in zip(
+            response_tuples, likeness.closest(response_tuples, _of(item.caption)), strict=True
+        )
     )
 
 

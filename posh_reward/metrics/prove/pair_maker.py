@@ -34,11 +34,11 @@ from posh_reward.metrics.prove.sifting import (
     SIFTING,
     CaptionQuestions,
     QuestionPair,
-    entailed,
     once_each,
-    reviewed,
-    verified,
-    worded,
+    review,
+    sift_images,
+    sift_words,
+    verify_candidates,
 )
 from posh_reward.metrics.prove.tuples import TupleSource, scenes_of, tuple_source
 from posh_reward.models.asker import READING_VERSION, Asker
@@ -138,15 +138,15 @@ class PairMaker:
         """
         columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
         check_given(self.entailment, images, **columns)
-        questions = self._drafted(captions, graphs)
+        questions = self._write_drafts(captions, graphs)
         flat = [pair for each in questions for pair in each.pairs]
         if self.reviewer is not None:
-            flat = reviewed(flat, self.reviewer)
+            flat = review(flat, self.reviewer)
         if self.entailment is not None and images is not None:
             visible = [
                 p for p, each in zip(images_of(images), questions, strict=True) for _ in each.pairs
             ]
-            flat = entailed(flat, self.entailment, visible)
+            flat = sift_images(flat, self.entailment, visible)
         rest = iter(flat)
         return [
             replace(
@@ -162,7 +162,7 @@ class PairMaker:
         """End the process that runs programs."""
         self.programs.close()
 
-    def _drafted(
+    def _write_drafts(
         self, captions: Sequence[str | None], graphs: Sequence[object] | None
     ) -> list[CaptionQuestions]:
         """The writer's questions about each caption, verified by their programs and by words."""
@@ -183,8 +183,8 @@ class PairMaker:
             return CaptionQuestions((), NOTHING_THERE)
         if reply.text is None:
             return CaptionQuestions((), reply.failure)
-        pairs = verified(read_candidates(reply.text), nodes, self.programs)
-        return CaptionQuestions(tuple(worded(pairs, self.taboo)))
+        pairs = verify_candidates(read_candidates(reply.text), nodes, self.programs)
+        return CaptionQuestions(tuple(sift_words(pairs, self.taboo)))
 
 
 class PairVerifier:
@@ -247,18 +247,18 @@ class PairVerifier:
         check_lists(**columns, **({} if graphs is None else {"graphs": graphs}))
         scenes = scenes_of(self.tuples, captions, graphs)
         cells = zip(questions, answers, programs, scenes, strict=True)
-        return [self._verified(*each) for each in cells]
+        return [self._verify(*each) for each in cells]
 
     def close(self) -> None:
         """End the process that runs programs."""
         self.programs.close()
 
-    def _verified(
+    def _verify(
         self, question: object, answer: object, program: object, nodes: Nodes | Failure
     ) -> QuestionPair | Failure:
         if isinstance(nodes, Failure):
             return nodes.about("the caption")
         candidate = read_candidate({"question": question, "answer": answer, "program": program})
         # One pair at a time: each has the processor time of its own.
-        [pair] = worded(verified([candidate], nodes, self.programs), frozenset())
+        [pair] = sift_words(verify_candidates([candidate], nodes, self.programs), frozenset())
         return pair

@@ -160,37 +160,40 @@ class Prove:
         ]
         read = iter(self.tuples.read(contents))
         readings = iter(next(read) if graph is None else tuples_of_graph(graph) for graph in own)
-        return [[_said_of(name, next(readings)) for _ in texts] for name, texts in columns.items()]
+        return [
+            [_name_text(name, next(readings)) for _ in texts] for name, texts in columns.items()
+        ]
 
     def _score_items(self, items: Sequence[ResponseItem], signature: str) -> list[ProveScores]:
         likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
         claims = [claims_of(item, likeness) for item in items]
         if self.entailment is not None:
-            claims = _looked_at(self.entailment, items, claims)
+            claims = _look(self.entailment, items, claims)
         return [
-            scores_of(item, answer_tuples_of(item, likeness), claimed, signature)
-            for item, claimed in zip(items, claims, strict=True)
+            scores_of(item, answer_tuples_of(item, likeness), item_claims, signature)
+            for item, item_claims in zip(items, claims, strict=True)
         ]
 
 
-def _said_of(name: str, read: Read) -> Read:
+def _name_text(name: str, read: Read) -> Read:
     return read.about(f"the {name}") if isinstance(read, Failure) else read
 
 
-def _looked_at(
+def _look(
     entailment: Entailment, items: Sequence[ResponseItem], claims: Sequence[Sequence[ResponseClaim]]
 ) -> list[tuple[ResponseClaim, ...]]:
     """The claims of each item, with the image's judgment of those that it can help."""
     statements = [
         (statement(claim.tuple), item.image or MISSING)
-        for item, claimed in zip(items, claims, strict=True)
-        for claim in claimed
+        for item, item_claims in zip(items, claims, strict=True)
+        for claim in item_claims
         if needs_image(claim)
     ]
     results = iter(entailment.probabilities(statements))
     return [
         tuple(
-            with_image(claim, next(results)) if needs_image(claim) else claim for claim in claimed
+            with_image(claim, next(results)) if needs_image(claim) else claim
+            for claim in item_claims
         )
-        for claimed in claims
+        for item_claims in claims
     ]

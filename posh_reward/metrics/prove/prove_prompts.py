@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posh_reward.metrics.metric import filled, wording
+from posh_reward.metrics.metric import fill, wording
 from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
 from posh_reward.metrics.prove.programs.program_scene import Nodes
 from posh_reward.models.asker import Asker
@@ -21,7 +21,7 @@ SPLIT = "---\n"  # ends the part of a prompt that many questions share
 def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
     """The prompt of one file in ``prompts/``, its names in braces replaced in a single pass."""
     prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
-    return Prompt(filled(prefix, values), filled(suffix, values), images)
+    return Prompt(fill(prefix, values), fill(suffix, values), images)
 
 
 def replies_of(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:

@@ -143,7 +143,7 @@ class CaptionQuestions:
         return {reason: counts[reason] for reason in DROPS if counts[reason]}
 
 
-def verified(
+def verify_candidates(
     candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, confined: Confined
 ) -> list[QuestionPair]:
     """Candidates with what their programs find in the scene; dropped if that is another answer."""
@@ -152,15 +152,15 @@ def verified(
     pairs = [
         QuestionPair("", "", "", None, "unreadable", str(each))
         if isinstance(each, Failure)
-        else _checked(QuestionPair(each.question, each.answer, each.program), next(results))
+        else _check(QuestionPair(each.question, each.answer, each.program), next(results))
         for each in candidates
     ]
     for other in ELSEWHERE:
-        pairs = _varying(pairs, other, confined)
+        pairs = _compare_elsewhere(pairs, other, confined)
     return pairs
 
 
-def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
+def _check(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     if isinstance(result, Failure):
         return replace(pair, dropped=_of_program(result), why=str(result))
     pair = replace(pair, value=result.value)
@@ -171,14 +171,16 @@ def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPai
     return pair
 
 
-def _varying(pairs: Sequence[QuestionPair], other: Nodes, confined: Confined) -> list[QuestionPair]:
+def _compare_elsewhere(
+    pairs: Sequence[QuestionPair], other: Nodes, confined: Confined
+) -> list[QuestionPair]:
     """Drop pairs whose programs find the same in another graph: they do not verify anything."""
     left = [pair.program for pair in pairs if pair.dropped is None]
     results = iter(run_programs(confined, left, other))
-    return [pair if pair.dropped else _varied(pair, next(results), other) for pair in pairs]
+    return [pair if pair.dropped else _compare(pair, next(results), other) for pair in pairs]
 
 
-def _varied(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> QuestionPair:
+def _compare(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> QuestionPair:
     if result is UNRUN:
         return replace(pair, dropped="unrun", why=str(result))
     if result == ProgramResult(pair.value):
@@ -195,12 +197,12 @@ def _of_program(failure: Failure) -> Drop:
     return "refused" if failure.kind == "reply" else "failed"
 
 
-def worded(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
+def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
     """Drop pairs with unwanted words, and those whose answer adds none to the question."""
-    return [pair if pair.dropped else _worded(pair, taboo) for pair in pairs]
+    return [pair if pair.dropped else _sift_words(pair, taboo) for pair in pairs]
 
 
-def _worded(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
+def _sift_words(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
     word = taboo_word(pair.question, pair.answer, taboo)
     if word is not None:
         return replace(pair, dropped="taboo", why=word)
@@ -209,15 +211,15 @@ def _worded(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
     return pair
 
 
-def reviewed(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
+def review(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
     """Drop what a model finds trivial, incomplete or unnatural."""
     left = [pair for pair in pairs if pair.dropped is None]
     prompts = [prompt_of("review", {"question": p.question, "answer": p.answer}) for p in left]
     verdicts = iter(verdicts_of(asker, prompts, tuple(REVIEW)))
-    return [pair if pair.dropped else _reviewed(pair, next(verdicts)) for pair in pairs]
+    return [pair if pair.dropped else _review(pair, next(verdicts)) for pair in pairs]
 
 
-def _reviewed(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
+def _review(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
     shares = distribution(verdict)
     if isinstance(shares, Failure):
         return replace(pair, dropped="unjudged", why=str(shares))
@@ -225,7 +227,7 @@ def _reviewed(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
     return replace(pair, dropped=tuple(REVIEW.values())[likeliest])
 
 
-def entailed(
+def sift_images(
     pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[QuestionPair]:
     """Drop pairs that their image, one each, does not show."""
@@ -235,10 +237,10 @@ def entailed(
         if pair.dropped is None
     ]
     results = iter(entailment.probabilities(statements))
-    return [pair if pair.dropped else _entailed(pair, next(results)) for pair in pairs]
+    return [pair if pair.dropped else _sift_image(pair, next(results)) for pair in pairs]
 
 
-def _entailed(pair: QuestionPair, result: float | Failure) -> QuestionPair:
+def _sift_image(pair: QuestionPair, result: float | Failure) -> QuestionPair:
     if isinstance(result, Failure):
         return replace(pair, dropped="unjudged", why=str(result))
     if result < EVEN:
@@ -251,12 +253,12 @@ def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> 
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
     vectors = unit_vectors(encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left])
     similar = vectors @ vectors.T if left else vectors
-    sifted, firsts = list(pairs), list[int]()
+    pairs_left, firsts = list(pairs), list[int]()
     for row, place in enumerate(left):
         same = [earlier for earlier in firsts if similar[row, earlier] >= alike]
         if same:
             first = pairs[left[same[0]]].question
-            sifted[place] = replace(pairs[place], dropped="duplicate", why=f"of {first!r}")
+            pairs_left[place] = replace(pairs[place], dropped="duplicate", why=f"of {first!r}")
         else:
             firsts.append(row)
-    return sifted
+    return pairs_left

@@ -75,7 +75,7 @@ def _node(nodes: Nodes, name: str) -> Node:
     return nodes.setdefault(name, {"attributes": {}, "relations_to": {}})
 
 
-def _joined(values: object) -> object:
+def _join(values: object) -> object:
     return ", ".join(values) if isinstance(values, list) and all(map(_is_text, values)) else values
 
 
@@ -86,7 +86,7 @@ def _is_text(value: object) -> bool:
 class GraphNode(BaseModel):
     """An entity of a graph in a file, as in the paper's Listing 1."""
 
-    attributes: dict[str, Annotated[StrictStr, BeforeValidator(_joined)]] = {}
+    attributes: dict[str, Annotated[StrictStr, BeforeValidator(_join)]] = {}
     """Kind -> values, as one text with commas or as a list."""
     relations_to: dict[str, dict[str, list[StrictStr]]] = {}
 

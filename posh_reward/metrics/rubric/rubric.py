@@ -117,7 +117,7 @@ def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
     """
     there = _Fields(settings, name)
     there.only("metrics", "steps", "examples", "question", "opening")
-    listed = there.numbered("metrics")
+    listed = there.number_lines("metrics")
     if len(listed) > MOST_METRICS:
         raise ConfigError(f"{name} has {len(listed):,} metrics: list {MOST_METRICS} at most")
     metrics = tuple(_metric(each, f"{name}: metric {number}") for number, each in listed)
@@ -128,9 +128,9 @@ def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
         raise ConfigError(f"{name}: two metrics have the same name: {', '.join(names)}")
     examples = (
         _example(each, metrics, f"{name}: example {number}")
-        for number, each in there.numbered("examples")
+        for number, each in there.number_lines("examples")
     )
-    steps = tuple(_text(each, f"{name}: step {n}") for n, each in there.numbered("steps"))
+    steps = tuple(_text(each, f"{name}: step {n}") for n, each in there.number_lines("steps"))
     wording = {key: there.text(key) for key in ("question", "opening") if settings.get(key)}
     return Rubric(name, metrics, steps, tuple(examples), **wording)
 
@@ -155,7 +155,7 @@ class _Fields:
     def text(self, key: str) -> str:
         return _text(self.values.get(key), f"{self.where}: {key}")
 
-    def numbered(self, key: str) -> Sequence[tuple[int, Any]]:
+    def number_lines(self, key: str) -> Sequence[tuple[int, Any]]:
         listed = self.values.get(key) or []
         if not isinstance(listed, list):
             raise ConfigError(f"{self.where}: {key} is {brief(listed)}: give a list")

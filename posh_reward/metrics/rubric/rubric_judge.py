@@ -110,7 +110,7 @@ class RubricJudge:
         check_lists(**lists, **({} if questions is None else {"questions": questions}))
         asked_of = [None] * len(texts) if questions is None else questions
         rows = zip(texts, references, asked_of, strict=True)
-        prompts = [self._prompted(*row) for row in rows]
+        prompts = [self._prompt_of(*row) for row in rows]
         results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
         return [
             RubricScores(None, None, self.signature, failure=each)
@@ -119,7 +119,7 @@ class RubricJudge:
             for text, each in zip(texts, prompts, strict=True)
         ]
 
-    def _prompted(self, text: object, truth: object, question: object) -> Prompt | Failure:
+    def _prompt_of(self, text: object, truth: object, question: object) -> Prompt | Failure:
         question = None if question is None else usable(question, "the question")
         parts = (usable(text, "the text"), usable(truth, "the reference"), question)
         for each in parts:

@@ -94,7 +94,7 @@ def check_packing(model: PreTrainedModel, chat: Chat) -> int:
     prompts = [TextTokens.of(ids, shared) for ids, shared in chat.split(SAMPLE)]
     try:
         plain = torch.cat([_plain(model, prompt.ids) for prompt in prompts])
-        packed, states = _packed(model, *prompts)
+        packed, states = _packed_logits(model, *prompts)
         alike = bool((packed - plain).square().mean().sqrt() <= TOLERANCE * plain.std())
     except JudgeError:
         raise
@@ -117,7 +117,7 @@ def _plain(model: PreTrainedModel, ids: Ints) -> torch.Tensor:
     return logits[0, -1:].float()
 
 
-def _packed(
+def _packed_logits(
     model: PreTrainedModel, first: TextTokens, second: TextTokens
 ) -> tuple[torch.Tensor, SlotStates]:
     """Logits after both prompts, with what they share computed once."""

@@ -72,7 +72,7 @@ class EngineProcess:
         """
         for portion in image_portions(prompts):
             resized = {
-                image: self._resized(image) for place in portion for image in prompts[place].images
+                image: self._resize(image) for place in portion for image in prompts[place].images
             }
             sound = []
             for place in portion:
@@ -104,7 +104,7 @@ class EngineProcess:
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
-    def _resized(self, image: PromptImage) -> Any:
+    def _resize(self, image: PromptImage) -> Any:
         """The image as the model is to see it, or why it cannot."""
         return BLIND if self._sizes is None else image_for_model(image, self._sizes)
 

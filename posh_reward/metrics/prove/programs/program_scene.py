@@ -74,8 +74,8 @@ class ProgramScene:
 
     def describe(self, subgraph: ProgramScene) -> str:
         """A graph in words, such as "boy (state: sits); shirt (color: black); boy in shirt"."""
-        things = [_described(name, node) for name, node in subgraph._nodes.items()]
-        return "; ".join([*things, *_related(subgraph._nodes)])
+        things = [_describe(name, node) for name, node in subgraph._nodes.items()]
+        return "; ".join([*things, *_relate(subgraph._nodes)])
 
     def __repr__(self) -> str:
         return f"Scene({', '.join(self._nodes)})"
@@ -87,12 +87,12 @@ def _copy(relations: Iterable[tuple[str, dict[str, list[str]]]]) -> Relations:
     }
 
 
-def _described(name: str, node: Node) -> str:
+def _describe(name: str, node: Node) -> str:
     attributes = ", ".join(f"{kind}: {values}" for kind, values in node["attributes"].items())
     return f"{name} ({attributes})" if attributes else name
 
 
-def _related(nodes: Nodes) -> list[str]:
+def _relate(nodes: Nodes) -> list[str]:
     return [
         f"{source} {text} {target}"
         for source, node in nodes.items()

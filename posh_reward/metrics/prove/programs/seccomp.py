@@ -36,14 +36,14 @@ NUMBER_AT, MACHINE_AT = 0, 4  # offsets into struct seccomp_data
 X32 = 0x40000000  # numbers from here on are the same calls under another name
 
 
-def supported() -> bool:
+def is_supported() -> bool:
     """True if the filter is written for this machine."""
     return sys.platform == "linux" and platform.machine() in NUMBERS
 
 
 def seal() -> bool:
     """Apply the filter, which nothing can take off again; True if that worked."""
-    if not supported():
+    if not is_supported():
         return False
     machine = platform.machine()
     code = program(MACHINES[machine], NUMBERS[machine])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
-from posh_reward.metrics.metric import filled, wording
+from posh_reward.metrics.metric import fill, wording
 from posh_reward.models.asker import Asker
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.prompt_images import image_of
@@ -57,11 +57,11 @@ class LlmScores:
     def _prompt_for(self, pair: TextPair) -> Prompt | Failure:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if not self.sees:
-            return Prompt("", filled(self._prompt, texts))
+            return Prompt("", fill(self._prompt, texts))
         image = image_of(pair.image)
         if isinstance(image, Failure):
             return image
-        return Prompt("", filled(self._prompt, texts), (image,))
+        return Prompt("", fill(self._prompt, texts), (image,))
 
 
 def read_scores(reply: Reply) -> AxisScores:

@@ -43,7 +43,7 @@ class Phrases:
     """
 
     def __init__(self, description: Description, encode: EncodeTokens) -> None:
-        spans, vectors, means = _encoded(description, encode)
+        spans, vectors, means = _token_vectors(description, encode)
         self.rows: dict[Key, list[int]] = defaultdict(list)
         """Element -> rows: an entity has one for each mention that is no pronoun."""
         self.things: list[set[int]] = []
@@ -64,7 +64,7 @@ class Phrases:
         self.sentences = unit(means)  # (sentences, dimensions)
 
 
-def _encoded(
+def _token_vectors(
     description: Description, encode: EncodeTokens
 ) -> tuple[list[Span], Floats, list[Floats]]:
     sentences: dict[int, list[Span]] = defaultdict(list)
