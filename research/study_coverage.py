@@ -1,11 +1,13 @@
 """Error rate of a study's page: simulated studies of models that are equally good.
 
     python -m research.study_coverage --studies 1000
+    python -m research.study_coverage --grid --studies 4000 --seed 2
 
-For each design: share of 95 % intervals that hold the truth, and share of studies that call one
-statement or more settled, over items alone (as until version 0.1) and as `packets read` has it.
-Each study has three axes; raters' tastes (lean) are drawn for each model, so a pair differs by them
-as ``rater_model`` has it.
+For each design of `packets make`: share of 95 % intervals that hold the truth, and share of studies
+that call one statement or more settled, over items alone (as until version 0.1) and as `packets
+read` has it. Each study has three axes; raters' tastes (lean) are drawn for each model, so a pair
+differs by them as ``rater_model`` has it. With ``--grid``: intervals of one axis that hold the
+truth, where all raters see all images, and where each sees a third, drawn at random.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -22,10 +24,11 @@ from posh_reward.study.crossed import CrossedDesign, significant
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.rater_model import Opinions
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.study.statistics import Floats
+from posh_reward.study.statistics import Floats, Ints
 
 AXES = 3
 SHARED = 0.3
+AT_ONCE = 250
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
         last = ([low <= 0 <= high for low, high in tests[0]],
                 [low <= 0 <= high for low, high in tests[1]])  # fmt: skip
         wrong[0] = wrong[0] or not all(last[0])
-        wrong[1] = wrong[1] or any(significant(p_values, tuple(shares)))
+        holds = significant(p_values, tuple(shares))  # a statement must hold for these raters, too
+        wrong[1] = wrong[1] or any(h and not own for h, own in zip(holds, last[0], strict=True))
     old.add(last[0], wrong[0])
     new.add(last[1], wrong[1])
 
@@ -131,11 +135,55 @@ def look_at(
     return (over_items, over_both), p_values
 
 
+def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> list[str]:
+    """Share of intervals that hold the truth, for 40, 100 and 300 images."""
+    row = []
+    opinions = Opinions(SHARED, lean=lean)
+    for images in (40, 100, 300):
+        rng = np.random.default_rng([seed, images, raters, round(100 * lean), third])
+        held = 0.0
+        for _ in range(studies // AT_ONCE):
+            items, members = grid_design(rng, images, raters, third)
+            design = CrossedDesign(items.tolist(), members.tolist())
+            latent = SHARED**0.5 * rng.standard_normal((AT_ONCE, images))[:, items]
+            latent += lean * rng.standard_normal((AT_ONCE, raters))[:, members]
+            latent += opinions.own * rng.standard_normal((AT_ONCE, len(items)))
+            means, variances = design.moments(opinions.choices(latent))
+            held += float((np.abs(means) <= design.reach(variances)).mean())
+        row.append(f"{held / (studies // AT_ONCE):.1%}")
+    return row
+
+
+def grid_design(
+    rng: np.random.Generator, images: int, raters: int, third: bool
+) -> tuple[Ints, Ints]:
+    """Image and rater of each answer."""
+    if not third:
+        return np.repeat(np.arange(images), raters), np.tile(np.arange(raters), images)
+    parts: list[Ints] = []
+    while len(parts) < raters:
+        parts += np.array_split(rng.permutation(images), 3)
+    return np.concatenate(parts[:raters]), np.repeat(
+        np.arange(raters), [len(part) for part in parts[:raters]]
+    )
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--studies", type=int, default=1000, help="for each design; default: 1000")
+    parser.add_argument("--grid", action="store_true", help="one axis, more numbers of raters")
+    parser.add_argument("--seed", type=int, default=2, help="of --grid")
     flags = parser.parse_args(argv)
+    if flags.grid:
+        print("| raters | lean | all see all: 40, 100, 300 images | each sees a third |")
+        print("|---|---|---|---|")
+        for raters, lean in product((3, 5, 10), (0.0, 0.15, 0.3)):
+            rows = (
+                grid_row(raters, lean, third, flags.studies, flags.seed) for third in (False, True)
+            )
+            print(f"| {raters} | {lean} | {' | '.join(map(', '.join, rows))} |", flush=True)
+        return 0
     print("| pairs | raters | shared tasks | models | looks | lean | side | held, items "
           "| held, both | false, items | false, corrected |")  # fmt: skip
     print("|" + "---|" * 11)

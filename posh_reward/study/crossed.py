@@ -15,6 +15,7 @@ from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers
 NORMAL = NormalDist()
 LEVEL = 0.95
 LEAST = 1e-12  # no p-value is smaller
+NARROWEST = 0.5  # an interval for others is at least this share as wide as that for these raters
 WALKS = 200_000
 """Simulated studies from which the level of a look is taken: a level of 5 % is good to 0.05."""
 
@@ -33,7 +34,7 @@ class MeanVariances(NamedTuple):
     over_items: Floats
     """Over new items, with the same raters."""
     items: Floats
-    """Of both, what raters share about an item."""
+    """Of both, what an item's raters have in common."""
     raters: Floats
     """Of both, what differs between raters."""
 
@@ -41,10 +42,9 @@ class MeanVariances(NamedTuple):
 class CrossedDesign:
     """Raters of each item. An item counts once, as the mean of its raters.
 
-    Variances are clustered by raters and by items (Cameron, Gelbach and Miller, 2011), since three
-    raters who each lean a little towards one model make an interval over items alone miss in 17 to
-    43 % of studies (docs/study.md). Where each item has one rater this is Student's test of the
-    raters' means.
+    Raters are clusters, too, since three who each lean a little towards one model make an interval
+    over items alone miss in 17 to 43 % of studies (docs/study.md). Where each item has one rater
+    this is Student's test of the raters' means.
 
     Args:
         items: (answers,) the item of each.
@@ -55,12 +55,19 @@ class CrossedDesign:
     def __init__(
         self, items: Sequence[Hashable], raters: Sequence[Hashable], ties: int = 0
     ) -> None:
-        item_of, rater_of = group_numbers(items), group_numbers(raters)  # (answers,) each
-        self._sizes = np.bincount(item_of).astype(np.float64)  # (items,) raters of each
-        self._by_item, self._by_rater = _segments(item_of), _segments(rater_of)
+        self._item_of, rater_of = group_numbers(items), group_numbers(raters)  # (answers,) each
+        self._sizes = np.bincount(self._item_of).astype(np.float64)  # (items,) raters of each
+        self._by_item, self._by_rater = _segments(self._item_of), _segments(rater_of)
         self.items, self.raters, self.ties = len(self._sizes), len(self._by_rater[1]), ties
         self._count = self.items + ties
-        self._weights = 1 / (self._sizes[item_of] * self._count)  # (answers,) share in the mean
+        self._weights = 1 / (self._sizes[self._item_of] * self._count)  # (answers,) in the mean
+        # Chance that an answer about an item is by this one of its raters, and by each rater.
+        self._single = float((1 / self._sizes).mean())
+        of_raters = np.bincount(rater_of, weights=self._weights) * self._count / self.items
+        # Part of what items differ by that is in all raters' sums, and so not between them: 1 where
+        # all raters see all items, 0 where each item has one.
+        clusters = self.raters / max(self.raters - 1, 1)
+        self._common = 1 - clusters * (self._single - float(np.square(of_raters).sum()))
 
     def moments(self, values: Floats) -> tuple[Floats, MeanVariances]:
         """Means (studies,) of values (studies, answers), and their variances."""
@@ -74,20 +81,30 @@ class CrossedDesign:
         # (studies, answers) share of each answer in the mean. Deviations are from the items that
         # raters saw: those of equal texts would count against every rater alike.
         shares = (values - per_item.mean(axis=1)[:, None]) * self._weights
-        raters = _cluster_variance(_sums(shares, self._by_rater))
-        # Variance between single answers is in both clusterings and counts once. The difference of
-        # two estimates may fall below 0, a variance may not.
-        items = np.maximum(over_items - _cluster_variance(shares), 0)
-        return means, MeanVariances(over_items, items, raters)
+        sums = _sums(shares, self._by_rater)
+        # Sums add up to 0, so one is not free; n / (n - 1) is what matters with three raters.
+        raters = np.square(sums).sum(axis=1) * self.raters / (self.raters - 1)
+        # What answers about one item vary by is in the means of raters, too, and counts once.
+        spread = per_item.var(axis=1, ddof=min(1, self.items - 1)) / self.items
+        within = np.square(values - per_item[:, self._item_of]).sum(axis=1)
+        within /= max(len(self._item_of) - self.items, 1)
+        # A difference of two estimates may fall below 0, a variance may not.
+        common = self._common * np.maximum(spread - within * self._single / self.items, 0)
+        overlap = (self.items / self._count) ** 2 * (spread - common)
+        return means, MeanVariances(over_items, np.maximum(over_items - overlap, 0), raters)
 
     def reach(self, variances: MeanVariances, level: float = LEVEL) -> Floats:
-        """Half the width of the interval of each mean, never less than that over items alone."""
-        # Three raters have two degrees of freedom and a hundred items 99, so one t for the sum is
-        # too wide or too narrow. Squares of the parts' own reaches are added, as in confidence
-        # limits for sums of variances (Howe, 1974).
+        """Half the width of the interval of each mean."""
         by_item, by_rater = (self._student((1 + level) / 2, n) for n in (self._count, self.raters))
-        both = by_item**2 * variances.items + by_rater**2 * variances.raters
-        return np.sqrt(np.maximum(by_item**2 * variances.over_items, both))
+        both = variances.items + variances.raters
+        share = np.divide(variances.raters, both, out=np.zeros_like(both), where=both > 0)
+        # Three raters have two degrees of freedom and a hundred items 99. Satterthwaite's for the
+        # sum make intervals too narrow (92 % held), adding squares of reaches (Howe) too wide (98);
+        # a mean of the two t, geometric and by their shares, is between (research/LOG.md).
+        reach = by_rater**share * by_item ** (1 - share) * np.sqrt(both)
+        # Raters may agree by chance, about few items even to the digit. That is allowed for: were
+        # the interval as wide as the one over items, 99 % would hold.
+        return np.maximum(reach, NARROWEST * by_item * np.sqrt(variances.over_items))
 
     @staticmethod
     def _student(share: float, count: int) -> float:
@@ -117,14 +134,6 @@ class CrossedDesign:
         # both Student's reaches change with the level.
         p = brentq(beyond, LEAST, 1) if beyond(LEAST) > 0 else LEAST
         return MeanTest(Interval(float(mean), float(low), float(high), self.items), float(p))
-
-
-def _cluster_variance(sums: Floats) -> Floats:
-    """Variance of a mean from what each cluster adds to it, (studies, clusters) -> (studies,)."""
-    count = sums.shape[1]
-    # Clusters add up to 0, so one of them is not free; n / (n - 1) is what matters with 3 raters.
-    variance: Floats = np.square(sums).sum(axis=1) * count / (count - 1)
-    return variance
 
 
 def _segments(groups: Ints) -> tuple[Ints, Ints]:

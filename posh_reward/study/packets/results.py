@@ -25,7 +25,6 @@ from posh_reward.study.packets.study_records import (
 )
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
-    FEWEST,
     Interval,
     Ints,
     bootstrap,
@@ -275,8 +274,9 @@ def _correct(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple
                 replace(
                     axis,
                     p_holm=p,
-                    # Fewer items than six settle no sign, and one rater none for others.
-                    settled=holds and axis.mean.count >= FEWEST and each.raters > 1,
+                    # One rater settles no sign for others, and what does not hold for these raters
+                    # (as of fewer than six items) would hold for others by luck.
+                    settled=holds and axis.these_raters.excludes_zero and each.raters > 1,
                 )
                 for axis, p, holds in islice(levels, len(each.axes))
             ),

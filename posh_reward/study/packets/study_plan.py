@@ -148,7 +148,9 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
         own = opinions.own * rng.standard_normal((count, answers))
         latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
         means, variances = design.moments(opinions.choices(latent))  # of (studies, answers)
-        successes += int((means > design.reach(variances, level)).sum())
+        these = variances._replace(items=variances.over_items, raters=0 * variances.raters)
+        reach = np.maximum(design.reach(variances, level), design.reach(these))
+        successes += int((means > reach).sum())
     return successes / studies
 
 
