@@ -143,28 +143,20 @@ def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
 def overview_rows(report: JudgeReport) -> list[list[str]]:
     """A table with a line for each judge: what training, then what each question sees."""
     heads = ["against " + report.first.label, "siblings alike, f1", "two objectives", "other sign",
-             "cosine", "grades apart", "present alike", "kappa", "f1 bias"]  # fmt: skip
+             "cosine", "present alike", "kappa"]  # fmt: skip
     return [heads, *map(_overview_row, report.lines)]
 
 
 def _overview_row(line: JudgeComparison) -> list[str]:
     groups = [line.groups.get(name) for name in OBJECTIVES]
-    questions, f1 = line.questions.get("all"), line.pairs.get("f1")
+    questions = line.questions.get("all")
     return [
         line.other.label,
         *(percent(group.alike) if group else "none" for group in groups),
         percent(groups[0].flips) if groups[0] else "none",
         spread(groups[0].cosine, 2) if groups[0] else "none",
-        *(
-            [
-                spread(questions.difference, 2),
-                percent(questions.present),
-                spread(questions.kappa, 2),
-            ]
-            if questions
-            else ["none"] * 3
-        ),
-        spread(f1.bias, sign="+") if f1 else "none",
+        percent(questions.present) if questions else "none",
+        spread(questions.kappa, 2) if questions else "none",
     ]
 
 
