@@ -120,6 +120,9 @@ def traits(term: Term) -> tuple[tuple[Key, float], ...]:
 @lru_cache(maxsize=CACHED)
 def probes(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys to look a term's kin up by; likeness is the largest probe x trait over shared keys."""
+    # In this order: its own senses; what it is a genus of ("dog" says all of "animal"); its own
+    # genera ("animal" says only part of "dog"); sisters under a narrow genus; words that describers
+    # interchange; definitions, from either side; the same form.
     own, _, vague, narrow = meaning(term)
     forms = dictionary_forms(term[0])
     return (

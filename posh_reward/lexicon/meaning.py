@@ -115,6 +115,7 @@ def meaning(term: Term) -> Meaning:
         for _ in range(MOST_STEPS):
             strength *= STEP
             above = {up for low in level for up in net.parents[low]}
+            # Genera that nearly all things share ("object") say nothing: the climb ends below them.
             telling = [up for up in sorted(above) if net.information[up] >= GENUS_INFORMATION]
             level = [up for up in telling if _add(genus, up, strength)]
             for up in level:

@@ -152,6 +152,8 @@ class SharedScoring:
         """The rewards for one function; scores, and logs, if no fitting ones are left."""
         with self._lock:
             values = _values(batch)
+            # TRL calls the functions in turn with the same lists, so the first one's call scores
+            # for all; taken rewards are gone, so a second round scores anew.
             if function not in self._untaken or not _same(self._values, values):
                 self._untaken = {}  # should scoring raise
                 self._untaken = self._score(*batch, **logs)

@@ -134,6 +134,7 @@ class FailureLimit:
             return
         summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
         logger.warning("%d of %d completions have no reward: %s", failed, len(failures), summary)
+        # In a row: one call that mostly worked forgives the earlier ones.
         self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
         if self._failed_calls < self.max_failed_calls:
             return

@@ -186,6 +186,7 @@ class LooseWords:
 def loose_words(scores: Scores) -> LooseWords:
     """The content words of a generation that none of its elements covers."""
     text = scores.generation
+    # A byte for each character: spans overlap and nest, and marking them is simpler than merging.
     covered = bytearray(len(text))
     for element in scores.elements:
         if element.direction == "precision":
@@ -193,6 +194,8 @@ def loose_words(scores: Scores) -> LooseWords:
                 covered[start:end] = b"\1" * len(covered[start:end])
     words = [each for each in WORD.finditer(text) if each[0].lower() not in LIGHT]
     loose = [each for each in words if not any(covered[each.start() : each.end()])]
+    # The reference is shared by a whole group, so its lemmas are cached, and looked up only if
+    # needed.
     lemmas = _lemmas_of_text(scores.reference) if loose else frozenset()
     lacking = [each for each in loose if lemmas.isdisjoint(_lemmas(each[0].lower()))]
     sentences = list(SENTENCE.finditer(text))

@@ -94,6 +94,8 @@ class Likeness:
         if not tuples or not among:
             return [None] * len(tuples)
         alike = self._of(tuples) @ self._of(among).T
+        # Else equal tuples would be unlike by a rounding error, and the image would be asked about
+        # them.
         alike = np.where(alike > 1 - ROUNDING, 1.0, alike)
         places = alike.argmax(axis=1)
         return [

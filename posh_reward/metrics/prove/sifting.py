@@ -155,6 +155,7 @@ def verify_candidates(
         else _check(QuestionPair(each.question, each.answer, each.program), next(results))
         for each in candidates
     ]
+    # A program that returns a constant verifies any caption: it must find something else elsewhere.
     for other in ELSEWHERE:
         pairs = _compare_elsewhere(pairs, other, confined)
     return pairs
@@ -255,6 +256,8 @@ def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> 
     similar = vectors @ vectors.T if left else vectors
     pairs_left, firsts = list(pairs), list[int]()
     for row, place in enumerate(left):
+        # Only the first of like pairs is compared with: chains of near-duplicates would else drop
+        # pairs that are unlike all that is left.
         same = [earlier for earlier in firsts if similar[row, earlier] >= alike]
         if same:
             first = pairs[left[same[0]]].question
