@@ -39,19 +39,15 @@ NO_IMAGE = (
 class AgreementSettings:
     """Metrics to measure, and how intervals are drawn."""
 
-    measures: Sequence[Measure] = ()
-    """Metrics that score texts, in order."""
-    columns: Sequence[str] = ()
-    """Scores that the judgments' own rows have."""
+    measures: Sequence[Measure] = ()  # metrics that score texts, in order
+    columns: Sequence[str] = ()  # scores that the judgments' own rows have
+    # (Metric, reason why it cannot work here, with the remedy).
     missing: Sequence[tuple[str, str]] = ()
-    """(Metric, reason why it cannot work here, with the remedy)."""
     combine: Combine = "native"
-    against: str | None = None
-    """The metric that the others are compared with; None: the first."""
+    against: str | None = None  # the metric that the others are compared with; None: the first
     resamples: int = 1000
     seed: int = 0
-    table: int | None = None
-    """The paper's table to print with our figures."""
+    table: int | None = None  # the paper's table to print with our figures
     quiet: bool = False
 
 
@@ -60,8 +56,8 @@ class PaperLine:
     """One line of a paper's table."""
 
     name: str
+    # ``Figure.key`` -> number as printed: accuracies in percent. Without those not reported.
     figures: Mapping[str, float]
-    """``Figure.key`` -> number as printed: accuracies in percent. Without those not reported."""
 
 
 def paper_table(table: int, folder: str = "") -> list[PaperLine]:
@@ -85,14 +81,12 @@ class AgreementReport:
     figures: Sequence[Figure]
     lines: Sequence[MetricLine]
     notes: Sequence[str] = ()
-    paper: Sequence[PaperLine] = ()
-    """The paper's figures of the same names."""
+    paper: Sequence[PaperLine] = ()  # the paper's figures of the same names
+    # Number of the paper's table that they are from, or several: ``2, 3``.
     table: int | str | None = None
-    """Number of the paper's table that they are from, or several: ``2, 3``."""
-    against: str | None = None
-    """The metric that the others are compared with."""
+    against: str | None = None  # the metric that the others are compared with
+    # More for JSON, such as the ratings of models.
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """More for JSON, such as the ratings of models."""
 
     @property
     def blocks(self) -> list[tuple[str, list[Figure]]]:

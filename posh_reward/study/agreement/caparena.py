@@ -107,19 +107,15 @@ class Arena:
     """Battles, with everything by battle; texts 2 i and 2 i + 1 are the captions of battle i."""
 
     texts: Sequence[CandidateText]
-    outcome: Floats
-    """1 where the first caption won, -1 where the second did, 0 for ties."""
-    first: Ints
-    """Number of the model that wrote the first caption."""
+    outcome: Floats  # 1 where the first caption won, -1 where the second did, 0 for ties
+    first: Ints  # number of the model that wrote the first caption
     second: Ints
     models: Sequence[str]
     clusters: Sequence[str]
     groups: Sequence[Hashable]
-    left_out: int
-    """Pairs with a human's text."""
+    left_out: int  # pairs with a human's text
     procedure: Procedure = "authors"
-    verdicts: ScoreColumn | None = None
-    """Those of the column ``judge``, if there is one."""
+    verdicts: ScoreColumn | None = None  # those of the column ``judge``, if there is one
 
     @property
     def judgments(self) -> Judgments:

@@ -30,14 +30,11 @@ class Figure:
 
     axis: str
     name: str
-    measure: RowMeasure = lambda *_: nan
-    """Left out where the figure is computed elsewhere."""
-    p_value: SimpleMeasure | None = None
-    """Of the figure being 0."""
+    measure: RowMeasure = lambda *_: nan  # left out where the figure is computed elsewhere
+    p_value: SimpleMeasure | None = None  # of the figure being 0
+    # The figure in each resample, where that is not ``measure`` once for each.
     many: ManyMeasure | None = None
-    """The figure in each resample, where that is not ``measure`` once for each."""
-    percent: bool = False
-    """Printed in percent, as in the paper."""
+    percent: bool = False  # printed in percent, as in the paper
 
     @property
     def key(self) -> str:
@@ -55,12 +52,12 @@ class Judgments:
     """People's numbers, row by row."""
 
     name: str
+    # Axis -> (rows,) people's numbers, higher is better; nan where there is none.
     people: Mapping[str, Floats]
-    """Axis -> (rows,) people's numbers, higher is better; nan where there is none."""
+    # (rows,) the image of each: rows of one image are resampled together.
     groups: Sequence[Hashable]
-    """(rows,) the image of each: rows of one image are resampled together."""
+    # A metric's number of each row on an axis: the score of a text, or a difference of two.
     scores: Callable[[ScoreColumn, str], Floats]
-    """A metric's number of each row on an axis: the score of a text, or a difference of two."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +65,8 @@ class Cell:
     """One metric's figure."""
 
     estimate: Estimate
-    rows: int
-    """Number of rows that it rests on."""
-    p: float = nan
-    """SciPy's p-value of the figure being 0; nan where there is none."""
+    rows: int  # number of rows that it rests on
+    p: float = nan  # SciPy's p-value of the figure being 0; nan where there is none
 
 
 @dataclass(frozen=True)
@@ -80,12 +75,11 @@ class MetricLine:
 
     name: str
     cells: Mapping[str, Cell]
+    # The metric's figure minus that of the metric which all are compared with.
     differences: Mapping[str, Estimate] = field(default_factory=dict)
-    """The metric's figure minus that of the metric which all are compared with."""
     failures: Mapping[str, int] = field(default_factory=dict)
     signature: str = ""
-    missing: str = ""
-    """Reason why there are no figures, with the remedy."""
+    missing: str = ""  # reason why there are no figures, with the remedy
 
 
 def compare(
@@ -142,8 +136,8 @@ class _Comparison:
 
     judgments: Judgments
     draws: Sequence[Ints]
+    # (Metric, figure, usable rows) -> (resamples,) values: those of the base come up often.
     cache: dict[tuple[str, str, bytes], Floats] = field(default_factory=dict)
-    """(Metric, figure, usable rows) -> (resamples,) values: those of the base come up often."""
 
     def line(
         self, column: ScoreColumn, base: ScoreColumn | None, figures: Sequence[Figure]

@@ -45,12 +45,10 @@ KINDS = {
 class TokenGraph:
     """A scene graph by the tokens that its elements stand on."""
 
+    # (Tokens, entity) of every mention, in text order within an entity.
     mentions: Sequence[tuple[Tokens, int]]
-    """(Tokens, entity) of every mention, in text order within an entity."""
-    attributes: Sequence[tuple[Tokens, int]]
-    """(Tokens, entity)."""
-    relations: Sequence[tuple[Tokens, int, int]]
-    """(Tokens, subject, object)."""
+    attributes: Sequence[tuple[Tokens, int]]  # (Tokens, entity)
+    relations: Sequence[tuple[Tokens, int, int]]  # (Tokens, subject, object)
 
     def first_mentions(self) -> dict[int, Tokens]:
         """Entity -> tokens of its first mention."""

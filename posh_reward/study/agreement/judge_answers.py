@@ -39,14 +39,11 @@ TRUE, FALSE = ("true", "yes", "1", "1.0", "present"), ("false", "no", "0", "0.0"
 class HumanAnswers:
     """Elements with the judge's grade and a person's answer."""
 
-    axis: Sequence[str]
-    """(elements,) mistakes or omissions."""
-    grades: Floats
-    """(elements,) 1 to 5; nan where the judge failed."""
-    present: Floats
-    """(elements,) 1 where a person found it in the other text, else 0."""
+    axis: Sequence[str]  # (elements,) mistakes or omissions
+    grades: Floats  # (elements,) 1 to 5; nan where the judge failed
+    present: Floats  # (elements,) 1 where a person found it in the other text, else 0
+    # (elements,) the pair of texts that each comes from, resampled together.
     groups: Sequence[Hashable]
-    """(elements,) the pair of texts that each comes from, resampled together."""
 
 
 def read_answers(rows: Sequence[Row], answer: str, pair: str, name: str) -> HumanAnswers:

@@ -53,10 +53,9 @@ class SpanColumns:
 
     generation: str = "generation"
     reference: str = "reference"
+    # Spans in the generation: ``[[start, end], ...]`` or ``[{"start": ..., "end": ...}, ...]``.
     mistakes: str = "mistakes"
-    """Spans in the generation: ``[[start, end], ...]`` or ``[{"start": ..., "end": ...}, ...]``."""
-    omissions: str = "omissions"
-    """Spans in the reference."""
+    omissions: str = "omissions"  # spans in the reference
     image: str = "uuid"
 
 
@@ -66,8 +65,7 @@ class SpanAnnotations:
 
     name: str
     pairs: Sequence[TextPair]
-    marks: Mapping[str, Sequence[Sequence[Span]]]
-    """Axis -> (texts,) marked spans."""
+    marks: Mapping[str, Sequence[Sequence[Span]]]  # axis -> (texts,) marked spans
     groups: Sequence[Hashable]
 
     def tokens(self, axis: str, text: int) -> list[Span]:
@@ -131,39 +129,29 @@ class Localiser(Protocol):
     @property
     def name(self) -> str:
         """Its name in tables."""
-        ...
 
     @property
     def signature(self) -> str:
         """All that another run needs to reproduce its scores."""
-        ...
 
     @property
     def threshold(self) -> float:
         """The fixed one: spans with lower scores are errors."""
-        ...
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
         """Scored spans of each pair, in order."""
-        ...
 
 
 @dataclass(frozen=True)
 class TokenCounts:
     """One metric's tokens on one axis, counted at every threshold."""
 
-    thresholds: Floats
-    """(thresholds,) rising; the last one is above every score."""
-    hits: Floats
-    """(texts, thresholds) marked tokens with an alert."""
-    false: Floats
-    """(texts, thresholds) unmarked tokens with an alert."""
-    positives: Floats
-    """(texts,) marked tokens."""
-    negatives: Floats
-    """(texts,) unmarked tokens."""
-    usable: Ints
-    """Texts that the metric has scores for."""
+    thresholds: Floats  # (thresholds,) rising; the last one is above every score
+    hits: Floats  # (texts, thresholds) marked tokens with an alert
+    false: Floats  # (texts, thresholds) unmarked tokens with an alert
+    positives: Floats  # (texts,) marked tokens
+    negatives: Floats  # (texts,) unmarked tokens
+    usable: Ints  # texts that the metric has scores for
 
     def macro_f1(self, weights: Floats) -> Floats:
         """(samples, thresholds) macro F1 of texts that count ``weights`` (samples, texts) times."""

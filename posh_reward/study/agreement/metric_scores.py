@@ -40,8 +40,8 @@ class TextPair:
     generation: str
     references: tuple[str, ...]
     image_id: str | None = None
+    # For metrics that see, in any form that ``models.prompt_images.image_of`` takes.
     image: object = field(default=None, compare=False, repr=False)
-    """For metrics that see, in any form that ``models.prompt_images.image_of`` takes."""
 
     @property
     def reference(self) -> str:
@@ -57,10 +57,9 @@ class CandidateText:
     references: tuple[str, ...]
     image_id: str | None = None
     image: object = field(default=None, compare=False, repr=False)
+    # The row of the file that it comes from, with the scores of its own columns.
     row: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    """The row of the file that it comes from, with the scores of its own columns."""
-    side: str = ""
-    """In a row of two texts "1" or "2": the ending of the names of its own columns."""
+    side: str = ""  # in a row of two texts "1" or "2": the ending of the names of its own columns
 
     def pairs(self, combine: Combine) -> tuple[TextPair, ...]:
         """The pairs to score: one for each reference, or one of them all."""
@@ -96,16 +95,13 @@ class Measure(Protocol):
     @property
     def name(self) -> str:
         """Its name in tables."""
-        ...
 
     @property
     def signature(self) -> str:
         """All that another run needs to reproduce its scores."""
-        ...
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """Return one record for each pair, in order."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -113,15 +109,14 @@ class ScoreColumn:
     """One metric's scores of all texts."""
 
     name: str
+    # Axis -> (texts,) scores, higher is better; nan where there is none.
     scores: Mapping[str, Floats]
-    """Axis -> (texts,) scores, higher is better; nan where there is none."""
+    # Reason -> number of texts without a score.
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of texts without a score."""
     signature: str = ""
+    # Reason, with the remedy, why the metric could not work at all; then there are no scores.
     missing: str = ""
-    """Reason, with the remedy, why the metric could not work at all; then there are no scores."""
-    verdicts: bool = False
-    """The scores are preferences themselves: 1 for the text that won, else 0."""
+    verdicts: bool = False  # the scores are preferences themselves: 1 for the text that won, else 0
 
 
 def score_texts(

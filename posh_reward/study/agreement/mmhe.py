@@ -56,20 +56,18 @@ follow from 108 pairs in REG and 68 in VQA, of 600 at most, if decimals are cut.
 class MmheColumns:
     """Names of the columns of a table of judgments; each row has one text."""
 
-    task: str = "task"
-    """REG, VQA, VDU or IC."""
+    task: str = "task"  # REG, VQA, VDU or IC
     candidate: str = "candidate"
+    # A text or a list of texts, for metrics that need them; may be missing.
     references: str = "references"
-    """A text or a list of texts, for metrics that need them; may be missing."""
+    # A path or an image. Texts of one image, task and question were on one page.
     image: str = "image"
-    """A path or an image. Texts of one image, task and question were on one page."""
-    question: str = "question"
-    """In the tasks VQA and VDU."""
+    question: str = "question"  # in the tasks VQA and VDU
+    # The choice of the best text on a page: true or false, a number of votes, or a list with one of
+    # these for each person.
     best: str = "best"
-    """The choice of the best text on a page: true or false, a number of votes, or a list with one
-    of these for each person."""
+    # Criterion -> column of its ratings: a number, or a list with one for each person.
     criteria: Mapping[str, str] = field(default_factory=lambda: {name: name for name in CRITERIA})
-    """Criterion -> column of its ratings: a number, or a list with one for each person."""
     raters: Raters = "each"
     pairs: BestPairs = "each"
 
@@ -80,14 +78,11 @@ class MmheJudgments:
 
     name: str
     texts: Sequence[CandidateText]
-    tasks: Sequence[str]
-    """(texts,) keys of ``TASK``."""
-    questions: Sequence[str | None]
-    """(texts,)"""
-    texts_of: Ints
-    """(rows, 2) the texts: a rated one and ``NOBODY``, or the better and the worse."""
+    tasks: Sequence[str]  # (texts,) keys of ``TASK``
+    questions: Sequence[str | None]  # (texts,)
+    texts_of: Ints  # (rows, 2) the texts: a rated one and ``NOBODY``, or the better and the worse
+    # Criterion -> (rows,) ratings, and ``overall`` -> (rows,) 1 for each pair; nan elsewhere.
     people: Mapping[str, Floats]
-    """Criterion -> (rows,) ratings, and ``overall`` -> (rows,) 1 for each pair; nan elsewhere."""
 
     @property
     def judgments(self) -> Judgments:
@@ -114,10 +109,8 @@ class _MmheRow:
     text: CandidateText
     task: str
     question: str | None
-    ratings: Mapping[str, list[float]]
-    """Criterion -> one number for each person."""
-    votes: list[float]
-    """For each person how much it was preferred."""
+    ratings: Mapping[str, list[float]]  # criterion -> one number for each person
+    votes: list[float]  # for each person how much it was preferred
 
     @property
     def raters(self) -> int:

@@ -121,13 +121,13 @@ class PairColumns:
     text1: str = "model1_generation"
     text2: str = "model2_generation"
     reference: str = "reference"
+    # Pairs of one image are resampled together. Without such a column each row is its own.
     image: str = "uuid"
-    """Pairs of one image are resampled together. Without such a column each row is its own."""
+    # Axis -> column of labels. Empty: the first text is better in every row, on every axis.
     labels: Mapping[str, str] = field(
         default_factory=lambda: dict(zip(NAMES, ("mistakes", "omissions", "overall_quality"),
                                          strict=True))
     )  # fmt: skip
-    """Axis -> column of labels. Empty: the first text is better in every row, on every axis."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class Preferences:
 
     name: str
     texts: Sequence[CandidateText]
+    # Axis -> (pairs,) -2 to 2, positive if the first text is better; nan without a label.
     people: Mapping[str, Floats]
-    """Axis -> (pairs,) -2 to 2, positive if the first text is better; nan without a label."""
     groups: Sequence[Hashable]
     procedure: Procedure = "strict"
 

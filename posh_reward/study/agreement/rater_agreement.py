@@ -29,10 +29,9 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 class RatingCounts:
     """Ratings counted once for each unit, so that resampling units only adds up counts."""
 
-    values: Floats
-    """(values,) the different ratings, rising."""
+    values: Floats  # (values,) the different ratings, rising
+    # (units, values) how often each unit has each rating; every unit has two ratings or more.
     counts: Floats
-    """(units, values) how often each unit has each rating; every unit has two ratings or more."""
 
     def alpha(self, times: Floats | None = None, level: Level = "ordinal") -> float:
         """Krippendorff's alpha, at most 1; 0 is chance, higher is better.
@@ -108,11 +107,9 @@ def tokens_in(spans: Iterable[Span], tokens: Sequence[Span]) -> frozenset[int]:
 class Matches:
     """Elements of two sides (spans, parts of graphs) that match; those of several texts add up."""
 
-    first_matches: int = 0
-    """Elements of the first side that match one of the second."""
+    first_matches: int = 0  # elements of the first side that match one of the second
     first: int = 0
-    second_matches: int = 0
-    """Elements of the second side that match one of the first."""
+    second_matches: int = 0  # elements of the second side that match one of the first
     second: int = 0
 
     def __add__(self, other: Matches) -> Matches:

@@ -53,12 +53,11 @@ class RatingColumns:
     """Names of the columns of a table of ratings."""
 
     candidate: str = "candidate"
-    references: str = "references"
-    """A text, or a list of texts."""
+    references: str = "references"  # a text, or a list of texts
+    # Texts of one image are resampled and compared together; without it each is its own.
     image: str = "image"
-    """Texts of one image are resampled and compared together; without it each is its own."""
+    # Axis -> column of the ratings that it should agree with: a number, or a list of them.
     ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(NAMES, "rating"))
-    """Axis -> column of the ratings that it should agree with: a number, or a list of them."""
     raters: Raters = "each"
 
 
@@ -68,12 +67,9 @@ class TextRatings:
 
     name: str
     texts: Sequence[CandidateText]
-    text_of: Ints
-    """(rows,) the text that each row rates."""
-    people: Mapping[str, Floats]
-    """Axis -> (rows,) ratings; nan where there is none."""
-    groups: Sequence[Hashable]
-    """(rows,) image of each row."""
+    text_of: Ints  # (rows,) the text that each row rates
+    people: Mapping[str, Floats]  # axis -> (rows,) ratings; nan where there is none
+    groups: Sequence[Hashable]  # (rows,) image of each row
 
     @property
     def judgments(self) -> Judgments:
@@ -171,10 +167,8 @@ class WithinImages:
     orders alike. A metric's tie is wrong. A pair counts as often as its image was drawn.
     """
 
-    images: Sequence[Ints]
-    """The rows of each image."""
-    texts: Ints
-    """(rows,) the text that each row rates; two ratings of one text are not a pair."""
+    images: Sequence[Ints]  # the rows of each image
+    texts: Ints  # (rows,) the text that each row rates; two ratings of one text are not a pair
 
     @classmethod
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:

@@ -26,13 +26,12 @@ class CalibrationSet:
 
     title: str
     texts: Sequence[CandidateText]
-    judgments: Judgments
-    """People's numbers; its groups keep rows of one image together."""
+    judgments: Judgments  # people's numbers; its groups keep rows of one image together
     figures: Sequence[Figure]
+    # (rows,) the text that each row rates; None if row i compares texts 2 i and 2 i + 1.
     text_of: Ints | None
-    """(rows,) the text that each row rates; None if row i compares texts 2 i and 2 i + 1."""
+    # Axis -> column of its ratings, where they have one.
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Axis -> column of its ratings, where they have one."""
 
     @property
     def single_column(self) -> str | None:

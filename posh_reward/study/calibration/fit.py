@@ -56,10 +56,8 @@ class Calibration:
     """One point of the grid."""
 
     attribute: float = 1.0
-    relation: float = 1.0
-    """Weights, where an entity counts 1."""
-    balance: float = 1.0
-    """Weight of precision, where recall counts 1."""
+    relation: float = 1.0  # weights, where an entity counts 1
+    balance: float = 1.0  # weight of precision, where recall counts 1
 
     @property
     def weights(self) -> Weights:
@@ -86,17 +84,13 @@ EQUAL = Calibration()
 class Moments:
     """Sums over the rows of each image, from which any correlation over images follows."""
 
-    n: Floats
-    """(images, 1) rows."""
+    n: Floats  # (images, 1) rows
     y: Floats
-    yy: Floats
-    """(images, 1) of people's numbers."""
+    yy: Floats  # (images, 1) of people's numbers
     x: Floats
     xx: Floats
-    xy: Floats
-    """(images, points) of scores."""
-    centred: bool
-    """False for differences: a preference of 0 belongs to a difference of 0."""
+    xy: Floats  # (images, points) of scores
+    centred: bool  # False for differences: a preference of 0 belongs to a difference of 0
 
     def evidence(self, times: Floats) -> Floats:
         """(samples, points) log likelihood, if images count ``times`` (samples, images) times."""
@@ -119,8 +113,8 @@ class Fit:
 
     data: CalibrationSet
     sums: GradeSums
+    # Receives the number of further points of the kinds' grid; there are ``len(KIND_GRID)``.
     progress: Progress = lambda _: None
-    """Receives the number of further points of the kinds' grid; there are ``len(KIND_GRID)``."""
 
     @cached_property
     def image_of(self) -> Ints:

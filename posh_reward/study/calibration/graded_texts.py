@@ -32,10 +32,8 @@ BATCH = 32  # pairs that are scored and stored at a time
 class GradeSums:
     """Sums of grades: all that scores depend on, apart from the weights."""
 
-    grades: Floats
-    """(texts, directions, kinds) sum of grades; nan in a direction that has no score."""
-    counts: Floats
-    """(texts, directions, kinds) elements."""
+    grades: Floats  # (texts, directions, kinds) sum of grades; nan in a direction that has no score
+    counts: Floats  # (texts, directions, kinds) elements
 
     @classmethod
     def of(cls, scores: Iterable[Scores]) -> GradeSums:
@@ -85,10 +83,8 @@ def unweighted(signature: str) -> str:
 class GradeCache:
     """Scored rows with elements, by generation and reference."""
 
-    source: str | None = None
-    """The file's name."""
-    signature: str | None = None
-    """Signature of all rows, without weights; None if there are none."""
+    source: str | None = None  # the file's name
+    signature: str | None = None  # signature of all rows, without weights; None if there are none
     scores: dict[tuple[object, object], Scores] = field(default_factory=dict)
 
     @classmethod

@@ -38,8 +38,7 @@ class CalibrationSettings:
 
     folds: int = 5
     resamples: int = 1000
-    seed: int = 0
-    """Of the folds and of the resamples."""
+    seed: int = 0  # of the folds and of the resamples
     quiet: bool = False
 
 
@@ -47,20 +46,16 @@ class CalibrationSettings:
 class CalibrationResult:
     """A calibration with all that speaks for and against it."""
 
-    calibration: Calibration
-    """Fitted to all images."""
+    calibration: Calibration  # fitted to all images
+    # By field of ``Calibration``, its 95 % interval over resamples of images.
     ranges: dict[str, tuple[float, float]]
-    """By field of ``Calibration``, its 95 % interval over resamples of images."""
+    # Out of fold, against equal weights; above 0 people agree more with the calibrated scores.
     gain: Estimate
-    """Out of fold, against equal weights; above 0 people agree more with the calibrated scores."""
-    agreement: Estimate
-    """Out of fold, of the calibrated scores with people; higher is better."""
-    chance: float
-    """The agreement of scores that have nothing to do with people's numbers."""
-    figure: str
-    """The measure of agreement and gain."""
+    agreement: Estimate  # out of fold, of the calibrated scores with people; higher is better
+    chance: float  # the agreement of scores that have nothing to do with people's numbers
+    figure: str  # the measure of agreement and gain
+    # The column that each score is compared with; empty where that is not a choice.
     axis_columns: str
-    """The column that each score is compared with; empty where that is not a choice."""
     images: int
     report: AgreementReport
 

@@ -31,14 +31,11 @@ class QuestionAgreement:
     """Grades of the same questions."""
 
     count: int
-    difference: Estimate
-    """Mean distance of the grades, 0 to 4. Lower is better."""
-    bias: Estimate
-    """Mean of the other judge's grade less the first's."""
+    difference: Estimate  # mean distance of the grades, 0 to 4. Lower is better
+    bias: Estimate  # mean of the other judge's grade less the first's
+    # Share of questions about whose outcome, present (a grade from 2) or absent, both agree.
     present: Estimate
-    """Share of questions about whose outcome, present (a grade from 2) or absent, both agree."""
-    kappa: Estimate
-    """Cohen's, with quadratic weights, of the grades as whole labels."""
+    kappa: Estimate  # Cohen's, with quadratic weights, of the grades as whole labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +44,23 @@ class PairAgreement:
 
     count: int
     bias: Estimate
-    spread: Estimate
-    """Standard deviation of the differences."""
-    rank: Estimate
-    """Spearman's correlation over all pairs."""
+    spread: Estimate  # standard deviation of the differences
+    rank: Estimate  # Spearman's correlation over all pairs
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAgreement:
     """Advantages of the same siblings: what GRPO sees."""
 
-    groups: int
-    """References with at least two texts that both judges scored."""
+    groups: int  # references with at least two texts that both judges scored
     completions: int
-    ordered: int
-    """Pairs of siblings that at least one judge orders."""
-    correlation: Estimate
-    """Mean over groups of the correlation of their advantages."""
-    flips: Estimate
-    """Share of the completions whose advantage has another sign. Lower is better."""
-    alike: Estimate
-    """Share of the pairs of siblings in the same order."""
+    ordered: int  # pairs of siblings that at least one judge orders
+    correlation: Estimate  # mean over groups of the correlation of their advantages
+    flips: Estimate  # share of the completions whose advantage has another sign. Lower is better
+    alike: Estimate  # share of the pairs of siblings in the same order
+    # Cosine of the vectors of all advantages: of the two updates, if gradients of different
+    # completions are orthogonal and equally long.
     cosine: Estimate
-    """Cosine of the vectors of all advantages: of the two updates, if gradients of different
-    completions are orthogonal and equally long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +68,8 @@ class CalibrationBin:
     """Questions to which the other judge gave about the same grade."""
 
     other: float
-    first: float
-    """Mean grade of the first judge."""
-    spread: float
-    """Standard deviation of the first judge's grades."""
+    first: float  # mean grade of the first judge
+    spread: float  # standard deviation of the first judge's grades
     count: int
 
 

@@ -54,18 +54,14 @@ class JudgeComparison:
     first: JudgeRun
     other: JudgeRun
     references: int
+    # By part, of ``PARTS``; those without a question are left out.
     questions: Mapping[str, QuestionAgreement]
-    """By part, of ``PARTS``; those without a question are left out."""
-    failures: int
-    """Questions that one of the two could not answer."""
+    failures: int  # questions that one of the two could not answer
     calibration: Sequence[CalibrationBin]
     largest: Sequence[QuestionDifference]
-    pairs: Mapping[str, PairAgreement]
-    """By axis."""
-    pair_failures: int
-    """Pairs that one of the two could not score."""
-    groups: Mapping[str, GroupAgreement]
-    """By objective; empty if no reference has two texts."""
+    pairs: Mapping[str, PairAgreement]  # by axis
+    pair_failures: int  # pairs that one of the two could not score
+    groups: Mapping[str, GroupAgreement]  # by objective; empty if no reference has two texts
 
     @property
     def scored_share(self) -> float:

@@ -40,8 +40,7 @@ class JudgeReport:
 
     first: JudgeRun
     comparisons: Sequence[JudgeComparison]
-    floor: JudgeComparison | None
-    """The first judge against itself, asked again; None if it was not."""
+    floor: JudgeComparison | None  # the first judge against itself, asked again; None if it was not
     pairs: int
     references: int
 
@@ -79,8 +78,7 @@ class JudgeDecision:
     """May a judge take the first one's place in training?"""
 
     verdict: Literal["yes", "no", "not settled"]
-    sentence: str
-    """The verdict with its figures, for quoting."""
+    sentence: str  # the verdict with its figures, for quoting
 
 
 def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> JudgeDecision:

@@ -38,8 +38,7 @@ class ScoredPair(NamedTuple):
 class JudgeChoice:
     """A judge to compare."""
 
-    label: str
-    """Its name on the page: as the user wrote it."""
+    label: str  # its name on the page: as the user wrote it
     judge: str | Mapping[str, Any]
     preset: str
 
@@ -50,15 +49,12 @@ class JudgeRun:
 
     label: str
     signature: str
-    scores: Sequence[Scores]
-    """Of each pair."""
-    own: frozenset[QuestionKey]
-    """Questions of its own search."""
+    scores: Sequence[Scores]  # of each pair
+    own: frozenset[QuestionKey]  # questions of its own search
     questions: dict[QuestionKey, Question]
+    # Also those of the search of the judge that it is compared with.
     verdicts: dict[QuestionKey, Verdict]
-    """Also those of the search of the judge that it is compared with."""
-    usage: Usage
-    """Of its own search. Answers from a store cost nothing and are counted as such."""
+    usage: Usage  # of its own search. Answers from a store cost nothing and are counted as such
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +63,10 @@ class RunSettings:
 
     parser: str = "embedded"
     coref: str = "rules"
+    # File of answers. The second asking of the first judge keeps its own, with ``.again``.
     store: Path | None = None
-    """File of answers. The second asking of the first judge keeps its own, with ``.again``."""
-    batch: int = 64
-    """Pairs at once."""
-    floor: bool = True
-    """Ask the first judge twice."""
+    batch: int = 64  # pairs at once
+    floor: bool = True  # ask the first judge twice
     quiet: bool = False
 
 

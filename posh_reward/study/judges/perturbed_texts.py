@@ -31,10 +31,8 @@ class TextEdit:
 
     kind: Kind
     action: Action
-    before: str
-    """The words that the text had; empty where something was added."""
-    after: str
-    """The words in their place; empty where something was left out."""
+    before: str  # the words that the text had; empty where something was added
+    after: str  # the words in their place; empty where something was left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,7 @@ class PerturbedText:
     """A text that is no longer true of what the original describes."""
 
     text: str
-    edits: tuple[TextEdit, ...]
-    """In text order of the original."""
+    edits: tuple[TextEdit, ...]  # in text order of the original
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ class QuestionKey(NamedTuple):
     other: str | None
     source: str
     target: str
-    entity: int
-    """The embedded judge answers about this one; two of a text may share an identifier."""
+    entity: int  # the embedded judge answers about this one; two of a text may share an identifier
     other_entity: int | None
 
 

@@ -49,15 +49,12 @@ class QuestionRow(NamedTuple):
     task: Literal["grade", "rewrite"]
     prefix: str
     suffix: str
-    probabilities: list[float] | None
-    """One per label; None for a rewrite."""
-    reply: str | None
-    """None for a grade."""
+    probabilities: list[float] | None  # one per label; None for a rewrite
+    reply: str | None  # None for a grade
     kind: str
     direction: str
     origin: str
-    reference: str
-    """Digest of the reference; empty for a rewrite, which belongs to none."""
+    reference: str  # digest of the reference; empty for a rewrite, which belongs to none
 
 
 class OriginText(NamedTuple):
@@ -73,20 +70,15 @@ class QuestionSet:
     """A collected dataset, as its summary describes it."""
 
     version: int
-    judge: str
-    """The judge that answered, as it was named: what a cascade asks."""
-    teacher: str
-    """Signature of the metric with it."""
+    judge: str  # the judge that answered, as it was named: what a cascade asks
+    teacher: str  # signature of the metric with it
     preset: str
-    digest: str
-    """Of all rows."""
-    texts: Mapping[str, int]
-    """By origin."""
-    rows: Mapping[str, Mapping[str, int]]
-    """By split, then by task."""
+    digest: str  # of all rows
+    texts: Mapping[str, int]  # by origin
+    rows: Mapping[str, Mapping[str, int]]  # by split, then by task
     failed: int
+    # Share of the questions whose answer is present: what always saying so would get right.
     present_share: float
-    """Share of the questions whose answer is present: what always saying so would get right."""
 
 
 def collect(

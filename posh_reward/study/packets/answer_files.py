@@ -36,10 +36,9 @@ class AnswerCollection:
 
     sheets: tuple[AnswerSheet, ...]
     refusals: tuple[FileNote, ...]
+    # Raters without a file that counts; of several packets, with the packet.
     missing: tuple[str, ...]
-    """Raters without a file that counts; of several packets, with the packet."""
-    superseded: tuple[FileNote, ...] = ()
-    """Files of which the same rater's newer one counts."""
+    superseded: tuple[FileNote, ...] = ()  # files of which the same rater's newer one counts
 
     @property
     def answers(self) -> tuple[RaterAnswer, ...]:

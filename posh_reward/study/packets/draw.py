@@ -24,18 +24,14 @@ class Design:
     """Layout of a study; by default the paper's (A.3.5, section 4)."""
 
     seed: int
-    coarse: int = 7
-    """Raters who compare two generations."""
+    coarse: int = 7  # raters who compare two generations
+    # Raters who mark spans in one generation; other people than those who compare.
     granular: int = 0
-    """Raters who mark spans in one generation; other people than those who compare."""
-    repeated: float = 0.15
-    """Share of tasks that several raters get, to measure how far they agree."""
-    times: int = 3
-    """Raters of each of these."""
+    repeated: float = 0.15  # share of tasks that several raters get, to measure how far they agree
+    times: int = 3  # raters of each of these
+    # Raters who put the generations of three models in order, in place of comparing two.
     ranking: int = 0
-    """Raters who put the generations of three models in order, in place of comparing two."""
-    before: int = 0
-    """Raters of earlier packets who get nothing more: names go on after theirs."""
+    before: int = 0  # raters of earlier packets who get nothing more: names go on after theirs
 
     def __post_init__(self) -> None:
         sizes = self.coarse, self.ranking, self.granular

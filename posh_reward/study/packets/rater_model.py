@@ -34,16 +34,12 @@ NODES = 64  # points of the quadrature over what raters share
 class Opinions:
     """The way raters answer."""
 
-    shared: float
-    """Part of the variance that the raters of an item share, 0 to 1."""
-    equal: float = 0.2
-    """Share of the answer "Equal", if the models are equally good."""
-    much: float = 0.3
-    """Share of both "much better" together, if the models are equally good."""
+    shared: float  # part of the variance that the raters of an item share, 0 to 1
+    equal: float = 0.2  # share of the answer "Equal", if the models are equally good
+    much: float = 0.3  # share of both "much better" together, if the models are equally good
+    # Standard deviation of what each rater adds for the later model on every item: a taste.
     lean: float = 0.0
-    """Standard deviation of what each rater adds for the later model on every item: a taste."""
-    side: float = 0.0
-    """Added by all raters for the text shown as #1."""
+    side: float = 0.0  # added by all raters for the text shown as #1
 
     def __post_init__(self) -> None:
         if not (0 <= self.shared <= 1 and self.equal > 0 and 0 < self.much < 1 - self.equal):
@@ -126,11 +122,10 @@ def opinions_with(
 class Crowd:
     """Opinions of simulated raters."""
 
+    # By axis, the mean preference for the later of two models, -2 to 2.
     preference: Mapping[str, float]
-    """By axis, the mean preference for the later of two models, -2 to 2."""
     opinions: Opinions
-    marks: Mapping[str, float]
-    """By model, the chance that a word is marked."""
+    marks: Mapping[str, float]  # by model, the chance that a word is marked
     seed: int = 0
 
 

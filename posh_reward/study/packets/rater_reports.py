@@ -23,8 +23,7 @@ class RaterReport:
     form: Form
     tasks: int
     answered: int
-    seconds: float | None
-    """Median for a task."""
+    seconds: float | None  # median for a task
     flags: tuple[str, ...]
 
 

@@ -36,8 +36,8 @@ class RaterQuestion:
 
     title: str
     text: str
+    # The text where raters see no correct description; empty if it is the same.
     without_reference: str = ""
-    """The text where raters see no correct description; empty if it is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,8 @@ class MarkingTexts:
     """One side of a granular task."""
 
     task: str
-    name: str
-    """Of the marks."""
-    nothing: str
-    """For a rater who marks nothing."""
+    name: str  # of the marks
+    nothing: str  # for a rater who marks nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +59,8 @@ class RaterTexts:
     reference: str
     generation: str
     questions: dict[str, RaterQuestion]
-    choices: tuple[str, str, str, str, str]
-    """From the first being much better to the second."""
-    places: tuple[str, str, str]
-    """In a ranking, the best first."""
+    choices: tuple[str, str, str, str, str]  # from the first being much better to the second
+    places: tuple[str, str, str]  # in a ranking, the best first
     marking: dict[str, MarkingTexts]
     steps: dict[Form, tuple[str, ...]]
     steps_without_reference: dict[Form, tuple[str, ...]]
@@ -72,8 +68,7 @@ class RaterTexts:
     how_to_mark: str
     suggested: str
     keeping: str
-    page: dict[str, str]
-    """Of buttons and messages, by name."""
+    page: dict[str, str]  # of buttons and messages, by name
 
     @property
     def values(self) -> dict[str, int]:

@@ -24,8 +24,7 @@ class StudyItems:
 
     models: tuple[str, ...]
     items: tuple[StudyItem, ...]
-    incomplete: tuple[str, ...]
-    """Ids that not all models wrote about."""
+    incomplete: tuple[str, ...]  # ids that not all models wrote about
 
 
 def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> StudyItems:

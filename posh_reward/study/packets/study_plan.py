@@ -24,22 +24,15 @@ MINUTES = 5  # for one comparison (paper, section 4)
 class PlanSettings:
     """A study as it is planned."""
 
-    difference: float = 0.3
-    """Mean preference that the study is to settle."""
-    pairs: int = 40
-    """Number of pairs that there are, or could be."""
-    team: int = 7
-    """Raters in all."""
-    lean: float = 0.3
-    """Standard deviation of raters' tastes; 0 plans for these raters only."""
+    difference: float = 0.3  # mean preference that the study is to settle
+    pairs: int = 40  # number of pairs that there are, or could be
+    team: int = 7  # raters in all
+    lean: float = 0.3  # standard deviation of raters' tastes; 0 plans for these raters only
+    # Made on the page of results: axes times pairs of models. Each is held to its share of 5 %.
     statements: int = 3
-    """Made on the page of results: axes times pairs of models. Each is held to its share of 5 %."""
-    power: float = 0.8
-    """Chance with which a study should settle the difference."""
-    equal: float = 0.2
-    """Share of "Equal" between models that are equally good."""
-    much: float = 0.3
-    """Share of both "much better" between such models."""
+    power: float = 0.8  # chance with which a study should settle the difference
+    equal: float = 0.2  # share of "Equal" between models that are equally good
+    much: float = 0.3  # share of both "much better" between such models
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,16 +51,12 @@ class AxisPlan:
 
     axis: str
     alpha: float
-    raters: int
-    """For each pair."""
-    needed: int | None
-    """Pairs for the wanted power; None if more than ``MOST``."""
-    power: float
-    """Chance that the given number of pairs settles the difference."""
+    raters: int  # for each pair
+    needed: int | None  # pairs for the wanted power; None if more than ``MOST``
+    power: float  # chance that the given number of pairs settles the difference
+    # The smallest difference that the given number of pairs settles with the wanted power.
     smallest: float | None
-    """The smallest difference that the given number of pairs settles with the wanted power."""
-    hours: float | None
-    """Of each rater for the pairs needed, at five minutes a comparison."""
+    hours: float | None  # of each rater for the pairs needed, at five minutes a comparison
 
 
 def plans(

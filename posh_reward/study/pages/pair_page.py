@@ -47,8 +47,7 @@ class PairCard:
 
     title: str
     scores: Scores
-    image: bytes | None = None
-    """A PNG or a JPEG, shown above the texts."""
+    image: bytes | None = None  # a PNG or a JPEG, shown above the texts
     image_text: str = "The image that is described"
 
 

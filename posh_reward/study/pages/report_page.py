@@ -47,8 +47,8 @@ class ReportLine:
     """One line of the table: a pair, or what several models wrote under one id."""
 
     name: str
+    # By model, "" without one: scores, number of elements, first words, number of the pair.
     members: dict[str, list[Any]] = field(default_factory=dict)
-    """By model, "" without one: scores, number of elements, first words, number of the pair."""
 
 
 @dataclass(slots=True)
@@ -57,16 +57,14 @@ class ReportContents:
 
     images: Thumbnails | None
     lines: list[ReportLine] = field(default_factory=list)
+    # The last line of each id that has a model.
     by_id: dict[str, ReportLine] = field(default_factory=dict)
-    """The last line of each id that has a model."""
     tally: Tally = field(default_factory=Tally)
-    pairs: list[str] = field(default_factory=list)
-    """As JSON, in script elements."""
+    pairs: list[str] = field(default_factory=list)  # as JSON, in script elements
+    # Each wording of a question, with its place in the list that pairs refer to.
     wordings: dict[str, int] = field(default_factory=dict)
-    """Each wording of a question, with its place in the list that pairs refer to."""
     signatures: dict[str, None] = field(default_factory=dict)
-    has_marks: bool = False
-    """True if any pair has elements."""
+    has_marks: bool = False  # True if any pair has elements
 
     def add(self, row: Row) -> None:
         """Add one scored row.
@@ -192,8 +190,7 @@ class AxisCard:
     values: Sequence[float]
     bins: list[int]
     mean: float | None
-    interval: Interval | None
-    """None: too few values."""
+    interval: Interval | None  # None: too few values
     median: float | None
 
 

@@ -42,17 +42,13 @@ class PageScore:
     """One score with its name. Higher is better."""
 
     name: str
-    value: float | None
-    """None if there is none; ``detail`` may say why."""
+    value: float | None  # None if there is none; ``detail`` may say why
     lowest: float
     highest: float
-    detail: str = ""
-    """A judge's reason, or what the score rests on."""
+    detail: str = ""  # a judge's reason, or what the score rests on
     digits: int = 2
-    first: bool = False
-    """True for the metric's overall score."""
-    title: str = ""
-    """The name in full."""
+    first: bool = False  # True for the metric's overall score
+    title: str = ""  # the name in full
 
     @property
     def width(self) -> float:
@@ -73,14 +69,10 @@ class ScoreGroup:
 class SiblingSheet:
     """One row on the page."""
 
-    name: str
-    """Its id."""
-    model: str
-    """"" without one."""
-    texts: tuple[tuple[str, str], ...]
-    """Heading and text."""
-    groups: tuple[ScoreGroup, ...]
-    """The scores first, then what they rest on."""
+    name: str  # its id
+    model: str  # "" without one
+    texts: tuple[tuple[str, str], ...]  # heading and text
+    groups: tuple[ScoreGroup, ...]  # the scores first, then what they rest on
     failure: str | None
     signature: str
 
@@ -90,8 +82,7 @@ class SheetsOfId:
     """One image, or one id, with what each model wrote about it."""
 
     name: str
-    image: int | None = None
-    """Its place among the copies."""
+    image: int | None = None  # its place among the copies
     sheets: list[SiblingSheet] = field(default_factory=list)
 
 
@@ -339,10 +330,9 @@ class Sibling:
     """One of POSH's siblings on a page."""
 
     title: str
-    explanation: str
-    """The range of its scores, and that higher is better."""
+    explanation: str  # the range of its scores, and that higher is better
+    # The scores of a row first, then what they rest on.
     groups: Callable[[Row], tuple[ScoreGroup, ...]]
-    """The scores of a row first, then what they rest on."""
 
 
 SIBLINGS = {

@@ -46,34 +46,27 @@ class RowScorer(Protocol):
     @property
     def signature(self) -> str:
         """Everything that another run needs to get the same rows; the metric's name comes first."""
-        ...
 
     @property
     def unit(self) -> str:
         """Noun for a row: "pair"."""
-        ...
 
     @property
     def wants_images(self) -> bool:
         """True if the table needs a column of images."""
-        ...
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One result row for each item, in order: its ``head``, scores, failure, signature."""
-        ...
 
     def has_question(self, row: Row) -> bool:
         """Return True if there was a question for the judge about this row."""
-        ...
 
     @property
     def optional(self) -> Mapping[str, bool]:
         """Columns that rows have only with the flag of that name, and whether it was given."""
-        ...
 
     def check(self, row: Row) -> None:
         """Raise ``InputError`` if it is not a row of this metric; it has a signature then."""
-        ...
 
 
 class RowCounter(Protocol):
@@ -81,7 +74,6 @@ class RowCounter(Protocol):
 
     def add(self, row: Row) -> None:
         """Count one more row."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +81,13 @@ class TableSettings:
     """Columns, format and batches of one pass over a table."""
 
     columns: Columns = field(default_factory=Columns)
-    format: str | None = None
-    """Of the input, one of ``FORMATS``; None: what its ending says."""
-    delimiter: str | None = None
-    """Of an input in CSV; None: a comma, or a tab for ``tsv``."""
-    batch: int = 32
-    """Rows that are scored and written at a time."""
-    overwrite: bool = False
-    """Discard what the output holds, instead of going on after it."""
+    format: str | None = None  # of the input, one of ``FORMATS``; None: what its ending says
+    delimiter: str | None = None  # of an input in CSV; None: a comma, or a tab for ``tsv``
+    batch: int = 32  # rows that are scored and written at a time
+    overwrite: bool = False  # discard what the output holds, instead of going on after it
     quiet: bool = False
+    # Folder that paths and names of images are relative to; None: that of the table.
     images: Path | None = None
-    """Folder that paths and names of images are relative to; None: that of the table."""
 
 
 def go_through(

@@ -20,15 +20,12 @@ class Sink(Protocol):
 
     def rows(self) -> Iterator[Row]:
         """The rows that it holds."""
-        ...
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take more rows."""
-        ...
 
     def discard(self) -> None:
         """Remove the rows that it holds."""
-        ...
 
 
 class Journal:

@@ -22,8 +22,8 @@ class ProveTotals:
     """Scores of some responses."""
 
     helpfulness: list[float] = field(default_factory=list)
+    # Shorter if some responses claim nothing.
     truthfulness: list[float] = field(default_factory=list)
-    """Shorter if some responses claim nothing."""
 
     def add(self, row: Row) -> None:
         """Count one more row."""

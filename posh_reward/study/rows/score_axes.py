@@ -9,10 +9,8 @@ from dataclasses import dataclass
 class Axis:
     """One of the three scores."""
 
-    name: str
-    """Raters' word for it: a column of scored rows."""
-    field: str
-    """The paper's word for it: a field of ``Scores``."""
+    name: str  # raters' word for it: a column of scored rows
+    field: str  # the paper's word for it: a field of ``Scores``
     meaning: str
 
 

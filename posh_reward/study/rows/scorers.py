@@ -30,7 +30,6 @@ class Metric(Protocol):
     @property
     def signature(self) -> str:
         """Everything that another run needs to reproduce the scores; its name comes first."""
-        ...
 
     def score(
         self, generations: Sequence[str | None], references: Sequence[str | None], /
@@ -39,7 +38,6 @@ class Metric(Protocol):
 
         A metric that ``wants_images`` is given them too, as ``PoSh`` with a witness is.
         """
-        ...
 
 
 def wants_images(metric: object) -> bool:

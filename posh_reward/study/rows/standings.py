@@ -31,16 +31,13 @@ REASONS = 5  # reasons that a summary lists
 class Board:
     """A metric's columns of scores, and their meaning."""
 
+    # Columns with scores, higher is better in all of them; all are there if the leading one is.
     names: tuple[str, ...]
-    """Columns with scores, higher is better in all of them; all are there if the leading one is."""
-    leading: str
-    """The one by which models are ranked; one of ``names``."""
-    explanation: str
-    """The range of the scores, and that higher is better."""
-    unit: str = "text"
-    """Noun for a row."""
+    leading: str  # the one by which models are ranked; one of ``names``
+    explanation: str  # the range of the scores, and that higher is better
+    unit: str = "text"  # noun for a row
+    # Reason why the scores of a row say little, if there is one.
     doubt: Callable[[Mapping[str, Any]], str | None] = lambda row: None
-    """Reason why the scores of a row say little, if there is one."""
 
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
@@ -63,10 +60,9 @@ class Totals:
 
     rows: int = 0
     words: int = 0
+    # Words of each text that has scores.
     lengths: array[int] = field(default_factory=lambda: array("l"))
-    """Words of each text that has scores."""
-    scores: dict[str, array[float]] = field(default_factory=dict)
-    """By name."""
+    scores: dict[str, array[float]] = field(default_factory=dict)  # by name
 
 
 @dataclass(slots=True)
@@ -74,8 +70,7 @@ class ReasonCount:
     """Rows that have no score, or a doubtful one, for one reason."""
 
     count: int = 0
-    ids: list[str | int] = field(default_factory=list)
-    """Of the first few."""
+    ids: list[str | int] = field(default_factory=list)  # of the first few
 
     def add(self, name: str | int) -> None:
         """Count one more row."""
@@ -102,12 +97,11 @@ class Tally:
     """Running totals over scored rows, for a summary."""
 
     board: Board = field(default=POSH)
+    # By model; "" where rows do not name one.
     models: dict[str, Totals] = field(default_factory=dict)
-    """By model; "" where rows do not name one."""
-    failures: dict[str, ReasonCount] = field(default_factory=dict)
-    """By reason."""
+    failures: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
+    # Rows that have a score which says little, by reason.
     doubts: dict[str, ReasonCount] = field(default_factory=dict)
-    """Rows that have a score which says little, by reason."""
 
     @property
     def rows(self) -> int:
@@ -165,13 +159,11 @@ class Standing:
     """One model's means over its rows; higher is better on every axis."""
 
     model: str
-    count: int
-    """Rows with scores."""
+    count: int  # rows with scores
     failures: int
+    # By axis, with 95 % bootstrap intervals over rows; empty if none was scored.
     axes: dict[str, Interval]
-    """By axis, with 95 % bootstrap intervals over rows; empty if none was scored."""
-    words: float
-    """Mean words of a generation."""
+    words: float  # mean words of a generation
 
 
 def standings(rows: Iterable[Row]) -> list[Standing]:
@@ -238,8 +230,8 @@ class Gain:
     """A model's differences to the baseline."""
 
     model: str
+    # By axis, higher is better; empty if there is no item that both have a score for.
     axes: dict[str, Interval]
-    """By axis, higher is better; empty if there is no item that both have a score for."""
 
     @property
     def count(self) -> int:

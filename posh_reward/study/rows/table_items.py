@@ -24,15 +24,14 @@ IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
 class Columns:
     """Names of a table's columns."""
 
+    # Name in our rows -> column; None: there is no such column, and the text is missing.
     texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
-    """Name in our rows -> column; None: there is no such column, and the text is missing."""
-    id: str | None = None
-    """None: rows are counted from 1."""
+    id: str | None = None  # None: rows are counted from 1
+    # Author of the generation; carried along. None: a column ``model``, if there is one.
     model: str | None = None
-    """Author of the generation; carried along. None: a column ``model``, if there is one."""
+    # The image's path or row; carried along, and shown to a metric that looks at images. None: a
+    # column ``image``, if there is one.
     image: str | None = None
-    """The image's path or row; carried along, and shown to a metric that looks at images. None:
-    a column ``image``, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +39,11 @@ class TableItem:
     """One row to be scored."""
 
     id: str | int
+    # By name; ``reference`` may be a list of texts. Any other value has no score.
     texts: Mapping[str, Any]
-    """By name; ``reference`` may be a list of texts. Any other value has no score."""
     model: str | None = None
     image: str | int | None = None
-    content: Any = None
-    """The cell of the image, for a metric that looks at it; not carried along."""
+    content: Any = None  # the cell of the image, for a metric that looks at it; not carried along
 
     @property
     def head(self) -> Row:

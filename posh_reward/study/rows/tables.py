@@ -32,8 +32,7 @@ class Format:
     """A file format with its delimiter and compression."""
 
     kind: Literal["jsonl", "csv", "parquet"]
-    delimiter: str = ","
-    """Between the cells of CSV."""
+    delimiter: str = ","  # between the cells of CSV
     gzip: bool = False
 
     @property

@@ -25,8 +25,7 @@ class WordMeasure:
 
     name: str
     signature: str
-    function: Callable[[str, Sequence[str]], float]
-    """(Generation, references) -> score."""
+    function: Callable[[str, Sequence[str]], float]  # (Generation, references) -> score
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """One number for each pair, on all axes."""
