@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import (
     LEVEL,
     AgreementReport,
@@ -16,6 +16,7 @@ from posh_reward.study.agreement.agreement_report import (
     paper_text,
 )
 from posh_reward.study.agreement.compare import Figure, MetricLine
+from posh_reward.study.pages.model_plots import require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,10 +126,7 @@ def check_plot(path: str) -> None:
     """Raise ``InputError`` or ``MissingDependencyError`` before anything is scored for a plot."""
     if not path.lower().endswith(IMAGES):
         raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError("plots need matplotlib: pip install matplotlib") from None
+    require_matplotlib()
 
 
 def draw_plot(report: AgreementReport, path: Path) -> None:

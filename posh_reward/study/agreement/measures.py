@@ -14,7 +14,7 @@ from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.study.agreement.localisation import Alerts
-from posh_reward.study.agreement.metric_scores import AxisScores, ScoreColumn, TextPair, number_in
+from posh_reward.study.agreement.metric_scores import AxisScores, ScoreColumn, TextPair, axes_in
 from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span
@@ -143,14 +143,11 @@ class ScoresFile:
 
     def _add(self, row: Row, where: str) -> None:
         try:
-            shared = number_in(row, "score")
-            axes = [number_in(row, axis) for axis in NAMES]
+            axes = axes_in(row, NAMES, "score")
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        mistakes, omissions, overall = (shared if each is None else each for each in axes)
         why = row.get("failure")
-        failure = Failure("error", str(why)) if why else None
-        scores = AxisScores(mistakes, omissions, overall, failure)
+        scores = AxisScores(*axes, failure=Failure("error", str(why)) if why else None)
         key = row.get("generation"), row.get("reference")
         if self._scores.setdefault(key, scores) != scores:
             raise InputError(f"{where}: this pair has other scores in an earlier row")

@@ -191,15 +191,22 @@ def column_scores(name: str, texts: Sequence[CandidateText]) -> ScoreColumn:
 
 
 def _scores_in_row(name: str, text: CandidateText) -> AxisScores:
+    columns = [f"{name}_{axis}{text.side}" for axis in NAMES]
     try:
-        shared = number_in(text.row, name + text.side)
-        axes = [number_in(text.row, f"{name}_{axis}{text.side}") for axis in NAMES]
+        scores = AxisScores(*axes_in(text.row, columns, name + text.side))
     except InputError as error:
         raise InputError(f"{error}; it is the score of {text.generation[:60]!r}") from None
-    if shared is None and all(value is None for value in axes):
-        return AxisScores(failure=NO_SCORE)
-    mistakes, omissions, overall = (shared if value is None else value for value in axes)
-    return AxisScores(mistakes, omissions, overall)
+    return AxisScores(failure=NO_SCORE) if scores == AxisScores() else scores
+
+
+def axes_in(
+    row: Row | Mapping[str, object], columns: Sequence[str], for_all: str
+) -> tuple[float | None, float | None, float | None]:
+    """The numbers of a row's columns; the column ``for_all`` stands for those that are missing."""
+    common = number_in(row, for_all)
+    numbers = (number_in(row, column) for column in columns)
+    mistakes, omissions, overall = (common if each is None else each for each in numbers)
+    return mistakes, omissions, overall
 
 
 def number_in(row: Row | Mapping[str, object], column: str) -> float | None:

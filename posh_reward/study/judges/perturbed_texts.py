@@ -77,13 +77,14 @@ def perturb(
 
     ``edits`` are how many at most; by default drawn, from 1 to ``MOST``.
     """
+    draft = EditDraft(description, stock, rng)
     changes: list[_Change] = []
     count = edits or rng.randint(1, MOST)
     for _ in range(TRIES):
         if len(changes) == count:
             break
         # First the kind of edit, then the word: drawn from all words, most edits would be of nouns.
-        change = rng.choice(EDITORS)(description, stock, rng)
+        change = rng.choice(EDITORS)(draft)
         if change is not None and not any(_touch(change, other) for other in changes):
             changes.append(change)
     changes.sort(key=lambda change: change.start)
@@ -94,6 +95,56 @@ def perturb(
     if not changes or not text or text == description.text:
         return None
     return PerturbedText(text, tuple(change.edit for change in changes))
+
+
+@dataclass(frozen=True, slots=True)
+class EditDraft:
+    """A text that is to be edited, with other words and what draws them."""
+
+    description: Description
+    stock: DonorWords
+    rng: random.Random
+
+    def pick(self, fits: Callable[[Token], bool]) -> int | None:
+        """Index of a token that fits; None if there is none."""
+        places = [i for i, token in enumerate(self.description.tokens) if fits(token)]
+        return self.rng.choice(places) if places else None
+
+    def other_word(self, token: Token, words: Sequence[str]) -> str | None:
+        """A word that means something else and that the text lacks."""
+        term, pos = (token.text.lower(), coarse_pos(token.pos)), coarse_pos(token.pos)
+        if term[0] in colours():
+            words = [word for word in words if word in colours()]
+        present = set(self.description.text.lower().split())
+        for _ in range(TRIES if words else 0):
+            word = self.rng.choice(words)
+            if word not in present and likeness(term, (word, pos)) < UNLIKE:
+                return word
+        return None
+
+    def swap(self, kind: Kind, index: int, words: Sequence[str]) -> _Change | None:
+        """The change of one word to another of ``words``; None if none of them will do."""
+        token = self.description.tokens[index]
+        word = self.other_word(token, words)
+        if word is None:
+            return None
+        return self.replace(index, word, TextEdit(kind, "swapped", token.text, word))
+
+    def replace(self, index: int, new: str, edit: TextEdit, *, drop: bool = False) -> _Change:
+        """The change of one word, with its article and the capital at a sentence's start."""
+        tokens = self.description.tokens
+        start, end = tokens[index].span
+        if drop and index + 1 < len(tokens):  # the next word takes its place
+            end = tokens[index + 1].span[1]
+            new = tokens[index + 1].text
+        before = tokens[index - 1] if index else None
+        if before is not None and before.text.lower() in ("a", "an"):
+            article = "an" if new[:1].lower() in "aeiou" else "a"
+            article = article.capitalize() if before.text[0].isupper() else article
+            start, new = before.span[0], f"{article} {new}"
+        elif tokens[index].text[0].isupper():
+            new = new[:1].upper() + new[1:]
+        return _Change(start, end, new, edit)
 
 
 def _touch(a: _Change, b: _Change) -> bool:
@@ -114,91 +165,37 @@ def sentences(description: Description) -> Iterator[tuple[str, int, int]]:
         yield description.text[start:end], start, end
 
 
-def _pick(
-    description: Description, rng: random.Random, fits: Callable[[Token], bool]
-) -> int | None:
-    places = [i for i, token in enumerate(description.tokens) if fits(token)]
-    return rng.choice(places) if places else None
-
-
-def _other_word(token: Token, words: Sequence[str], text: str, rng: random.Random) -> str | None:
-    """A word that means something else and that the text lacks."""
-    term, pos = (token.text.lower(), coarse_pos(token.pos)), coarse_pos(token.pos)
-    if term[0] in colours():
-        words = [word for word in words if word in colours()]
-    present = set(text.lower().split())
-    for _ in range(TRIES if words else 0):
-        word = rng.choice(words)
-        if word not in present and likeness(term, (word, pos)) < UNLIKE:
-            return word
-    return None
-
-
-def _replaced(
-    description: Description, index: int, new: str, edit: TextEdit, *, drop: bool = False
-) -> _Change:
-    """The change of one word, with the article before it and the capital at a sentence's start."""
-    tokens = description.tokens
-    start, end = tokens[index].span
-    if drop and index + 1 < len(tokens):  # the next word takes its place
-        end = tokens[index + 1].span[1]
-        new = tokens[index + 1].text
-    before = tokens[index - 1] if index else None
-    if before is not None and before.text.lower() in ("a", "an"):
-        article = "an" if new[:1].lower() in "aeiou" else "a"
-        article = article.capitalize() if before.text[0].isupper() else article
-        start, new = before.span[0], f"{article} {new}"
-    elif tokens[index].text[0].isupper():
-        new = new[:1].upper() + new[1:]
-    return _Change(start, end, new, edit)
-
-
-def _swapped(
-    kind: Kind, description: Description, index: int, words: Sequence[str], rng: random.Random
-) -> _Change | None:
-    """The change of one word to another of ``words``; None if none of them will do."""
-    token = description.tokens[index]
-    word = _other_word(token, words, description.text, rng)
-    if word is None:
-        return None
-    return _replaced(description, index, word, TextEdit(kind, "swapped", token.text, word))
-
-
 def is_thing(token: Token) -> bool:
     """True for a noun that can be seen: a coat, and not a middle."""
     word = token.text.lower()
     return token.pos == "NOUN" and word.isalpha() and is_concrete((word, "n"))
 
 
-def swap_object(description: Description, stock: DonorWords, rng: random.Random) -> _Change | None:
+def swap_object(draft: EditDraft) -> _Change | None:
     """Another noun: "a man holds a *lantern*" for a cup."""
-    index = _pick(description, rng, is_thing)
+    index = draft.pick(is_thing)
     if index is None:
         return None
-    plural = is_plural((description.tokens[index].text.lower(), "n"))
-    return _swapped("entity", description, index, stock.nouns[plural], rng)
+    plural = is_plural((draft.description.tokens[index].text.lower(), "n"))
+    return draft.swap("entity", index, draft.stock.nouns[plural])
 
 
-def swap_attribute(
-    description: Description, stock: DonorWords, rng: random.Random
-) -> _Change | None:
+def swap_attribute(draft: EditDraft) -> _Change | None:
     """Another adjective, a colour for a colour: "a *blue* coat" for a red one."""
-    index = _pick(description, rng, is_adjective)
+    index = draft.pick(is_adjective)
     if index is None:
         return None
-    return _swapped("attribute", description, index, stock.adjectives, rng)
+    return draft.swap("attribute", index, draft.stock.adjectives)
 
 
-def swap_relation(
-    description: Description, stock: DonorWords, rng: random.Random
-) -> _Change | None:
+def swap_relation(draft: EditDraft) -> _Change | None:
     """Another place, "a cup *under* the window", or the ends of a relation exchanged."""
-    index = _pick(description, rng, lambda token: token.text.lower() in PLACES)
-    if index is not None and rng.random() < 0.5:
-        old = description.tokens[index].text
-        new = rng.choice([place for place in PLACES if place != old.lower()])
-        return _replaced(description, index, new, TextEdit("relation", "swapped", old, new))
-    graph = description.graph
+    index = draft.pick(lambda token: token.text.lower() in PLACES)
+    if index is not None and draft.rng.random() < 0.5:
+        old = draft.description.tokens[index].text
+        new = draft.rng.choice([place for place in PLACES if place != old.lower()])
+        return draft.replace(index, new, TextEdit("relation", "swapped", old, new))
+    graph = draft.description.graph
     ends: list[list[Span]] = [
         sorted((graph.entities[r.subject].spans[0], graph.entities[r.object].spans[0]))
         for r in graph.relations
@@ -207,8 +204,8 @@ def swap_relation(
     apart = [(a, b) for a, b in ends if a[1] < b[0]]
     if not apart:
         return None
-    (a, b), (c, d) = rng.choice(apart)
-    first, between, second = (description.text[x:y] for x, y in ((a, b), (b, c), (c, d)))
+    (a, b), (c, d) = draft.rng.choice(apart)
+    first, between, second = (draft.description.text[x:y] for x, y in ((a, b), (b, c), (c, d)))
     if first == second or not (first.islower() and second.islower()):
         return None
     if (first[0] in "aeiou") != (second[0] in "aeiou"):  # their articles would not fit
@@ -217,35 +214,29 @@ def swap_relation(
     return _Change(a, d, edit.after, edit)
 
 
-def leave_out_object(
-    description: Description, stock: DonorWords, rng: random.Random
-) -> _Change | None:
+def leave_out_object(draft: EditDraft) -> _Change | None:
     """A sentence less."""
-    places = list(sentences(description))
+    places = list(sentences(draft.description))
     if len(places) < 2:
         return None
-    text, start, end = rng.choice(places)
+    text, start, end = draft.rng.choice(places)
     return _Change(start, end, "", TextEdit("entity", "left out", text, ""))
 
 
-def leave_out_attribute(
-    description: Description, stock: DonorWords, rng: random.Random
-) -> _Change | None:
+def leave_out_attribute(draft: EditDraft) -> _Change | None:
     """An adjective less: "a coat" for a red one."""
-    index = _pick(description, rng, is_adjective)
+    index = draft.pick(is_adjective)
     if index is None:
         return None
-    old = description.tokens[index].text
+    old = draft.description.tokens[index].text
     edit = TextEdit("attribute", "left out", old, "")
-    return _replaced(description, index, "", edit, drop=True)
+    return draft.replace(index, "", edit, drop=True)
 
 
-def leave_out_relation(
-    description: Description, stock: DonorWords, rng: random.Random
-) -> _Change | None:
+def leave_out_relation(draft: EditDraft) -> _Change | None:
     """A prepositional phrase less: "holds a cup" for "holds a cup near the window"."""
-    tokens = description.tokens
-    index = _pick(description, rng, lambda token: token.dep == "prep" and token.text.islower())
+    tokens = draft.description.tokens
+    index = draft.pick(lambda token: token.dep == "prep" and token.text.islower())
     if index is None:
         return None
     inside = {index}
@@ -255,55 +246,53 @@ def leave_out_relation(
         return None
     start = tokens[min(inside) - 1].span[1] if min(inside) else tokens[0].span[0]
     end = tokens[max(inside)].span[1]
-    old = description.text[start:end].strip()
+    old = draft.description.text[start:end].strip()
     return _Change(start, end, "", TextEdit("relation", "left out", old, ""))
 
 
-def add_object(description: Description, stock: DonorWords, rng: random.Random) -> _Change | None:
+def add_object(draft: EditDraft) -> _Change | None:
     """A sentence of another text."""
-    places = list(sentences(description))
+    places = list(sentences(draft.description))
     own = {text for text, _, _ in places}
-    text = rng.choice(stock.sentences)
+    text = draft.rng.choice(draft.stock.sentences)
     if text in own or not places:
         return None
-    _, _, end = rng.choice(places)
+    _, _, end = draft.rng.choice(places)
     return _Change(end, end, f" {text}", TextEdit("entity", "added", "", text))
 
 
-def add_attribute(
-    description: Description, stock: DonorWords, rng: random.Random
-) -> _Change | None:
+def add_attribute(draft: EditDraft) -> _Change | None:
     """An adjective more: "a *wooden* cup"."""
-    tokens = description.tokens
+    tokens = draft.description.tokens
     heads = {token.head for token in tokens if token.dep in ("amod", "nummod", "compound")}
     places = [
         i
         for i, token in enumerate(tokens)
         if is_thing(token) and i and i not in heads and tokens[i - 1].pos == "DET"
     ]
-    present = set(description.text.lower().split())
-    words = [word for word in stock.adjectives if word not in present]
+    present = set(draft.description.text.lower().split())
+    words = [word for word in draft.stock.adjectives if word not in present]
     if not places or not words:
         return None
-    index, word = rng.choice(places), rng.choice(words)
+    index, word = draft.rng.choice(places), draft.rng.choice(words)
     edit = TextEdit("attribute", "added", "", word)
-    return _replaced(description, index, f"{word} {tokens[index].text}", edit)
+    return draft.replace(index, f"{word} {tokens[index].text}", edit)
 
 
-def add_relation(description: Description, stock: DonorWords, rng: random.Random) -> _Change | None:
+def add_relation(draft: EditDraft) -> _Change | None:
     """A thing more, in a place: "holds a cup *beside a tree*"."""
-    places = [(text, end) for text, _, end in sentences(description) if text.endswith(".")]
-    present = set(description.text.lower().split())
-    words = [word for word in stock.nouns[False] if word not in present]
+    places = [(text, end) for text, _, end in sentences(draft.description) if text.endswith(".")]
+    present = set(draft.description.text.lower().split())
+    words = [word for word in draft.stock.nouns[False] if word not in present]
     if not places or not words:
         return None
-    (_, end), word = rng.choice(places), rng.choice(words)
+    (_, end), word = draft.rng.choice(places), draft.rng.choice(words)
     article = "an" if word[0] in "aeiou" else "a"
-    phrase = f"{rng.choice(PLACES)} {article} {word}"
+    phrase = f"{draft.rng.choice(PLACES)} {article} {word}"
     return _Change(end - 1, end - 1, f" {phrase}", TextEdit("relation", "added", "", phrase))
 
 
-EDITORS: tuple[Callable[[Description, DonorWords, random.Random], _Change | None], ...] = (
+EDITORS: tuple[Callable[[EditDraft], _Change | None], ...] = (
     swap_object, swap_attribute, swap_relation,
     leave_out_object, leave_out_attribute, leave_out_relation,
     add_object, add_attribute, add_relation,

@@ -84,13 +84,13 @@ class Opinions:
 
         return float(brentq(lambda shift: self.mean(shift) - mean, -10, 10, xtol=1e-15))
 
-    def alpha(self, shift: float = 0.0) -> float:
+    def alpha(self) -> float:
         """Krippendorff's ordinal alpha that a growing number of answers tends to."""
         # Two raters of an item share its quality and are independent given that. So the chance of
         # their answers is an integral over a normal quality, by Gauss and Hermite.
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         weights = weights / weights.sum()
-        centres = shift + self.shared**0.5 * nodes  # (nodes,)
+        centres = self.shared**0.5 * nodes  # (nodes,)
         own = max((1 - self.shared) ** 0.5, 1e-9)
         below = np.array([[NORMAL.cdf((cut - c) / own) for cut in self.cuts] for c in centres])
         edges = np.hstack([np.zeros((NODES, 1)), below, np.ones((NODES, 1))])

@@ -12,7 +12,7 @@ from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check
 from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.rows.engine import TableSettings, batches, go_through
 from posh_reward.study.rows.posh_rows import elements_in, failure_columns, scored_row, scores_of
-from posh_reward.study.rows.standings import Board, Tally
+from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Scores
@@ -49,6 +49,7 @@ class PoshRows:
     """Pairs -> rows with POSH's scores, and with ``elements`` each one's grade and place."""
 
     unit = "pair"
+    board = POSH
 
     def __init__(self, metric: Metric, *, elements: bool = False) -> None:
         self.metric = metric
@@ -98,9 +99,7 @@ def score_table(
 
     Returns totals over all rows of the output, including those of earlier runs.
     """
-    tally = Tally()
-    go_through(PoshRows(metric, elements=elements), source, output, how, tally)
-    return tally
+    return score_others(PoshRows(metric, elements=elements), source, output, how)
 
 
 def score_pairs(
@@ -257,7 +256,7 @@ class RubricRows(SiblingRows):
 
 
 def score_others(
-    work: HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
+    work: PoshRows | HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
 ) -> Tally:
     """Score a table into a file, as ``go_through``; returns totals over all rows of the output."""
     tally = Tally(work.board)

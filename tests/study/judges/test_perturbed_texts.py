@@ -9,8 +9,13 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
-from posh_reward.study.judges import perturbed_texts
-from posh_reward.study.judges.perturbed_texts import DonorWords, perturb, sentences
+from posh_reward.study.judges.perturbed_texts import (
+    DonorWords,
+    EditDraft,
+    perturb,
+    sentences,
+    swap_attribute,
+)
 from posh_reward.types import Description
 
 TEXTS = [
@@ -65,8 +70,8 @@ def test_the_article_goes_with_the_word(described: list[Description], stock: Don
 def test_colours_are_swapped_for_colours(described: list[Description], stock: DonorWords) -> None:
     found = [
         change.edit
-        for seed in range(200)
-        if (change := perturbed_texts.swap_attribute(described[0], stock, random.Random(seed)))
+        for draft in (EditDraft(described[0], stock, random.Random(seed)) for seed in range(200))
+        if (change := swap_attribute(draft))
     ]
     colours = {"red", "blue", "green", "white", "yellow", "black"}
     assert {edit.after for edit in found if edit.before == "red"} <= colours - {"red"}
